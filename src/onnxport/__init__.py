@@ -1,0 +1,1 @@
+"""onnxport: a standalone PyTorch to ONNX exporter."""

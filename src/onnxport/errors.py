@@ -1,0 +1,67 @@
+"""Everything onnxport raises or warns with, in one family under ``OnnxExporterError``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class OnnxExporterError(RuntimeError):
+    """Errors raised by the exporter. The base class of all exporter errors.
+
+    >>> from onnxport.errors import OnnxExporterError, CaptureError
+    >>> issubclass(CaptureError, OnnxExporterError)
+    True
+    """
+
+
+class OnnxExporterWarning(UserWarning):
+    """Warnings the exporter gives: the export goes on, but the user should know."""
+
+
+class CaptureError(OnnxExporterError):
+    """No strategy could turn the model into a graph."""
+
+
+class InputError(OnnxExporterError, ValueError):
+    """What was passed to ``export`` does not fit the model."""
+
+
+class DynamicShapeError(InputError):
+    """The declared dynamic shapes do not fit the inputs, or the model forces a size."""
+
+
+class TranslationError(OnnxExporterError):
+    """An operator, or a use of one, has no translation to ONNX."""
+
+
+class OpsetError(OnnxExporterError, ValueError):
+    """The requested opset cannot hold the model, or is not an opset."""
+
+
+class SaveError(OnnxExporterError, OSError):
+    """The model could not be written; whatever stood at the destination is untouched."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that went wrong, where, and what to do about it."""
+
+    what: str
+    where: str = ""
+    remedy: str = ""
+    count: int = 1
+
+    def __str__(self) -> str:
+        times = f" ({self.count} times)" if self.count > 1 else ""
+        lines = [f"{self.what}{times}"]
+        if self.where:
+            lines.append(f"    first at {self.where}" if self.count > 1 else f"    at {self.where}")
+        if self.remedy:
+            lines.append(f"    {self.remedy}")
+        return "\n".join(lines)
+
+
+def listing(headline: str, problems: Sequence[Problem]) -> str:
+    """Format a headline and all problems, one after another."""
+    return "\n".join([headline, *(f"  - {problem}" for problem in problems)])

@@ -1,0 +1,42 @@
+# Each target sets up .venv by itself: the stamp below is older than what it depends on only when pins change.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.onnxport-installed
+# One thread per test worker: models in the tests are small, and workers already use every core.
+WORKERS ?= auto
+BENCH ?=
+
+.PHONY: help setup demo test lint format bench clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install -q torch==2.13.0
+	$(BIN)/pip install -q -e '.[test,dev,script]' -c constraints.txt
+	touch $@
+
+setup: $(STAMP) ## create .venv with everything pinned
+
+demo: $(STAMP) ## export the MLP of the guide, run it at another batch size, leave mlp.onnx behind
+	$(BIN)/python examples/mlp.py
+
+test: $(STAMP) ## run the tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+lint: $(STAMP) ## style, formatting, types and the imports allowed between stages
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP) ## format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP) ## compare with torch.onnx and write benchmarks/RESULTS.md (BENCH="--models bert-base --quick" for less)
+	$(BIN)/python -m benchmarks.run $(BENCH)
+
+clean: ## remove what the targets leave behind, but not .venv
+	rm -rf mlp.onnx mlp.onnx.data build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,116 @@
+"""An ONNX tensor that lives in torch's storage: nothing is copied until it is written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from onnxport.errors import OnnxExporterError
+from onnxport.weights.dtypes import COMPLEX_PARTS, from_torch_dtype
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
+# A tensor that is not laid out as ONNX wants it is copied in pieces of this size, so that writing it never doubles it.
+SLAB_BYTES = 1 << 24
+
+
+class TorchTensor(ir.Tensor[torch.Tensor]):
+    """A tensor of the model that refers to a torch tensor.
+
+    A complex tensor appears as its real and imaginary parts in a last dimension of two.
+
+    >>> import torch
+    >>> from onnxport.weights.torch_tensor import TorchTensor
+    >>> TorchTensor(torch.zeros(2, 3, dtype=torch.bfloat16), name="weight")
+    TorchTensor<BFLOAT16,[2,3]>(name='weight')
+    """
+
+    def __init__(self, tensor: torch.Tensor, name: str | None = None, doc_string: str | None = None) -> None:
+        sizes = [int(size) for size in tensor.shape]
+        part = COMPLEX_PARTS.get(tensor.dtype)
+        if part is not None:
+            sizes.append(2)
+        dtype = from_torch_dtype(tensor.dtype if part is None else part)
+        super().__init__(tensor, dtype=dtype, shape=ir.Shape(sizes), name=name, doc_string=doc_string)
+
+    @property
+    def has_content(self) -> bool:
+        """Whether there are values behind the shape: not so for fake tensors and those on the meta device."""
+        return not isinstance(self.raw, FakeTensor) and self.raw.device.type != "meta"
+
+    def numpy(self) -> npt.NDArray[Any]:
+        """Return the values as an array, sharing memory with torch where the layout allows it."""
+        plain = self._plain()
+        array: npt.NDArray[Any] = _bytes_view(plain.contiguous()).view(self.dtype.numpy())
+        return array.reshape(tuple(plain.shape))
+
+    def tobytes(self) -> bytes:
+        """Return the values as bytes in C order."""
+        return b"".join(self.slabs())
+
+    def tofile(self, file: SupportsWrite[memoryview]) -> None:
+        """Write the values to a file, straight from torch's storage when it is contiguous and on the CPU."""
+        for slab in self.slabs():
+            file.write(slab)
+
+    def slabs(self) -> Iterator[memoryview]:
+        """Yield the values as bytes: one view of the storage, or consecutive pieces copied one at a time."""
+        plain = self._plain()
+        if plain.is_contiguous() or plain.dim() == 0:
+            yield _bytes_view(plain.contiguous()).data
+            return
+        yield from _copied_slabs(plain)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        array = self.numpy()
+        wanted = array.dtype if dtype is None else np.dtype(dtype)
+        return array.astype(wanted, copy=bool(copy))
+
+    def __dlpack__(self, *, stream: Any = None) -> Any:
+        return self._plain().contiguous().__dlpack__(stream=stream)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __repr__(self) -> str:
+        return f"{self._repr_base()}(name={self.name!r})"
+
+    def _plain(self) -> torch.Tensor:
+        """Return an ordinary CPU tensor with this tensor's values, dtype and (real) shape."""
+        if not self.has_content:
+            raise OnnxExporterError(
+                f"The weight {self.name!r} ({self.dtype.name}, {self.shape}) has no values: the model was made with "
+                "fake or meta tensors. Call ONNXProgram.apply_weights(state_dict) first, or save it with "
+                "include_initializers=False."
+            )
+        tensor = self.raw.detach()
+        if tensor.layout != torch.strided:
+            tensor = tensor.to_dense()
+        if tensor.dtype in COMPLEX_PARTS:
+            tensor = torch.view_as_real(tensor.resolve_conj())
+        return tensor.resolve_neg().cpu()
+
+
+def _bytes_view(contiguous: torch.Tensor) -> npt.NDArray[np.uint8]:
+    # torch hands numpy no bfloat16 and no float8, but any dtype can be seen as bytes once it is flat.
+    array: npt.NDArray[np.uint8] = contiguous.view(-1).view(torch.uint8).numpy()
+    return array
+
+
+def _copied_slabs(tensor: torch.Tensor) -> Iterator[memoryview]:
+    row_bytes = tensor.element_size() * math.prod(tensor.shape[1:])
+    if row_bytes > SLAB_BYTES and tensor.dim() > 1:
+        for row in tensor:
+            yield from _copied_slabs(row)
+        return
+    rows = max(1, SLAB_BYTES // max(1, row_bytes))
+    for start in range(0, tensor.shape[0], rows):
+        yield _bytes_view(tensor[start : start + rows].contiguous()).data

@@ -1,0 +1,1 @@
+"""onnxport and torch.onnx side by side: speed, memory, size and values."""

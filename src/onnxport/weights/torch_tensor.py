@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 # A tensor that is not laid out as ONNX wants it is copied in pieces of this size, so that writing it never doubles it.
-SLAB_BYTES = 1 << 24
+SLAB_BYTES = 1 << 20
 
 
 class TorchTensor(ir.Tensor[torch.Tensor]):
@@ -101,7 +101,11 @@ class TorchTensor(ir.Tensor[torch.Tensor]):
 
 def _bytes_view(contiguous: torch.Tensor) -> npt.NDArray[np.uint8]:
     # torch hands numpy no bfloat16 and no float8, but any dtype can be seen as bytes once it is flat.
-    array: npt.NDArray[np.uint8] = contiguous.view(-1).view(torch.uint8).numpy()
+    flat = contiguous.view(-1)
+    if flat.stride(0) != 1:
+        # One element is contiguous whatever its stride, but can be seen as bytes only with a stride of one.
+        flat = flat.clone(memory_format=torch.contiguous_format)
+    array: npt.NDArray[np.uint8] = flat.view(torch.uint8).numpy()
     return array
 
 

@@ -1,0 +1,193 @@
+"""Writing a model to its destination: whole or not at all, the weights straight from torch's memory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import onnx_ir as ir
+
+from onnxport.errors import OnnxExporterError, SaveError
+from onnxport.weights.torch_tensor import TorchTensor
+from onnxport.weights.wire import Layout, Piece, Selection, require_content, single_file, with_data_file
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
+# Protobuf counts the bytes of a message in a signed 32-bit integer.
+MAX_PROTOBUF_BYTES = 2**31 - 1
+
+_BUFFER_BYTES = 1 << 20
+_EVERYTHING = Selection()
+
+
+def save_model(
+    model: ir.Model,
+    destination: str | os.PathLike[str] | SupportsWrite[Any],
+    *,
+    selection: Selection = _EVERYTHING,
+    external_data: bool | None = None,
+) -> None:
+    """Write a model to a path, or to an open binary file.
+
+    The model is one file, unless ``external_data`` is true or it would pass protobuf's 2 GB; then the weights are
+    in ``<name>.data`` next to it. Files are complete under a temporary name before they take the place of old ones; of
+    a pair, the data file moves first and the model right after it.
+
+    >>> import io, onnx_ir as ir
+    >>> from onnxport.weights.saving import save_model
+    >>> model = ir.Model(ir.Graph([], [], nodes=[], opset_imports={"": 20}, name="empty"), ir_version=10)
+    >>> file = io.BytesIO()
+    >>> save_model(model, file)
+    >>> len(file.getvalue())
+    17
+    """
+    path = _as_path(destination)
+    if path is not None:
+        check_destination(path)
+    elif external_data:
+        raise TypeError(
+            f"external_data=True needs a path, to put the data file next to it; got {type(destination).__name__}."
+        )
+    if selection.weights:
+        require_content(model)
+    if path is not None and (path.is_file() or not path.exists()):
+        _replace_files(path, _layout(model, selection, f"{path.name}.data", external_data=bool(external_data)))
+        return
+
+    layout = single_file(model, selection)
+    if external_data or layout.size > MAX_PROTOBUF_BYTES:
+        raise SaveError(
+            f"The model ({layout.size:,} bytes) needs a data file, which cannot stand next to {destination!s}; "
+            "save it to the path of an ordinary file."
+        )
+    if path is None:
+        _write(destination, layout.model)  # type: ignore[arg-type]
+    else:
+        with _sentences(path), path.open("wb") as device:
+            _write(device, layout.model)
+
+
+def to_bytes(model: ir.Model, selection: Selection = _EVERYTHING) -> bytes | None:
+    """Return the model as the bytes of one file, or None if it is too large for that."""
+    require_content(model)
+    layout = single_file(model, selection)
+    if layout.size > MAX_PROTOBUF_BYTES:
+        return None
+    return b"".join(chunk for piece in layout.model for chunk in _chunks(piece))
+
+
+def check_destination(destination: str | os.PathLike[str]) -> None:
+    """Raise ``SaveError`` if nothing can be written there, before any work is done for it.
+
+    >>> from onnxport.weights.saving import check_destination
+    >>> check_destination("/no/such/folder/model.onnx")
+    Traceback (most recent call last):
+        ...
+    onnxport.errors.SaveError: Cannot save to /no/such/folder/model.onnx: the folder /no/such/folder does not exist...
+    """
+    path = Path(destination)
+    folder = path.parent
+    reason = ""
+    if not folder.exists():
+        reason = f"the folder {folder} does not exist. Create it first."
+    elif not folder.is_dir():
+        reason = f"{folder} is not a folder."
+    elif path.is_dir():
+        reason = "it is a folder. Name a file in it."
+    elif path.exists() and not os.access(path, os.W_OK):
+        reason = "the file there is read-only."
+    elif not os.access(folder, os.W_OK | os.X_OK) and not _is_special(path):
+        reason = f"the folder {folder} is not writable."
+    if reason:
+        raise SaveError(f"Cannot save to {path}: {reason}")
+
+
+def _as_path(destination: str | os.PathLike[str] | SupportsWrite[Any]) -> Path | None:
+    if isinstance(destination, (str, os.PathLike)):
+        return Path(os.fsdecode(destination))
+    if callable(getattr(destination, "write", None)):
+        return None
+    raise TypeError(f"The destination must be a path or an open binary file, not {type(destination).__name__}.")
+
+
+def _is_special(path: Path) -> bool:
+    return path.exists() and not stat.S_ISREG(path.stat().st_mode)
+
+
+def _layout(model: ir.Model, selection: Selection, location: str, *, external_data: bool) -> Layout:
+    if not external_data:
+        layout = single_file(model, selection)
+        if layout.size <= MAX_PROTOBUF_BYTES:
+            return layout
+    return with_data_file(model, selection, location)
+
+
+def _replace_files(path: Path, layout: Layout) -> None:
+    files = [(path, layout.model)]
+    if layout.data:
+        files.insert(0, (path.with_name(f"{path.name}.data"), layout.data))
+    with _sentences(path), contextlib.ExitStack() as cleanup:
+        staged: list[tuple[Path, Path]] = []
+        for final, pieces in files:
+            temporary = _temporary(final, cleanup)
+            with temporary.open("xb", buffering=_BUFFER_BYTES) as file:
+                _write(file, pieces)
+            if final.exists():
+                shutil.copymode(final, temporary)
+            staged.append((temporary, final))
+        _move(staged, cleanup)
+
+
+def _temporary(final: Path, cleanup: contextlib.ExitStack) -> Path:
+    temporary = final.with_name(f".{final.name}.{secrets.token_hex(4)}.tmp")
+    cleanup.callback(temporary.unlink, missing_ok=True)
+    return temporary
+
+
+def _move(staged: Sequence[tuple[Path, Path]], cleanup: contextlib.ExitStack) -> None:
+    """Rename all files or none: an old data file is kept under a second name until its model has moved too."""
+    kept: list[tuple[Path, Path]] = []
+    for _, final in staged[:-1]:
+        if final.exists() and hasattr(os, "link"):
+            backup = _temporary(final, cleanup)
+            # Some file systems have no second names; there the two renames still follow each other at once.
+            with contextlib.suppress(OSError):
+                os.link(final, backup)
+                kept.append((backup, final))
+    try:
+        for temporary, final in staged:
+            os.replace(temporary, final)
+    except BaseException:
+        for backup, final in kept:
+            os.replace(backup, final)
+        raise
+
+
+@contextlib.contextmanager
+def _sentences(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OnnxExporterError:
+        raise
+    except OSError as error:
+        raise SaveError(f"Writing {path} failed: {error}. What stood there before is untouched.") from error
+
+
+def _write(file: SupportsWrite[Any], pieces: Iterable[Piece]) -> None:
+    for piece in pieces:
+        for chunk in _chunks(piece):
+            file.write(chunk)
+
+
+def _chunks(piece: Piece) -> Iterator[bytes | memoryview]:
+    if isinstance(piece, TorchTensor):
+        yield from piece.slabs()
+    else:
+        yield piece if isinstance(piece, bytes) else piece.tobytes()

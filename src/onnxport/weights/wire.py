@@ -1,0 +1,254 @@
+"""A model as a list of pieces to write one after another: protobuf bytes, and tensors that are still in torch's memory.
+
+``ModelProto.SerializeToString`` needs every weight inside the proto and again in the bytes. Here the proto is made
+without the weights, and the wire format around each of them (a tag and a length) is written by hand; the result is
+byte for byte what protobuf would have written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import onnx
+import onnx_ir as ir
+
+from onnxport.errors import OnnxExporterError, Problem, listing
+from onnxport.weights.torch_tensor import TorchTensor
+
+KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
+WEIGHT_KINDS = frozenset({"PARAMETER", "BUFFER"})
+
+# Smaller tensors stay in the protobuf: the entry that points elsewhere would be as large as they are.
+INLINE_BYTES = 256
+# Runtimes map large tensors from disk, which needs them to start on a page (64 KiB is the largest page in use).
+PAGE_BYTES = 1 << 16
+PAGED_FROM_BYTES = 1 << 20
+ALIGNMENT_BYTES = 64
+
+_MODEL_GRAPH = 7
+_GRAPH_INITIALIZER = 5
+_TENSOR_RAW_DATA = 9
+_LENGTH_DELIMITED = 2
+
+Piece = bytes | ir.TensorProtocol
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What of the model goes into the file."""
+
+    weights: bool = True
+    weights_as_inputs: bool = False
+    outputs: Sequence[ir.Value] | None = None
+
+
+@dataclass
+class Layout:
+    """The pieces of one file, and of its data file if it has one."""
+
+    model: list[Piece] = field(default_factory=list)
+    data: list[Piece] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """The bytes of the model file."""
+        return sum(_length(piece) for piece in self.model)
+
+
+def is_weight(value: ir.Value) -> bool:
+    """Whether an initializer is one of the user's parameters or buffers, not a constant of the graph."""
+    return value.metadata_props.get(KIND) in WEIGHT_KINDS
+
+
+def require_content(model: ir.Model) -> None:
+    """Raise, with all their names, if some weights have a shape but no values."""
+    empty = [
+        Problem(f"{name}: {tensor.dtype.name} {tensor.shape}")
+        for name, value in model.graph.initializers.items()
+        if isinstance(tensor := value.const_value, TorchTensor) and not tensor.has_content
+    ]
+    if empty:
+        raise OnnxExporterError(
+            listing(
+                f"{len(empty)} weights have no values: the model was made with fake or meta tensors. Call "
+                "ONNXProgram.apply_weights(state_dict) first, or save with include_initializers=False.",
+                empty,
+            )
+        )
+
+
+def single_file(model: ir.Model, selection: Selection) -> Layout:
+    """Lay the model out as one file that holds everything."""
+    tensors = _spliced(model, selection)
+    proto = _skeleton(model, selection, tensors, lambda name: ("", 0))
+    initializers: list[Piece] = []
+    for initializer in proto.graph.initializer:
+        body: list[Piece] = [initializer.SerializeToString()]
+        if initializer.name in tensors:
+            initializer.ClearField("external_data")
+            initializer.ClearField("data_location")
+            head, tail = _split(initializer.SerializeToString(), _TENSOR_RAW_DATA)
+            body = [head, *_delimited(_TENSOR_RAW_DATA, [tensors[initializer.name]]), tail]
+        initializers += _delimited(_GRAPH_INITIALIZER, body)
+    return Layout(model=_assemble(proto, initializers))
+
+
+def with_data_file(model: ir.Model, selection: Selection, location: str) -> Layout:
+    """Lay the model out as a small file and a data file that it refers to as ``location``."""
+    tensors = _spliced(model, selection)
+    offsets: dict[str, int] = {}
+    data: list[Piece] = []
+    end = 0
+    for name, tensor in tensors.items() if selection.weights else _literals(model, tensors):
+        boundary = PAGE_BYTES if tensor.nbytes >= PAGED_FROM_BYTES else ALIGNMENT_BYTES
+        offsets[name] = -(-end // boundary) * boundary
+        data += [bytes(offsets[name] - end), tensor]
+        end = offsets[name] + tensor.nbytes
+    proto = _skeleton(model, selection, tensors, lambda name: (location, offsets.get(name, 0)))
+    return Layout(model=[proto.SerializeToString()], data=data)
+
+
+def _spliced(model: ir.Model, selection: Selection) -> dict[str, ir.TensorProtocol]:
+    """The initializers whose bytes protobuf never sees."""
+    tensors: dict[str, ir.TensorProtocol] = {}
+    for name, value in model.graph.initializers.items():
+        tensor = value.const_value
+        if tensor is None:
+            continue
+        absent = not selection.weights and is_weight(value)
+        if absent or (tensor.nbytes >= INLINE_BYTES and tensor.dtype != ir.DataType.STRING):
+            tensors[name] = tensor
+    return tensors
+
+
+def _literals(model: ir.Model, tensors: dict[str, ir.TensorProtocol]) -> list[tuple[str, ir.TensorProtocol]]:
+    initializers = model.graph.initializers
+    return [(name, tensor) for name, tensor in tensors.items() if not is_weight(initializers[name])]
+
+
+def _skeleton(
+    model: ir.Model,
+    selection: Selection,
+    tensors: dict[str, ir.TensorProtocol],
+    place: Callable[[str], tuple[str, int]],
+) -> onnx.ModelProto:
+    """Serialize the model with stand-ins for the spliced tensors; the model itself is not touched."""
+    graph = model.graph
+    inputs = list(graph.inputs)
+    if selection.weights_as_inputs:
+        present = {value.name for value in inputs}
+        inputs += [value for name, value in graph.initializers.items() if is_weight(value) and name not in present]
+    view = ir.GraphView(
+        inputs,
+        graph.outputs if selection.outputs is None else selection.outputs,
+        nodes=graph,
+        initializers=[
+            _stand_in(value, tensors[name], place(name)) if name in tensors else value
+            for name, value in graph.initializers.items()
+        ],
+        doc_string=graph.doc_string,
+        opset_imports=graph.opset_imports,
+        name=graph.name,
+        metadata_props=graph.metadata_props,
+    )
+    proto = ir.serde.serialize_model(
+        ir.Model(
+            cast(ir.Graph, view),
+            ir_version=model.ir_version,
+            producer_name=model.producer_name,
+            producer_version=model.producer_version,
+            domain=model.domain,
+            model_version=model.model_version,
+            doc_string=model.doc_string,
+            functions=list(model.functions.values()),
+            metadata_props=model.metadata_props,
+            device_configurations=model.device_configurations,
+        )
+    )
+    if not selection.weights:
+        kept = [entry for entry in proto.graph.initializer if not is_weight(graph.initializers[entry.name])]
+        proto.graph.ClearField("initializer")
+        proto.graph.initializer.extend(kept)
+    return proto
+
+
+def _stand_in(value: ir.Value, tensor: ir.TensorProtocol, place: tuple[str, int]) -> ir.Value:
+    location, offset = place
+    reference = ir.ExternalTensor(
+        location,
+        offset,
+        tensor.nbytes,
+        tensor.dtype,
+        shape=ir.Shape(tensor.shape.numpy()),
+        name=cast(str, value.name),
+        doc_string=tensor.doc_string,
+        metadata_props=dict(tensor.metadata_props),
+    )
+    stand_in = ir.Value(
+        name=value.name,
+        shape=value.shape,
+        type=value.type,
+        doc_string=value.doc_string,
+        const_value=reference,
+        metadata_props=dict(value.metadata_props),
+    )
+    stand_in.meta.update(value.meta)
+    return stand_in
+
+
+def _assemble(proto: onnx.ModelProto, initializers: list[Piece]) -> list[Piece]:
+    proto.graph.ClearField("initializer")
+    before, after = _split(proto.graph.SerializeToString(), _GRAPH_INITIALIZER)
+    graph = _delimited(_MODEL_GRAPH, [before, *initializers, after])
+    proto.ClearField("graph")
+    head, tail = _split(proto.SerializeToString(), _MODEL_GRAPH)
+    return [head, *graph, tail]
+
+
+def _delimited(number: int, body: list[Piece]) -> list[Piece]:
+    length = sum(_length(piece) for piece in body)
+    return [_varint(number << 3 | _LENGTH_DELIMITED) + _varint(length), *body]
+
+
+def _length(piece: Piece) -> int:
+    return len(piece) if isinstance(piece, bytes) else piece.nbytes
+
+
+def _varint(number: int) -> bytes:
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
+
+
+def _split(message: bytes, number: int) -> tuple[bytes, bytes]:
+    """Split a serialized message where field ``number`` belongs: protobuf writes fields by rising number."""
+    position = 0
+    while position < len(message):
+        tag, body = _read_varint(message, position)
+        if tag >> 3 > number:
+            break
+        position = _skip(message, body, tag & 0b111)
+    return message[:position], message[position:]
+
+
+def _read_varint(message: bytes, position: int) -> tuple[int, int]:
+    number = shift = 0
+    while message[position] & 0x80:
+        number |= (message[position] & 0x7F) << shift
+        shift += 7
+        position += 1
+    return number | message[position] << shift, position + 1
+
+
+def _skip(message: bytes, position: int, wire_type: int) -> int:
+    if wire_type == _LENGTH_DELIMITED:
+        length, start = _read_varint(message, position)
+        return start + length
+    if wire_type == 0:
+        return _read_varint(message, position)[1]
+    return position + (8 if wire_type == 1 else 4)

@@ -1,0 +1,87 @@
+"""Dead code: nodes nobody reads, initializers nobody reads, functions nobody calls."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import onnx_ir as ir
+
+from onnxport.optimize.scope import Scope, bodies
+
+
+def remove_dead_code(scope: Scope) -> None:
+    """Take out every node whose outputs reach no graph output, and count the uses of what stays.
+
+    ``a = Relu(x); b = Exp(x) -> (b)`` becomes ``b = Exp(x) -> (b)``
+
+    One walk backwards: all readers of a value have been seen, and counted if they live, before the node that makes it.
+    """
+    counts: dict[ir.Value, int] = {}
+    _sweep(scope.graph, counts, scope.tally)
+    _drop_initializers(scope.graph, counts, scope.tally)
+    scope.counts = counts
+    scope.dead.clear()
+
+
+def remove_uncalled_functions(model: ir.Model, tally: Counter[str]) -> None:
+    """Take out the local functions that the graph doesn't reach, directly or through other functions."""
+    if not model.functions:
+        return
+    reached: set[ir.OperatorIdentifier] = set()
+    pending = [model.graph]
+    while pending:
+        for node in pending.pop():
+            identifier = node.op_identifier()
+            if identifier in model.functions and identifier not in reached:
+                reached.add(identifier)
+                pending.append(model.functions[identifier].graph)
+            pending.extend(bodies(node))
+    for identifier in [identifier for identifier in model.functions if identifier not in reached]:
+        del model.functions[identifier]
+        tally["function nobody calls"] += 1
+
+
+def _sweep(graph: ir.Graph, counts: dict[ir.Value, int], tally: Counter[str]) -> None:
+    dead = []
+    for node in reversed(graph):
+        tally["visits"] += 1
+        for output in node.outputs:
+            if output in counts or output.is_graph_output():
+                break
+        else:
+            dead.append(node)
+            continue
+        if node.attributes:
+            for body in bodies(node):
+                _sweep(body, counts, tally)
+                _drop_initializers(body, counts, tally)
+        for value in node.inputs:
+            if value is not None:
+                counts[value] = counts.get(value, 0) + 1
+    if dead:
+        for node in dead:
+            for body in bodies(node):
+                _detach(body)
+        graph.remove(dead, safe=True)
+        tally["dead node"] += len(dead)
+
+
+def _detach(body: ir.Graph) -> None:
+    """Withdraw the uses a dead node's body makes of outer values, which would keep their producers in the graph."""
+    for node in body:
+        for index in range(len(node.inputs)):
+            node.replace_input_with(index, None)
+        for inner in bodies(node):
+            _detach(inner)
+
+
+def _drop_initializers(graph: ir.Graph, counts: dict[ir.Value, int], tally: Counter[str]) -> None:
+    unused = [
+        name
+        for name, value in graph.initializers.items()
+        if value not in counts and not value.is_graph_output() and not value.is_graph_input()
+    ]
+    for name in unused:
+        del graph.initializers[name]
+    if unused:
+        tally["unused initializer"] += len(unused)

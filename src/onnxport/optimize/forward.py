@@ -1,0 +1,51 @@
+"""The walk forwards: at each node the rewrite rules, then constant folding, then common subexpressions.
+
+Three passes one after the other would have to repeat, since each makes work for the others. At one node they need
+not: everything they look at lies before it and has taken its final form.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxport.optimize.fold import fold
+from onnxport.optimize.merge import Seen, merge
+from onnxport.optimize.rules import BY_OPERATOR
+from onnxport.optimize.scope import Scope, bodies
+
+
+def rewrite_forwards(scope: Scope) -> None:
+    """Simplify every node of a graph and of the bodies in it, in order."""
+    _walk(scope.graph, scope)
+
+
+def _walk(graph: ir.Graph, scope: Scope) -> None:
+    seen: Seen = {}
+    for node in graph:
+        scope.tally["visits"] += 1
+        if node.attributes:
+            for body in bodies(node):
+                _walk(body, scope)
+        if node.domain == "" and not (scope.in_function and any(a.is_ref() for a in node.attributes.values())):
+            # Each rule that changes a node moves it closer to the inputs of the graph, so this ends.
+            while _apply_rules(node, scope):
+                pass
+            if node in scope.dead or fold(node, scope):
+                continue
+        merge(node, scope, seen)
+
+
+def _apply_rules(node: ir.Node, scope: Scope) -> bool:
+    """Apply the first rule that fits; whether the node is still there in another form."""
+    for rule in BY_OPERATOR.get(node.op_type, ()):
+        if not rule.matches(node):
+            continue
+        result = rule.rewrite(node, scope)
+        if result is True:
+            scope.tally[rule.name] += 1
+            return True
+        if isinstance(result, ir.Value):
+            if scope.replace(node.outputs[0], result):
+                scope.tally[rule.name] += 1
+            return False
+    return False

@@ -1,0 +1,21 @@
+"""The rewrite rules, as rows of (name, pattern, function), and how a row is matched.
+
+A pattern reads like the expression it stands for: ``"Transpose(Transpose)"`` is a Transpose of a Transpose,
+``"Cast"`` any Cast. A rule looks at its node and at what feeds it, never at what reads it: walking forwards, the
+inputs are in their final form, so each node needs to be looked at once.
+"""
+
+from __future__ import annotations
+
+from onnxport.optimize.rules.casts import RULES as CASTS
+from onnxport.optimize.rules.layout import RULES as LAYOUT
+from onnxport.optimize.rules.neutral import RULES as NEUTRAL
+from onnxport.optimize.rules.pattern import Rule
+
+#: Nothing-to-do rules come first: they leave less for the ones that combine two nodes.
+RULES: tuple[Rule, ...] = (*NEUTRAL, *CASTS, *LAYOUT)
+
+BY_OPERATOR: dict[str, tuple[Rule, ...]] = {
+    op_type: tuple(rule for rule in RULES if rule.op_type == op_type)
+    for op_type in dict.fromkeys(rule.op_type for rule in RULES)
+}

@@ -1,0 +1,151 @@
+"""Operations that only rearrange: Reshape, Transpose, Squeeze, Unsqueeze, Expand, Slice."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.optimize.rules.pattern import Rule, producer_of, rules_for
+from onnxport.optimize.scope import Scope, known_dims, same_shape
+
+_EVERYTHING = 2**31 - 1
+
+
+def _to_own_shape(node: ir.Node, scope: Scope) -> ir.Value | None:
+    value = node.inputs[0]
+    return value if same_shape(value, node.outputs[0]) else None
+
+
+def _new_shape(node: ir.Node, scope: Scope, dims: list[int]) -> bool:
+    """Give a Reshape another constant shape; not in functions, which have nowhere to keep it."""
+    if scope.in_function:
+        return False
+    name = f"{node.outputs[0].name}_shape"
+    shape = scope.literal(np.array(dims, dtype=np.int64), ir.DataType.INT64, name)
+    scope.set_input(node, 1, shape)
+    return True
+
+
+def _constant_shape(node: ir.Node, scope: Scope) -> bool | None:
+    """``Reshape(x, Concat(...))`` whose result has one free dimension, or free ones only where ``x`` has them too."""
+    target = known_dims(node.outputs[0])
+    if target is None or scope.ints(node.inputs[1]) is not None:
+        return None
+    if node.attributes.get_int("allowzero", 0) or 0 in target:
+        return None
+    free = [index for index, dim in enumerate(target) if not isinstance(dim, int)]
+    if len(free) <= 1:
+        dims = [dim if isinstance(dim, int) else -1 for dim in target]
+    else:
+        # Copied dimensions and an inferred one don't mix: with an empty batch there is nothing to infer from.
+        source = known_dims(node.inputs[0])
+        if source is None or any(index >= len(source) or source[index] != target[index] for index in free):
+            return None
+        dims = [dim if isinstance(dim, int) else 0 for dim in target]
+    return _new_shape(node, scope, dims) or None
+
+
+def _reshape_of_reshape(node: ir.Node, scope: Scope) -> bool | None:
+    source = producer_of(node).inputs[0]
+    middle = node.inputs[0]
+    target = scope.ints(node.inputs[1])
+    if source is None or target is None:
+        return None
+    if 0 in target and not node.attributes.get_int("allowzero", 0):
+        before, between = known_dims(source), known_dims(middle)
+        if between is None:
+            return None
+        dims = []
+        for index, dim in enumerate(target):
+            if dim != 0:
+                dims.append(dim)
+            elif before is not None and index < len(before) and before[index] == between[index]:
+                dims.append(0)
+            else:
+                kept = between[index]
+                if not isinstance(kept, int) or kept == 0:
+                    return None
+                dims.append(kept)
+        if dims != target and not _new_shape(node, scope, dims):
+            return None
+    scope.set_input(node, 0, source)
+    return True
+
+
+def _permutation(node: ir.Node) -> list[int] | None:
+    given = node.attributes.get("perm")
+    if given is not None:
+        return list(given.as_ints())
+    value = node.inputs[0]
+    if value is None or value.shape is None:
+        return None
+    return list(range(value.shape.rank()))[::-1]
+
+
+def _transpose_nothing(node: ir.Node, scope: Scope) -> ir.Value | None:
+    order = _permutation(node)
+    return node.inputs[0] if order is not None and order == list(range(len(order))) else None
+
+
+def _transpose_of_transpose(node: ir.Node, scope: Scope) -> bool | None:
+    inner = producer_of(node)
+    first, second = _permutation(inner), _permutation(node)
+    if first is None or second is None:
+        return None
+    scope.set_input(node, 0, inner.inputs[0])
+    node.attributes.add(ir.AttrInt64s("perm", [first[axis] for axis in second]))
+    return True
+
+
+def _inverse_pair(node: ir.Node, scope: Scope) -> ir.Value | None:
+    """Both axes count in the rank of the longer side, which is the same tensor's rank for either order."""
+    inner = producer_of(node)
+    source, middle = inner.inputs[0], node.inputs[0]
+    if source is None or len(inner.inputs) < 2 or len(node.inputs) < 2:
+        return None
+    first, second = scope.ints(inner.inputs[1]), scope.ints(node.inputs[1])
+    if first is None or second is None or len(first) != len(second):
+        return None
+    if sorted(first) == sorted(second):
+        return source
+    longer = middle if inner.op_type == "Unsqueeze" else source
+    if longer is None or longer.shape is None:
+        return None
+    rank = longer.shape.rank()
+    return source if sorted(axis % rank for axis in first) == sorted(axis % rank for axis in second) else None
+
+
+def _expand_by_ones(node: ir.Node, scope: Scope) -> ir.Value | None:
+    value = node.inputs[0]
+    target = scope.ints(node.inputs[1])
+    if value is None or value.shape is None or target is None:
+        return None
+    return value if all(dim == 1 for dim in target) and len(target) <= value.shape.rank() else None
+
+
+def _slice_of_everything(node: ir.Node, scope: Scope) -> ir.Value | None:
+    value = node.inputs[0]
+    if value is None:
+        return None
+    steps = scope.ints(node.inputs[4]) if len(node.inputs) > 4 and node.inputs[4] is not None else [1]
+    if steps is None or any(step != 1 for step in steps):
+        return None
+    if same_shape(value, node.outputs[0]):
+        return value
+    starts, ends = scope.ints(node.inputs[1]), scope.ints(node.inputs[2])
+    if starts is None or ends is None or any(starts):
+        return None
+    return value if all(end >= _EVERYTHING for end in ends) else None
+
+
+RULES: list[Rule] = [
+    *rules_for("reshape to its own shape", "Reshape Flatten", _to_own_shape),
+    Rule("reshape by a constant", "Reshape", _constant_shape),
+    Rule("reshape of reshape", "Reshape(Reshape|Flatten|Squeeze|Unsqueeze)", _reshape_of_reshape),
+    Rule("transpose of nothing", "Transpose", _transpose_nothing),
+    Rule("transpose of transpose", "Transpose(Transpose)", _transpose_of_transpose),
+    *rules_for("squeeze against unsqueeze", "Squeeze(Unsqueeze) Unsqueeze(Squeeze)", _inverse_pair),
+    Rule("expand to its own shape", "Expand", _to_own_shape),
+    Rule("expand to its own shape", "Expand", _expand_by_ones),
+    Rule("slice of everything", "Slice", _slice_of_everything),
+]

@@ -1,0 +1,315 @@
+"""The state one graph (with the bodies nested in it) is optimized under: liveness, literals, and the edits allowed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
+WEIGHT_KINDS = frozenset({"PARAMETER", "BUFFER"})
+
+#: Tensors above this are never read here: no kernel runs on them and their content is never hashed.
+READ_LIMIT = 64 * 1024
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Dims = tuple[int | ir.SymbolicDim, ...]
+
+
+def is_weight(value: ir.Value) -> bool:
+    """Whether an initializer belongs to the state dict, as opposed to the graph.
+
+    >>> import onnx_ir as ir
+    >>> is_weight(ir.Value(name="conv.weight", metadata_props={KIND: "PARAMETER"}))
+    True
+    """
+    return value.metadata_props.get(KIND) in WEIGHT_KINDS
+
+
+def bodies(node: ir.Node) -> Iterator[ir.Graph]:
+    """The graphs a node carries: branches of an If, body of a Loop or Scan."""
+    for attribute in node.attributes.values():
+        if attribute.type is ir.AttributeType.GRAPH and not attribute.is_ref():
+            yield attribute.as_graph()
+        elif attribute.type is ir.AttributeType.GRAPHS and not attribute.is_ref():
+            yield from attribute.as_graphs()
+
+
+def known_dims(value: ir.Value | None) -> Dims | None:
+    """The dimensions of a value when each is a number or has a name, so that equality means something."""
+    if value is None or value.shape is None:
+        return None
+    dims = value.shape.dims
+    for dim in dims:
+        if not isinstance(dim, int) and dim.value is None:
+            return None
+    return dims
+
+
+def same_shape(left: ir.Value | None, right: ir.Value | None) -> bool:
+    """Whether two values surely have the same shape at run time."""
+    dims = known_dims(left)
+    return dims is not None and dims == known_dims(right)
+
+
+def readable(tensor: ir.TensorProtocol) -> bool:
+    """Whether the content of a tensor is at hand and small enough to look at."""
+    if tensor.nbytes > READ_LIMIT or isinstance(tensor, ir.StringTensor | ir.ExternalTensor):
+        return False
+    raw = getattr(tensor, "raw", None)
+    if raw is None or isinstance(raw, np.ndarray):
+        return True
+    # Torch tensors made under a fake mode or on the meta device have a shape and nothing else.
+    return not getattr(raw, "is_meta", False) and getattr(raw, "fake_mode", None) is None
+
+
+def constant_of(node: ir.Node) -> ir.TensorProtocol | None:
+    """The tensor a ``Constant`` node holds, whichever of its attributes says so."""
+    for name, attribute in node.attributes.items():
+        if attribute.is_ref():
+            return None
+        match name:
+            case "value":
+                return attribute.as_tensor()
+            case "value_int" | "value_ints":
+                return ir.tensor(np.array(attribute.value, dtype=np.int64))
+            case "value_float" | "value_floats":
+                return ir.tensor(np.array(attribute.value, dtype=np.float32))
+            case _:
+                return None
+    return None
+
+
+class Scope:
+    """One root graph or function body while it is optimized.
+
+    Uses are counted here rather than asked of onnx_ir, whose answer costs a copy of all of them, and a node that is
+    no longer needed is only marked: the dead-code pass takes it out. Every edit goes through this class, so the
+    counts stay true and the promises about graph outputs are kept in one place.
+    """
+
+    def __init__(self, graph: ir.Graph, tally: Counter[str], *, in_function: bool) -> None:
+        self.graph = graph
+        self.tally = tally
+        self.in_function = in_function
+        self.counts: dict[ir.Value, int] = {}
+        self.dead: set[ir.Node] = set()
+        self.pool: dict[tuple[Any, ...], ir.Value] = {}
+        self._arrays: dict[ir.Value, Array | None] = {}
+        self._lists: dict[ir.Value, list[int] | None] = {}
+        self._names: set[str | None] | None = None
+        self._output_slots: dict[ir.Graph, dict[ir.Value, list[int]]] = {}
+
+    # --- reading -----------------------------------------------------------------------------------------------
+
+    def literal_tensor(self, value: ir.Value | None) -> ir.TensorProtocol | None:
+        """The tensor behind a value that is a constant of the graph: neither a weight nor overridable as an input."""
+        if value is None:
+            return None
+        if value.is_initializer():
+            if value.is_graph_input() or is_weight(value):
+                return None
+            return value.const_value
+        producer = value.producer()
+        return constant_of(producer) if producer is not None and producer.op_type == "Constant" else None
+
+    def array(self, value: ir.Value | None) -> Array | None:
+        """The content of a small literal, read once."""
+        if value is None:
+            return None
+        if value not in self._arrays:
+            tensor = self.literal_tensor(value)
+            self._arrays[value] = None if tensor is None or not readable(tensor) else tensor.numpy()
+        return self._arrays[value]
+
+    def ints(self, value: ir.Value | None) -> list[int] | None:
+        """The content of a literal of integers as a flat list."""
+        if value is None:
+            return None
+        if value not in self._lists:
+            array = self.array(value)
+            integral = array is not None and array.dtype.kind in "iu"
+            self._lists[value] = [int(x) for x in array.reshape(-1)] if array is not None and integral else None
+        return self._lists[value]
+
+    # --- editing -----------------------------------------------------------------------------------------------
+
+    def set_input(self, node: ir.Node, index: int, value: ir.Value | None) -> None:
+        """Point one input of a node elsewhere; whatever only this input needed is dead from then on."""
+        old = node.inputs[index]
+        if value is not None:
+            self.counts[value] = self.counts.get(value, 0) + 1
+        node.replace_input_with(index, value)
+        self._release(old)
+
+    def become(
+        self, node: ir.Node, op_type: str, inputs: Sequence[ir.Value], attributes: Sequence[ir.Attr] = ()
+    ) -> None:
+        """Make a node (one without bodies) another operation under the same name, provenance and outputs."""
+        for value in inputs:
+            self.counts[value] = self.counts.get(value, 0) + 1
+        old = [value for value in node.inputs if value is not None]
+        node.op_type = op_type
+        node.domain = ""
+        node.attributes.clear()
+        for attribute in attributes:
+            node.attributes.add(attribute)
+        node.resize_inputs(len(inputs))
+        for index, value in enumerate(inputs):
+            node.replace_input_with(index, value)
+        for value in old:
+            self._release(value)
+
+    def replace(self, value: ir.Value, by: ir.Value) -> bool:
+        """Let every reader of a node's only needed output read ``by`` instead; whether anything changed.
+
+        A graph output keeps its name. Where ``by`` can itself become the output it takes the name over; where it
+        can't (an input, an initializer, another output, a value of an outer graph) an Identity stays between them.
+        """
+        node = value.producer()
+        assert node is not None, "only outputs of nodes are replaced here"
+        self._describe(by, value)
+        if not value.is_graph_output():
+            self._redirect(value, by)
+            self.discard(node)
+            return True
+        graph = value.graph
+        assert graph is not None
+        source = by.producer()
+        if source is not None and source.graph is graph and not by.is_graph_output():
+            self._redirect(value, by)
+            self._take_over(graph, value, by)
+            self.discard(node)
+            return True
+        changed = self.counts.get(value, 0) > 0
+        self._redirect(value, by)
+        if node.op_type == "Identity" and node.inputs[0] is by:
+            return changed
+        if len(node.outputs) > 1:
+            return changed
+        self.become(node, "Identity", [by])
+        return True
+
+    def discard(self, node: ir.Node) -> None:
+        """Mark a node dead when nothing reads it, and then whatever only it read."""
+        stack = [node]
+        while stack:
+            node = stack.pop()
+            if node in self.dead or any(self.counts.get(out, 0) or out.is_graph_output() for out in node.outputs):
+                continue
+            self.dead.add(node)
+            for value in self.reads(node):
+                self.counts[value] -= 1
+                producer = value.producer()
+                if producer is not None and not self.counts[value]:
+                    stack.append(producer)
+
+    def reads(self, node: ir.Node) -> Iterator[ir.Value]:
+        """Everything a node reads, once per use, the nodes of its bodies included."""
+        for value in node.inputs:
+            if value is not None:
+                yield value
+        for body in bodies(node):
+            for inner in body:
+                if inner not in self.dead:
+                    yield from self.reads(inner)
+
+    def literal(self, array: Array, dtype: ir.DataType, name: str) -> ir.Value:
+        """An initializer of the root graph with this content: the one there is, or a new one named ``name``."""
+        assert not self.in_function, "functions have no initializers"
+        key = literal_key(dtype, array)
+        found = self.pool.get(key)
+        if found is not None:
+            return found
+        unique = self._unique(name)
+        tensor = ir.Tensor(array, dtype=dtype, name=unique)
+        made = self.add_initializer(tensor, unique)
+        self.pool[key] = made
+        self._arrays[made] = array
+        return made
+
+    def add_initializer(self, tensor: ir.TensorProtocol, name: str) -> ir.Value:
+        """Register a tensor in the root graph."""
+        shape = ir.Shape(tensor.shape.numpy())
+        value = ir.Value(name=name, shape=shape, type=ir.TensorType(tensor.dtype), const_value=tensor)
+        self.graph.initializers.add(value)
+        return value
+
+    def yield_name(self, value: ir.Value) -> str:
+        """The name of a value that is about to vanish, free to be given to its replacement; a new one for outputs."""
+        name = value.name if value.name is not None else "literal"
+        if value.is_graph_output():
+            return f"{name}_literal"
+        value.name = None
+        if self._names is not None:
+            self._names.discard(name)
+        return name
+
+    # --- inside ------------------------------------------------------------------------------------------------
+
+    def _redirect(self, value: ir.Value, by: ir.Value) -> None:
+        for user, index in value.uses():
+            user.replace_input_with(index, by)
+        moved = self.counts.pop(value, 0)
+        if moved:
+            self.counts[by] = self.counts.get(by, 0) + moved
+
+    def _take_over(self, graph: ir.Graph, value: ir.Value, by: ir.Value) -> None:
+        slots = self._output_slots.get(graph)
+        if slots is None:
+            slots = {}
+            for index, output in enumerate(graph.outputs):
+                slots.setdefault(output, []).append(index)
+            self._output_slots[graph] = slots
+        slots[by] = slots.pop(value)
+        for index in slots[by]:
+            graph.outputs[index] = by
+        by.name, value.name = value.name, by.name
+        by.metadata_props.update(value.metadata_props)
+        if value.shape is not None:
+            by.shape = value.shape
+        if value.type is not None:
+            by.type = value.type
+
+    def _describe(self, value: ir.Value, like: ir.Value) -> None:
+        if value.producer() is None:
+            return
+        if value.shape is None:
+            value.shape = like.shape
+        if value.type is None:
+            value.type = like.type
+
+    def _release(self, value: ir.Value | None) -> None:
+        if value is None:
+            return
+        self.counts[value] -= 1
+        producer = value.producer()
+        if producer is not None and not self.counts[value]:
+            self.discard(producer)
+
+    def _unique(self, name: str) -> str:
+        if self._names is None:
+            self._names = set()
+            stack = [self.graph]
+            while stack:
+                graph = stack.pop()
+                self._names.update(value.name for value in graph.inputs)
+                self._names.update(graph.initializers)
+                for node in graph:
+                    self._names.update(value.name for value in node.outputs)
+                    stack.extend(bodies(node))
+        unique = name
+        number = 1
+        while unique in self._names:
+            unique = f"{name}_{number}"
+            number += 1
+        self._names.add(unique)
+        return unique
+
+
+def literal_key(dtype: ir.DataType, array: Array) -> tuple[Any, ...]:
+    """What makes two literals the same: type, shape and bytes (so that 0.0 and -0.0 differ)."""
+    return (dtype, array.shape, array.tobytes())

@@ -1,0 +1,72 @@
+"""One initializer for equal literals, and one for weights that are the same storage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from onnxport.optimize.scope import Scope, bodies, is_weight, literal_key, readable
+
+ALIASES = "onnxport.aliases"
+
+
+def share_initializers(scope: Scope) -> None:
+    """Let values that hold the same tensor be one initializer: the first in order stays.
+
+    Literals (constants of the graph) are compared by content when they are small; everything else only by being the
+    same view of the same torch storage, as tied weights are. Weights remember the names they stand for.
+
+    ``lm_head.weight`` tied to ``embed.weight`` -> ``embed.weight`` with ``onnxport.aliases = "lm_head.weight"``
+    """
+    _share(scope, scope.graph, scope.pool, {})
+    stack = [body for node in scope.graph for body in bodies(node)]
+    while stack:
+        body = stack.pop()
+        # A body sees the literals of the root graph, but not the other way round.
+        _share(scope, body, {}, {})
+        stack.extend(inner for node in body for inner in bodies(node))
+
+
+def _share(
+    scope: Scope, graph: ir.Graph, pool: dict[tuple[Any, ...], ir.Value], storages: dict[tuple[Any, ...], ir.Value]
+) -> None:
+    for value in list(graph.initializers.values()):
+        tensor = value.const_value
+        if tensor is None or value.is_graph_input() or value.is_graph_output():
+            continue
+        weight = is_weight(value)
+        if not weight and readable(tensor):
+            content = literal_key(tensor.dtype, tensor.numpy())
+            first = scope.pool.get(content) or pool.setdefault(content, value)
+        else:
+            storage = _storage_key(tensor, weight)
+            first = value if storage is None else storages.setdefault(storage, value)
+        if first is value:
+            continue
+        if weight:
+            _remember(first, value)
+        _merge(scope, value, first)
+        del graph.initializers[str(value.name)]
+        scope.tally["shared initializer"] += 1
+
+
+def _merge(scope: Scope, value: ir.Value, first: ir.Value) -> None:
+    for user, index in value.uses():
+        user.replace_input_with(index, first)
+    scope.counts[first] = scope.counts.get(first, 0) + scope.counts.pop(value, 0)
+
+
+def _remember(first: ir.Value, value: ir.Value) -> None:
+    names = [first.metadata_props.get(ALIASES, ""), str(value.name), value.metadata_props.get(ALIASES, "")]
+    first.metadata_props[ALIASES] = ",".join(name for name in names if name)
+
+
+def _storage_key(tensor: ir.TensorProtocol, weight: bool) -> tuple[Any, ...] | None:
+    raw = getattr(tensor, "raw", None)
+    if not isinstance(raw, torch.Tensor) or raw.layout != torch.strided or not raw.numel():
+        return None
+    # The storage object, not its address: tensors on the meta device and fake ones all say address 0.
+    storage = raw.untyped_storage()._cdata
+    return (weight, storage, raw.storage_offset(), raw.dtype, tuple(raw.shape), raw.stride(), raw.is_conj())

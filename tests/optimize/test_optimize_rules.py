@@ -1,0 +1,221 @@
+"""Each rule: a graph before, the operators after, and the same values from both."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+import pytest
+from onnx_rows import ops, optimized
+
+from onnxport.optimize.rules.casts import passes_through
+
+F, I, U, B = ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.UINT8, ir.DataType.BOOL
+
+ROWS = {
+    "identity": ("(float[2] x) => (float[2] y) { a = Identity(x) y = Relu(a) }", ["Relu"]),
+    "identity before an output": ("(float[2] x) => (float[2] y) { a = Relu(x) y = Identity(a) }", ["Relu"]),
+    "identity of an input as output": ("(float[2] x) => (float[2] y) { y = Identity(x) }", ["Identity"]),
+    "copy of an input as output": ("(float[2] x) => (float[2] y) { a = Identity(x) y = Identity(a) }", ["Identity"]),
+    "copy of an output": (
+        "(float[2] x) => (float[2] y, float[2] z) { y = Relu(x) z = Identity(y) }",
+        ["Relu", "Identity"],
+    ),
+    "neutral op as output": (
+        "(float[2] x) => (float[2] y) <float one = {1}> { y = Mul(x, one) }",
+        ["Identity"],
+    ),
+    "dropout": ("(float[2] x) => (float[2] y) { a = Dropout(x) y = Relu(a) }", ["Relu"]),
+    "dropout with its mask used": (
+        "(float[2] x) => (float[2] y, bool[2] m) { a, m = Dropout(x) y = Relu(a) }",
+        ["Dropout", "Relu"],
+    ),
+    "concat of one": ("(float[2] x) => (float[2] y) { a = Concat<axis = 0>(x) y = Relu(a) }", ["Relu"]),
+    "cast to the same type": ("(float[2] x) => (float[2] y) { a = Cast<to = 1>(x) y = Relu(a) }", ["Relu"]),
+    "cast by way of a wider type": (
+        "(int32[2] x) => (float[2] y) { a = Cast<to = 7>(x) b = Cast<to = 1>(a) y = Neg(b) }",
+        ["Cast", "Neg"],
+    ),
+    "cast there and back": (
+        "(int32[2] x) => (int32[2] y) { a = Cast<to = 7>(x) b = Cast<to = 6>(a) y = Neg(b) }",
+        ["Neg"],
+    ),
+    "cast by way of half": (
+        "(float[2] x) => (float[2] y) { a = Cast<to = 10>(x) y = Cast<to = 1>(a) }",
+        ["Cast", "Cast"],
+    ),
+    "cast by way of integers": (
+        "(float[2] x) => (float[2] y) { a = Cast<to = 7>(x) y = Cast<to = 1>(a) }",
+        ["Cast", "Cast"],
+    ),
+    "transposes that cancel": (
+        "(float[2,3] x) => (float[2,3] y) { a = Transpose<perm = [1, 0]>(x) b = Transpose(a) y = Relu(b) }",
+        ["Relu"],
+    ),
+    "transposes that compose": (
+        "(float[2,3,4] x) => (float[4,2,3] y) "
+        "{ a = Transpose<perm = [1, 2, 0]>(x) b = Transpose<perm = [1, 2, 0]>(a) y = Relu(b) }",
+        ["Transpose", "Relu"],
+    ),
+    "transpose of nothing": (
+        "(float[2,3] x) => (float[2,3] y) { a = Transpose<perm = [0, 1]>(x) y = Relu(a) }",
+        ["Relu"],
+    ),
+    "inner transpose still used": (
+        "(float[2,3] x) => (float[2,3] y, float[3,2] z) "
+        "{ a = Transpose<perm = [1, 0]>(x) b = Transpose<perm = [1, 0]>(a) y = Relu(b) z = Exp(a) }",
+        ["Transpose", "Relu", "Exp"],
+    ),
+    "transpose before matmul": (
+        "(float[2,3] x, float[2,3] w) => (float[2,2] y) { a = Transpose<perm = [1, 0]>(w) y = MatMul(x, a) }",
+        ["Transpose", "MatMul"],
+    ),
+    "reshape of reshape": (
+        "(float[2,6] x) => (float[3,4] y) <int64[2] s = {4, 3}, int64[2] t = {3, -1}> "
+        "{ a = Reshape(x, s) b = Reshape(a, t) y = Relu(b) }",
+        ["Reshape", "Relu"],
+    ),
+    "reshape that copies a dimension of the first": (
+        "(float[2,6] x) => (float[4,3] y) <int64[3] s = {4, 1, 3}, int64[2] t = {0, -1}> "
+        "{ a = Reshape(x, s) b = Reshape(a, t) y = Relu(b) }",
+        ["Reshape", "Relu"],
+    ),
+    "reshape back": (
+        "(float[n,6] x) => (float[n,6] y) <int64[3] s = {0, 2, 3}, int64[2] t = {0, 6}> "
+        "{ a = Reshape(x, s) b = Reshape(a, t) y = Relu(b) }",
+        ["Relu"],
+    ),
+    "reshape of a flattened free dimension": (
+        "(float[n,6] x) => (float[m,1] y) <int64[1] s = {-1}, int64[2] t = {0, 1}> "
+        "{ a = Reshape(x, s) b = Reshape(a, t) y = Relu(b) }",
+        ["Reshape", "Reshape", "Relu"],
+    ),
+    "reshape to its own shape": (
+        "(float[2,6] x) => (float[2,6] y) <int64[2] s = {2, -1}> { a = Reshape(x, s) y = Relu(a) }",
+        ["Relu"],
+    ),
+    "reshape that keeps zero": (
+        "(float[0,6] x) => (float[3,0] y) <int64[2] s = {2, 0}, int64[2] t = {3, 0}> "
+        "{ a = Reshape<allowzero = 1>(x, s) b = Reshape<allowzero = 1>(a, t) y = Relu(b) }",
+        ["Reshape", "Relu"],
+    ),
+    "squeeze of unsqueeze": (
+        "(float[2,3] x) => (float[2,3] y) <int64[1] p = {1}, int64[1] q = {-2}> "
+        "{ a = Unsqueeze(x, p) b = Squeeze(a, q) y = Relu(b) }",
+        ["Relu"],
+    ),
+    "unsqueeze of squeeze": (
+        "(float[2,1,3] x) => (float[2,1,3] y) <int64[1] p = {1}, int64[1] q = {-2}> "
+        "{ a = Squeeze(x, p) b = Unsqueeze(a, q) y = Relu(b) }",
+        ["Relu"],
+    ),
+    "squeeze of another axis": (
+        "(float[1,3] x) => (float[1,3] y) <int64[1] p = {1}, int64[1] q = {0}> "
+        "{ a = Unsqueeze(x, p) b = Squeeze(a, q) y = Relu(b) }",
+        ["Unsqueeze", "Squeeze", "Relu"],
+    ),
+    "expand to its own shape": (
+        "(float[2,3] x) => (float[2,3] y) <int64[2] s = {1, 3}> { a = Expand(x, s) y = Relu(a) }",
+        ["Relu"],
+    ),
+    "expand by ones": (
+        "(float[n,3] x) => (float[n,3] y) <int64[1] s = {1}> { a = Expand(x, s) y = Relu(a) }",
+        ["Relu"],
+    ),
+    "expand that enlarges": (
+        "(float[1,3] x) => (float[2,3] y) <int64[2] s = {2, 3}> { a = Expand(x, s) y = Relu(a) }",
+        ["Expand", "Relu"],
+    ),
+    "slice of everything": (
+        "(float[n,3] x) => (float[n,3] y) <int64[1] b = {0}, int64[1] e = {9223372036854775807}> "
+        "{ a = Slice(x, b, e, b) y = Relu(a) }",
+        ["Relu"],
+    ),
+    "slice of a fixed everything": (
+        "(float[2,3] x) => (float[2,3] y) <int64[1] b = {-3}, int64[1] e = {3}, int64[1] d = {1}> "
+        "{ a = Slice(x, b, e, d) y = Relu(a) }",
+        ["Relu"],
+    ),
+    "slice that reverses": (
+        "(float[3] x) => (float[3] y) <int64[1] b = {-1}, int64[1] e = {-9}, int64[1] d = {0}, int64[1] s = {-1}> "
+        "{ a = Slice(x, b, e, d, s) y = Relu(a) }",
+        ["Slice", "Relu"],
+    ),
+    "times one": ("(float[2] x) => (float[2] y) <float one = {1}> { a = Mul(one, x) y = Neg(a) }", ["Neg"]),
+    "divided by one": ("(float[2] x) => (float[2] y) <float one = {1}> { a = Div(x, one) y = Neg(a) }", ["Neg"]),
+    "one divided by": ("(float[2] x) => (float[2] y) <float one = {1}> { y = Div(one, x) }", ["Div"]),
+    "times one that enlarges": (
+        "(float[2] x) => (float[1,2] y) <float[1,1] one = {1}> { a = Mul(x, one) y = Neg(a) }",
+        ["Mul", "Neg"],
+    ),
+    "integer plus zero": ("(int64[2] x) => (int64[2] y) <int64 z = {0}> { a = Add(z, x) y = Neg(a) }", ["Neg"]),
+    "float plus zero": ("(float[2] x) => (float[2] y) <float z = {0}> { a = Add(x, z) y = Neg(a) }", ["Add", "Neg"]),
+    "float minus zero": ("(float[2] x) => (float[2] y) <float z = {0}> { a = Sub(x, z) y = Neg(a) }", ["Neg"]),
+    "zero minus": ("(float[2] x) => (float[2] y) <float z = {0}> { y = Sub(z, x) }", ["Sub"]),
+    "to the power of one": ("(float[2] x) => (float[2] y) <float p = {1}> { a = Pow(x, p) y = Neg(a) }", ["Neg"]),
+    "decided where": (
+        "(float[2] x, float[2] w) => (float[2] y) <bool c = {0}> { a = Where(c, x, w) y = Neg(a) }",
+        ["Neg"],
+    ),
+    "where that enlarges": (
+        "(float[2] x, float[3,2] w) => (float[3,2] y) <bool c = {1}> { a = Where(c, x, w) y = Neg(a) }",
+        ["Where", "Neg"],
+    ),
+    "pad by nothing": (
+        "(float[2] x) => (float[2] y) <int64[2] p = {0, 0}> { a = Pad(x, p) y = Neg(a) }",
+        ["Neg"],
+    ),
+    "clip without bounds": ("(float[2] x) => (float[2] y) { a = Clip(x) y = Neg(a) }", ["Neg"]),
+    "reshape by a computed shape with one free dimension": (
+        "(float[n,6] x) => (float[n,2,3] y) <int64 zero = {0}, int64[1] b = {0}, int64[2] tail = {2, 3}> "
+        "{ s = Shape(x) i = Gather(s, zero) n1 = Unsqueeze(i, b) t = Concat<axis = 0>(n1, tail) y = Reshape(x, t) }",
+        ["Reshape"],
+    ),
+    "reshape by a computed shape with copied free dimensions": (
+        "(float[n,m,6] x) => (float[n,m,2,3] y) <int64[2] tail = {2, 3}> "
+        "{ s = Shape<start = 0, end = 2>(x) t = Concat<axis = 0>(s, tail) y = Reshape(x, t) }",
+        ["Reshape"],
+    ),
+    "reshape by a computed shape with free dimensions moved": (
+        "(float[n,2,m] x) => (float[k,m] y) <int64[1] two = {2}> { n1 = Shape<start = 0, end = 1>(x) "
+        "k1 = Mul(n1, two) m1 = Shape<start = 2, end = 3>(x) t = Concat<axis = 0>(k1, m1) y = Reshape(x, t) }",
+        ["Shape", "Mul", "Shape", "Concat", "Reshape"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), ROWS.values(), ids=ROWS.keys())
+def test_rule(text: str, expected: list[str]) -> None:
+    assert ops(optimized(text)) == expected
+
+
+@pytest.mark.parametrize("opset", [13, 18, 23])
+@pytest.mark.parametrize(
+    "row", ["identity", "dropout", "reshape back", "squeeze of unsqueeze", "transposes that cancel"]
+)
+def test_rule_at_opset(row: str, opset: int) -> None:
+    text, expected = ROWS[row]
+    assert ops(optimized(text, opset)) == expected
+
+
+@pytest.mark.parametrize("n", [0, 1, 7])
+@pytest.mark.parametrize("row", [name for name in ROWS if "free dimension" in name or "reshape back" in name])
+def test_rule_at_size(row: str, n: int) -> None:
+    text, expected = ROWS[row]
+    assert ops(optimized(text, sizes={"n": n})) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "middle", "target", "expected"),
+    [
+        (ir.DataType.INT32, I, F, True),
+        (ir.DataType.FLOAT16, F, ir.DataType.FLOAT16, True),
+        (B, F, B, True),
+        (U, F, I, True),
+        (ir.DataType.INT8, F, U, False),
+        (I, F, I, False),
+        (F, I, F, False),
+        (F, ir.DataType.BFLOAT16, F, False),
+        (ir.DataType.FLOAT8E4M3FN, F, I, False),
+    ],
+)
+def test_casts_that_pass_through(source: ir.DataType, middle: ir.DataType, target: ir.DataType, expected: bool) -> None:
+    assert passes_through(source, middle, target) is expected

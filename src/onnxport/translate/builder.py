@@ -1,0 +1,353 @@
+"""``Builder``: the only place that makes an ``ir.Node``.
+
+``op.Add(a, b)`` emits an ONNX operator; the lower-case methods are the few small constructions that
+nearly every translation needs and that must come out lean: constants, casts, reshapes, sizes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from onnxport.translate.dims import Dim, DimNames, Int, Sizes, is_static
+from onnxport.translate.signatures import BROADCASTING, SAME_SHAPE, signature
+from onnxport.translate.tensor import Number, Tensor
+from onnxport.weights.dtypes import from_torch_dtype, to_torch_dtype
+
+INT64_MAX = 2**63 - 1
+
+
+class Emit(Protocol):
+    """What ``op.X`` is: call it with inputs and attributes."""
+
+    def __call__(self, *inputs: Tensor | Sequence[Int] | None, **attributes: Any) -> Tensor: ...
+
+
+class Shared:
+    """What all builders of one model share: names in use, literals, and how sizes are shown."""
+
+    def __init__(self, dim_names: DimNames) -> None:
+        self.dim_names = dim_names
+        self.literals: dict[tuple[torch.dtype, tuple[int, ...], bytes], ir.Value] = {}
+        self.opset_imports: dict[str, int] = {}
+        self._names: dict[str, int] = {}
+
+    def unique(self, name: str) -> str:
+        """A name not given before: ``name`` itself, or with a number behind it."""
+        count = self._names.get(name)
+        if count is None:
+            self._names[name] = 0
+            return name
+        while True:
+            count += 1
+            candidate = f"{name}_{count}"
+            if candidate not in self._names:
+                self._names[name] = count
+                self._names[candidate] = 0
+                return candidate
+
+
+class Builder:
+    """Emits the nodes of one graph; ``scope`` and ``metadata`` say on whose behalf."""
+
+    def __init__(self, shared: Shared, outer: Builder | None = None) -> None:
+        self.shared = shared
+        self.outer = outer
+        self.nodes: list[ir.Node] = []
+        self.sizes = Sizes(self, outer.sizes if outer is not None else None)
+        self.scope = ""
+        self.metadata: dict[str, str] = {}
+
+    def __getattr__(self, op_type: str) -> Emit:
+        if not op_type[0].isupper():
+            raise AttributeError(op_type)
+        emit = functools.partial(self._emit_one, op_type)
+        setattr(self, op_type, emit)
+        return emit
+
+    def _emit_one(self, op_type: str, *inputs: Tensor | Sequence[Int] | None, **attributes: Any) -> Tensor:
+        return self.multi(op_type, *inputs, outputs=1, **attributes)[0]
+
+    def multi(
+        self,
+        op_type: str,
+        *inputs: Tensor | Sequence[Int] | None,
+        outputs: int,
+        out_dtype: torch.dtype | None = None,
+        **attributes: Any,
+    ) -> tuple[Tensor, ...]:
+        """Emit an operator with several outputs. Sequences of sizes among the inputs become int64 vectors."""
+        tensors = [x if x is None or isinstance(x, Tensor) else self.ints(x) for x in inputs]
+        while tensors and tensors[-1] is None:
+            tensors.pop()
+        known = signature(op_type)
+        attrs = {
+            name: _attribute(name, value, known.attributes[name])
+            for name, value in attributes.items()
+            if value is not None
+        }
+        dtypes = [None if x is None else x.value.dtype for x in tensors]
+        results = []
+        for index in range(outputs):
+            dtype = _stated_dtype(op_type, attributes) if out_dtype is None else from_torch_dtype(out_dtype)
+            if dtype is None:
+                dtype = known.output_type(index, dtypes)
+            if dtype is None:
+                raise AssertionError(f"The output dtype of {op_type} must be stated with out_dtype.")
+            shape = self._output_shape(op_type, tensors) if index == 0 else None
+            results.append(self._value(op_type, dtype, shape))
+        self._append(op_type, tensors, attrs, [t.value for t in results])
+        return tuple(results)
+
+    def custom(
+        self,
+        domain: str,
+        op_type: str,
+        inputs: Sequence[Tensor | None],
+        attributes: dict[str, ir.Attr],
+        outputs: Sequence[tuple[torch.dtype, Sequence[Int]]],
+        version: int = 1,
+    ) -> tuple[Tensor, ...]:
+        """Emit an operator of any domain, of which nothing is known but what is passed."""
+        self.shared.opset_imports.setdefault(domain, version)
+        results = [self._value(op_type, from_torch_dtype(dtype), shape) for dtype, shape in outputs]
+        self._append(op_type, inputs, attributes, [t.value for t in results], domain=domain)
+        return tuple(results)
+
+    def _append(
+        self,
+        op_type: str,
+        inputs: Sequence[Tensor | None],
+        attributes: dict[str, ir.Attr],
+        outputs: list[ir.Value],
+        domain: str = "",
+    ) -> None:
+        self.nodes.append(
+            ir.Node(
+                domain,
+                op_type,
+                [None if x is None else x.value for x in inputs],
+                attributes,
+                outputs=outputs,
+                name=f"node_{outputs[0].name}",
+                metadata_props=dict(self.metadata),
+            )
+        )
+
+    def _value(self, op_type: str, dtype: ir.DataType, shape: Sequence[Int] | None) -> Tensor:
+        value = ir.Value(name=self.shared.unique(f"{self.scope}_{op_type}"), type=ir.TensorType(dtype))
+        if shape is not None:
+            value.shape = self.ir_shape(shape)
+        return Tensor(self, value, to_torch_dtype(dtype), shape)
+
+    def _output_shape(self, op_type: str, inputs: Sequence[Tensor | None]) -> Sequence[Int] | None:
+        if op_type in SAME_SHAPE and inputs[0] is not None:
+            return inputs[0].known_shape
+        if op_type in BROADCASTING:
+            return broadcast([x.known_shape for x in inputs if x is not None])
+        return None
+
+    def ir_shape(self, shape: Sequence[Int]) -> ir.Shape:
+        """The shape as onnx_ir holds it, run-time sizes by the user's names."""
+        return ir.Shape([self.shared.dim_names.label(size) for size in shape])
+
+    # Constants
+
+    def const(self, value: Any, dtype: torch.dtype) -> Tensor:
+        """A literal of any shape; equal literals are one initializer."""
+        onnx_dtype = from_torch_dtype(dtype)
+        array = np.asarray(value, dtype=onnx_dtype.numpy())
+        key = (dtype, array.shape, array.tobytes())
+        literal = self.shared.literals.get(key)
+        if literal is None:
+            name = self.shared.unique(_literal_name(array))
+            literal = ir.Value(
+                name=name,
+                type=ir.TensorType(onnx_dtype),
+                shape=ir.Shape(array.shape),
+                const_value=ir.Tensor(array, dtype=onnx_dtype, name=name),
+            )
+            self.shared.literals[key] = literal
+        return Tensor(self, literal, dtype, array.shape)
+
+    def ints(self, sizes: Sequence[Int]) -> Tensor:
+        """An int64 vector of sizes, static or not."""
+        if is_static(sizes):
+            return self.const(list(sizes), torch.int64)
+        pieces: list[Tensor] = []
+        run: list[int] = []
+        for size in sizes:
+            if isinstance(size, int):
+                run.append(size)
+                continue
+            if run:
+                pieces.append(self.const(run, torch.int64))
+                run = []
+            pieces.append(self.sizes.vector(size))
+        if run:
+            pieces.append(self.const(run, torch.int64))
+        vector = pieces[0] if len(pieces) == 1 else self.Concat(*pieces, axis=0)
+        return vector.with_shape([len(sizes)])
+
+    def scalar(self, value: Number | Dim, dtype: torch.dtype) -> Tensor:
+        """A 0-d tensor from a number or a run-time size."""
+        if isinstance(value, Dim):
+            return self.cast(self.Squeeze(self.sizes.vector(value), [0]).with_shape([]), dtype)
+        return self.const(value, dtype)
+
+    def like(self, value: Tensor | Number | Dim, other: Tensor) -> Tensor:
+        """A number as a 0-d tensor of ``other``'s dtype; tensors pass."""
+        return value if isinstance(value, Tensor) else self.scalar(value, other.dtype)
+
+    def full(self, value: Number | Tensor | Dim, shape: Sequence[Int], dtype: torch.dtype) -> Tensor:
+        """A tensor of one value; a small static one is a literal."""
+        if isinstance(value, Tensor | Dim):
+            scalar = self.cast(value, dtype) if isinstance(value, Tensor) else self.scalar(value, dtype)
+            return self.expand(scalar, shape)
+        array = np.asarray(value, dtype=from_torch_dtype(dtype).numpy())
+        if len(shape) == 0:
+            return self.const(array, dtype)
+        tensor = ir.Tensor(array.reshape(1), dtype=from_torch_dtype(dtype))
+        return self.ConstantOfShape(self.ints(shape), value=tensor, out_dtype=dtype).with_shape(shape)
+
+    # Dtypes
+
+    def cast(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+        """``x`` in another dtype; the same one costs nothing."""
+        return x if x.dtype == dtype else self.Cast(x, to=dtype)
+
+    # Shapes
+
+    def shape(self, x: Tensor) -> Tensor:
+        """The shape of ``x`` as an int64 vector, a literal where it is static."""
+        if x.known_shape is not None and is_static(x.shape):
+            return self.const(list(x.shape), torch.int64)
+        return self.Shape(x).with_shape([x.rank])
+
+    def reshape(self, x: Tensor, shape: Sequence[Int]) -> Tensor:
+        """Reshape with the leanest shape input: ``0`` for a size kept in place, one ``-1``, literals for the rest."""
+        if x.known_shape == tuple(shape):
+            return x
+        wanted = list(shape)
+        if not is_static(shape):
+            before = x.known_shape if x.known_shape is not None else ()
+            wanted = [
+                0 if isinstance(size, Dim) and axis < len(before) and before[axis] == size else size
+                for axis, size in enumerate(shape)
+            ]
+            moving = [axis for axis, size in enumerate(wanted) if isinstance(size, Dim)]
+            # A static size of 0 would make -1 ambiguous.
+            if len(moving) == 1 and 0 not in shape:
+                wanted[moving[0]] = -1
+        allow_zero = 1 if 0 in shape and is_static(shape) else None
+        if allow_zero is None and 0 in shape:
+            wanted, allow_zero = list(shape), 1
+        return self.Reshape(x, wanted, allowzero=allow_zero).with_shape(shape)
+
+    def transpose(self, x: Tensor, permutation: Sequence[int]) -> Tensor:
+        """Permute the dimensions."""
+        if list(permutation) == list(range(len(permutation))):
+            return x
+        result = self.Transpose(x, perm=list(permutation))
+        return result if x.known_shape is None else result.with_shape([x.shape[axis] for axis in permutation])
+
+    def unsqueeze(self, x: Tensor, axes: Sequence[int]) -> Tensor:
+        """Insert dimensions of size 1 at ``axes`` of the result (non-negative, ascending)."""
+        if not axes:
+            return x
+        shape = list(x.shape)
+        for axis in axes:
+            shape.insert(axis, 1)
+        return self.Unsqueeze(x, list(axes)).with_shape(shape)
+
+    def squeeze(self, x: Tensor, axes: Sequence[int]) -> Tensor:
+        """Remove the dimensions at ``axes`` (non-negative)."""
+        if not axes:
+            return x
+        shape = [size for axis, size in enumerate(x.shape) if axis not in axes]
+        return self.Squeeze(x, list(axes)).with_shape(shape)
+
+    def expand(self, x: Tensor, shape: Sequence[Int]) -> Tensor:
+        """Broadcast to ``shape``; nothing where it has that shape already."""
+        if x.known_shape == tuple(shape):
+            return x
+        return self.Expand(x, self.ints(shape)).with_shape(shape)
+
+    def slice(self, x: Tensor, axis: int, start: Int, end: Int | None, step: int = 1) -> Tensor:
+        """A slice of one axis; ``end=None`` goes to the end."""
+        stop: Int = INT64_MAX if end is None else end
+        return self.Slice(x, [start], [stop], [axis], None if step == 1 else [step])
+
+    def subgraph(self) -> Builder:
+        """A builder for a graph attribute (an If or Loop body) that sees this one's values."""
+        inner = Builder(self.shared, self)
+        inner.scope, inner.metadata = self.scope, self.metadata
+        return inner
+
+
+def broadcast(shapes: Sequence[Sequence[Int] | None]) -> list[Int] | None:
+    """The shape that shapes broadcast to, or ``None`` where that is not known.
+
+    >>> from onnxport.translate.builder import broadcast
+    >>> broadcast([(2, 1, 3), (4, 1)])
+    [2, 4, 3]
+    """
+    if len(shapes) == 1 or all(shape == shapes[0] for shape in shapes):
+        return None if shapes[0] is None else list(shapes[0])
+    result: list[Int] = []
+    for shape in shapes:
+        if shape is None:
+            return None
+        sizes = list(shape)
+        longer = max(len(sizes), len(result))
+        sizes = [1] * (longer - len(sizes)) + sizes
+        result = [1] * (longer - len(result)) + result
+        for axis, size in enumerate(sizes):
+            if result[axis] == size or size == 1:
+                continue
+            if result[axis] == 1:
+                result[axis] = size
+            elif isinstance(result[axis], Dim) and isinstance(size, Dim):
+                return None
+            elif isinstance(size, int):
+                result[axis] = size
+    return result
+
+
+def _stated_dtype(op_type: str, attributes: dict[str, Any]) -> ir.DataType | None:
+    stated = attributes.get("to" if op_type == "Cast" else "dtype")
+    return from_torch_dtype(stated) if isinstance(stated, torch.dtype) else None
+
+
+def _attribute(name: str, value: Any, kind: ir.AttributeType) -> ir.Attr:
+    if isinstance(value, torch.dtype):
+        value = int(from_torch_dtype(value))
+    match kind:
+        case ir.AttributeType.INT:
+            value = int(value)
+        case ir.AttributeType.FLOAT:
+            value = float(value)
+        case ir.AttributeType.INTS:
+            value = [int(item) for item in value]
+        case ir.AttributeType.FLOATS:
+            value = [float(item) for item in value]
+        case _:
+            pass
+    return ir.Attr(name, kind, value)
+
+
+_SHORT = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32"}
+
+
+def _literal_name(array: np.ndarray[Any, Any]) -> str:
+    """A name that shows a small literal: ``i64_1_-1_32``, ``scalar_f32_0.5``."""
+    kind = _SHORT.get(str(array.dtype), str(array.dtype))
+    if array.size == 0 or array.size > 8:
+        return f"literal_{kind}"
+    shown = "_".join("max" if item == INT64_MAX else f"{item:.6g}" if array.dtype.kind == "f" else str(item) for item in array.ravel().tolist())
+    return f"scalar_{kind}_{shown}" if array.ndim == 0 else f"{kind}_{shown}"

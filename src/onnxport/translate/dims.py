@@ -1,0 +1,363 @@
+"""Sizes that are known only at run time: ``Dim`` for Python, ``Sizes`` to compute them in ONNX.
+
+A ``Dim`` is an expression over the program's size symbols. Translations add, multiply and
+compare them by structure; nothing here ever guards or specialises. ``Sizes`` turns an expression into an
+ONNX value once and remembers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
+
+import sympy
+import torch
+from torch.utils._sympy import functions as sym
+
+from onnxport.errors import TranslationError
+
+if TYPE_CHECKING:
+    from onnxport.translate.builder import Builder
+    from onnxport.translate.tensor import Tensor
+
+
+class Dim:
+    """A run-time size (or, from a ``SymFloat`` or ``SymBool``, a run-time number) as an expression.
+
+    >>> import sympy
+    >>> from onnxport.translate.dims import Dim
+    >>> batch = Dim(sympy.Symbol("batch", positive=True, integer=True))
+    >>> (batch * 2) // 2 == batch
+    True
+    """
+
+    __slots__ = ("expr", "kind")
+
+    def __init__(self, expr: sympy.Basic, kind: type = int) -> None:
+        self.expr = expr
+        self.kind = kind
+
+    def __repr__(self) -> str:
+        return str(self.expr)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Dim) and bool(self.expr == other.expr)
+
+    def __hash__(self) -> int:
+        return hash(self.expr)
+
+    def __add__(self, other: Int) -> Int:
+        return as_int(self.expr + _expr(other))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Int) -> Int:
+        return as_int(self.expr - _expr(other))
+
+    def __rsub__(self, other: Int) -> Int:
+        return as_int(_expr(other) - self.expr)
+
+    def __mul__(self, other: Int) -> Int:
+        return as_int(self.expr * _expr(other))
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Int) -> Int:
+        return as_int(sym.FloorDiv(self.expr, _expr(other)))
+
+    def __rfloordiv__(self, other: Int) -> Int:
+        return as_int(sym.FloorDiv(_expr(other), self.expr))
+
+    def __mod__(self, other: Int) -> Int:
+        return as_int(sym.Mod(self.expr, _expr(other)))
+
+    def __neg__(self) -> Int:
+        return as_int(-self.expr)
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"The run-time size {self.expr} has no truth value while exporting.")
+
+
+Int: TypeAlias = "int | Dim"
+
+
+def _expr(value: Int) -> sympy.Basic:
+    return value.expr if isinstance(value, Dim) else sympy.Integer(value)
+
+
+def as_int(expr: sympy.Basic) -> Int:
+    """A sympy expression as a plain int where it is one."""
+    return int(expr) if expr.is_Integer else Dim(expr)
+
+
+def is_static(shape: Iterable[Int]) -> TypeGuard[Sequence[int]]:
+    """Whether every size is a plain int."""
+    return all(isinstance(size, int) for size in shape)
+
+
+def product(sizes: Iterable[Int]) -> Int:
+    """The product of sizes, static or not."""
+    result: Int = 1
+    for size in sizes:
+        result = result * size
+    return result
+
+
+def maximum(a: Int, b: Int) -> Int:
+    """The larger of two sizes."""
+    if isinstance(a, int) and isinstance(b, int):
+        return max(a, b)
+    return as_int(sym.Max(_expr(a), _expr(b)))
+
+
+def minimum(a: Int, b: Int) -> Int:
+    """The smaller of two sizes."""
+    if isinstance(a, int) and isinstance(b, int):
+        return min(a, b)
+    return as_int(sym.Min(_expr(a), _expr(b)))
+
+
+class DimNames:
+    """How symbols are shown and which of them the user declared to be one and the same."""
+
+    def __init__(self, names: Mapping[str, str], same: Mapping[str, str]) -> None:
+        self._names = names
+        self._same = same
+        self._symbols: dict[str, sympy.Basic] = {}
+        self._replacements: dict[sympy.Basic, sympy.Basic] = {}
+        self._shown: dict[sympy.Basic, str] = {}
+        self._cache: dict[sympy.Basic, Int] = {}
+
+    def read(self, value: object) -> Int | float | bool | Dim:
+        """A Python or symbolic number from the graph as int, float, bool or ``Dim``."""
+        if isinstance(value, torch.SymInt):
+            expr = value.node.expr
+            found = self._cache.get(expr)
+            if found is None:
+                found = self._cache[expr] = as_int(self._unify(expr))
+            return found
+        if isinstance(value, torch.SymFloat):
+            expr = self._unify(value.node.expr)
+            return float(expr) if expr.is_number else Dim(expr, float)
+        if isinstance(value, torch.SymBool):
+            expr = self._unify(value.node.expr)
+            return bool(expr) if expr in (sympy.true, sympy.false) else Dim(expr, bool)
+        assert isinstance(value, int | float | bool)
+        return value
+
+    def shape(self, value: torch.Tensor) -> tuple[Int, ...]:
+        """The sizes of a (fake) tensor."""
+        return tuple(size if type(size) is int else self.read(size) for size in value.shape)  # type: ignore[misc]
+
+    def label(self, size: Int) -> int | str:
+        """The size as it stands in the ONNX model: a number, or the user's name for it."""
+        if isinstance(size, int):
+            return size
+        shown = self._shown.get(size.expr)
+        if shown is None:
+            renamed = {s: sympy.Symbol(self._names.get(str(s), str(s))) for s in size.expr.free_symbols}
+            shown = self._shown[size.expr] = str(size.expr.xreplace(renamed))
+        return shown
+
+    def _unify(self, expr: sympy.Basic) -> sympy.Basic:
+        if not self._same:
+            return expr
+        for symbol in expr.free_symbols:
+            name = str(symbol)
+            self._symbols.setdefault(name, symbol)
+            first = self._symbols.get(self._same.get(name, name))
+            if first is not None and first is not symbol:
+                self._replacements[symbol] = first
+        return expr.xreplace(self._replacements)
+
+
+class Sizes:
+    """Computes run-time sizes in one graph; each expression is emitted once per scope and then shared.
+
+    Every size is an int64 vector of length 1, the form in which ONNX's shape inputs want it.
+    """
+
+    def __init__(self, op: Builder, outer: Sizes | None = None) -> None:
+        self._op = op
+        self._outer = outer
+        self._values: dict[sympy.Basic, Tensor] = {}
+        self._sources: dict[str, tuple[Tensor, int]] = {}
+
+    def add_source(self, expr: sympy.Basic, tensor: Tensor, axis: int) -> None:
+        """Remember that ``tensor`` has the size ``expr``, a bare symbol, at ``axis``."""
+        self._sources.setdefault(str(expr), (tensor, axis))
+
+    def define(self, expr: sympy.Basic, vector: Tensor) -> None:
+        """Bind an expression to a vector of length 1 that holds it."""
+        self._values[expr] = vector
+
+    def vector(self, size: Int) -> Tensor:
+        """The size as an int64 vector of length 1 (float64 or bool for such numbers)."""
+        if isinstance(size, int):
+            return self._op.const([size], torch.int64)
+        return self._value(size.expr)
+
+    def _known(self, expr: sympy.Basic) -> Tensor | None:
+        scope: Sizes | None = self
+        while scope is not None:
+            value = scope._values.get(expr)
+            if value is not None:
+                return value
+            scope = scope._outer
+        return None
+
+    def _source(self, symbol: sympy.Symbol) -> tuple[Tensor, int] | None:
+        scope: Sizes | None = self
+        while scope is not None:
+            source = scope._sources.get(str(symbol))
+            if source is not None:
+                return source
+            scope = scope._outer
+        return None
+
+    def _value(self, expr: sympy.Basic) -> Tensor:
+        value = self._known(expr)
+        if value is None:
+            value = self._values[expr] = self._compute(expr)
+        return value
+
+    def _compute(self, expr: sympy.Basic) -> Tensor:
+        op = self._op
+        if isinstance(expr, sympy.Symbol):
+            source = self._source(expr)
+            if source is None:
+                raise TranslationError(
+                    f"The size {expr} is not the size of any tensor or the value of any scalar computed so far."
+                )
+            tensor, axis = source
+            return op.Shape(tensor, start=axis, end=axis + 1)
+        if expr.is_Integer:
+            return op.const([int(expr)], torch.int64)
+        if expr.is_Float or isinstance(expr, sympy.Rational):
+            return op.const([float(expr)], torch.float64)
+        if expr in (sympy.true, sympy.false):
+            return op.const([bool(expr)], torch.bool)
+        emit = _EMIT.get(type(expr))
+        if emit is None:
+            raise TranslationError(f"The size {expr} uses {type(expr).__name__}, which has no ONNX form yet.")
+        if isinstance(expr, sympy.Mul) and any(isinstance(arg, sympy.Rational) and arg.q != 1 for arg in expr.args):
+            numerator, denominator = expr.as_numer_denom()
+            return floor_divide(op, self._value(numerator), self._value(denominator), exact=True)
+        return emit(op, expr, [self._value(arg) for arg in expr.args])
+
+
+def floor_divide(op: Builder, a: Tensor, b: Tensor, *, exact: bool = False) -> Tensor:
+    """Floor division; ONNX's Div truncates, which is the same where both are known not to be negative."""
+    return op.Div(a, b) if exact else op.Div(op.Sub(a, op.Mod(a, b)), b)
+
+
+def _same_kind(op: Builder, args: Sequence[Tensor]) -> list[Tensor]:
+    if any(arg.dtype == torch.float64 for arg in args):
+        return [op.cast(arg, torch.float64) for arg in args]
+    return list(args)
+
+
+def _fold(op_type: str):  # type: ignore[no-untyped-def]
+    def emit(op: Builder, expr: sympy.Basic, args: list[Tensor]) -> Tensor:
+        args = _same_kind(op, args)
+        result = args[0]
+        for arg in args[1:]:
+            result = getattr(op, op_type)(result, arg)
+        return result
+
+    return emit
+
+
+def _add(op: Builder, expr: sympy.Basic, args: list[Tensor]) -> Tensor:
+    """Sum with the negative terms subtracted, so that ``n - 1`` reads as such."""
+    args = _same_kind(op, args)
+    terms = sorted(zip(expr.args, args, strict=True), key=lambda term: term[0].is_number)
+    result = terms[0][1]
+    for term, value in terms[1:]:
+        if term.is_Integer and int(term) < 0:
+            result = op.Sub(result, op.const([-int(term)], torch.int64))
+        else:
+            result = op.Add(result, value)
+    return result
+
+
+def _floor_div(op: Builder, expr: sympy.Basic, args: list[Tensor]) -> Tensor:
+    nonnegative = all(arg.is_nonnegative for arg in expr.args)
+    return floor_divide(op, *args, exact=nonnegative)
+
+
+def _ceil_div(op: Builder, expr: sympy.Basic, args: list[Tensor]) -> Tensor:
+    a, b = args
+    return floor_divide(op, op.Add(a, op.Sub(b, op.const([1], torch.int64))), b)
+
+
+def _pow(op: Builder, expr: sympy.Basic, args: list[Tensor]) -> Tensor:
+    base, exponent = expr.args
+    if exponent == -1:
+        return op.Reciprocal(op.cast(args[0], torch.float64))
+    return op.Pow(*_same_kind(op, args))
+
+
+def _true_div(op: Builder, expr: sympy.Basic, args: list[Tensor]) -> Tensor:
+    return op.Div(op.cast(args[0], torch.float64), op.cast(args[1], torch.float64))
+
+
+def _rounded(op_type: str):  # type: ignore[no-untyped-def]
+    def emit(op: Builder, expr: sympy.Basic, args: list[Tensor]) -> Tensor:
+        return op.cast(getattr(op, op_type)(args[0]), torch.int64)
+
+    return emit
+
+
+def _unary(op_type: str):  # type: ignore[no-untyped-def]
+    def emit(op: Builder, expr: sympy.Basic, args: list[Tensor]) -> Tensor:
+        return getattr(op, op_type)(op.cast(args[0], torch.float64))
+
+    return emit
+
+
+def _piecewise(op: Builder, expr: sympy.Basic, args: list[Tensor]) -> Tensor:
+    return op.Where(*args)
+
+
+def _not_equal(op: Builder, expr: sympy.Basic, args: list[Tensor]) -> Tensor:
+    return op.Not(op.Equal(*_same_kind(op, args)))
+
+
+_EMIT = {
+    sympy.Add: _add,
+    sympy.Mul: _fold("Mul"),
+    sympy.Pow: _pow,
+    sym.PowByNatural: _pow,
+    sym.FloatPow: _pow,
+    sym.FloorDiv: _floor_div,
+    sym.CleanDiv: _floor_div,
+    sym.CeilDiv: _ceil_div,
+    sym.Mod: _fold("Mod"),
+    sym.PythonMod: _fold("Mod"),
+    sym.Max: _fold("Max"),
+    sym.Min: _fold("Min"),
+    sympy.Max: _fold("Max"),
+    sympy.Min: _fold("Min"),
+    sym.FloatTrueDiv: _true_div,
+    sym.IntTrueDiv: _true_div,
+    sym.ToFloat: lambda op, expr, args: op.cast(args[0], torch.float64),
+    sym.TruncToInt: lambda op, expr, args: op.cast(args[0], torch.int64),
+    sym.FloorToInt: _rounded("Floor"),
+    sym.CeilToInt: _rounded("Ceil"),
+    sym.RoundToInt: _rounded("Round"),
+    sym.OpaqueUnaryFn_sqrt: _unary("Sqrt"),
+    sym.OpaqueUnaryFn_exp: _unary("Exp"),
+    sym.OpaqueUnaryFn_log: _unary("Log"),
+    sym.Identity: lambda op, expr, args: args[0],
+    sym.Where: _piecewise,
+    sympy.Eq: _fold("Equal"),
+    sympy.Ne: _not_equal,
+    sympy.StrictLessThan: _fold("Less"),
+    sympy.StrictGreaterThan: _fold("Greater"),
+    sympy.LessThan: _fold("LessOrEqual"),
+    sympy.GreaterThan: _fold("GreaterOrEqual"),
+    sympy.And: _fold("And"),
+    sympy.Or: _fold("Or"),
+    sympy.Not: lambda op, expr, args: op.Not(args[0]),
+}

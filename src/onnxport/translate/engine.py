@@ -1,0 +1,253 @@
+"""The engine: walks a functional FX graph and calls a translation for each node.
+
+Everything translations need not think about is here, in one place each: binding, promotion, the
+check of the result's dtype and shape, names, provenance, and reporting all problems at once.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from onnxport.errors import OnnxExporterError, Problem, TranslationError, listing
+from onnxport.events import EventLog
+from onnxport.translate.binding import bind
+from onnxport.translate.builder import Builder
+from onnxport.translate.dims import Dim, Int
+from onnxport.translate.metadata import Stacks, node_metadata, source_line
+from onnxport.translate.promotion import common_dtype, promoted_to_float
+from onnxport.translate.registry import Translation
+from onnxport.translate.tensor import Tensor
+
+Lookup = Callable[[object], Translation | None]
+
+
+@dataclass
+class Failed:
+    """Stands for the result of a call that could not be translated, so that the walk can go on."""
+
+
+class Engine:
+    """Translates the nodes of one graph with one builder."""
+
+    def __init__(self, op: Builder, find: Lookup, owner: torch.nn.Module, events: EventLog) -> None:
+        self.op = op
+        self.find = find
+        self.owner = owner
+        self.events = events
+        self.env: dict[torch.fx.Node, Any] = {}
+        self.problems: list[Problem] = []
+        self._stacks: Stacks = {}
+
+    def run(self, graph: torch.fx.Graph) -> None:
+        """Translate every call that contributes to an output; raise with all problems if there are any."""
+        live = _live(graph)
+        self._refuse_unknown([node for node in graph.nodes if node in live])
+        for node in graph.nodes:
+            if node in live and node not in self.env:
+                self._node(node)
+        if self.problems:
+            raise TranslationError(
+                listing("The model uses operators in ways that can't be exported to ONNX:", self.problems)
+            )
+
+    def read(self, argument: Any) -> Any:
+        """An FX argument as translations see it: Tensor, number, Dim, or a list of these."""
+        if isinstance(argument, torch.fx.Node):
+            if argument in self.env:
+                return self.env[argument]
+            return self.op.shared.dim_names.read(argument.meta["val"])
+        if isinstance(argument, list | tuple):
+            return [self.read(item) for item in argument]
+        if isinstance(argument, torch.SymInt | torch.SymFloat | torch.SymBool):
+            return self.op.shared.dim_names.read(argument)
+        return argument
+
+    def _refuse_unknown(self, nodes: Sequence[torch.fx.Node]) -> None:
+        unknown: Counter[object] = Counter()
+        first: dict[object, torch.fx.Node] = {}
+        for node in nodes:
+            if node.op == "call_function" and not _is_plumbing(node) and self.find(node.target) is None:
+                unknown[node.target] += 1
+                first.setdefault(node.target, node)
+        if not unknown:
+            return
+        problems = [
+            Problem(f"{target} has no translation", source_line(first[target]), count=count)
+            for target, count in unknown.items()
+        ]
+        raise TranslationError(
+            listing(f"{len(problems)} operator(s) of the model have no translation to ONNX:", problems)
+            + "\nPass one for each in `custom_translation_table`, or replace the operator in the model."
+        )
+
+    def _node(self, node: torch.fx.Node) -> None:
+        if node.op == "get_attr":
+            self._attribute(node)
+            return
+        if node.target is operator.getitem:
+            self._item(node)
+            return
+        if node.op != "call_function" or _is_plumbing(node):
+            return
+        translation = self.find(node.target)
+        assert translation is not None
+        self.op.scope = node.name
+        self.op.metadata = node_metadata(node, self._stacks)
+        start = len(self.op.nodes)
+        try:
+            self.env[node] = self._finish(node, self._call(node, translation), start)
+        except OnnxExporterError as error:
+            self._fail(node, str(error))
+        except (AssertionError, TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+            if _uses_failed(node, self.env):
+                self.env[node] = Failed()
+                return
+            raise TranslationError(
+                f"The translation of {node.target} failed with {type(error).__name__}: {error}\n"
+                f"    at {source_line(node)}\n"
+                "    This is a bug in the translation; replacing it through `custom_translation_table` gets around it."
+            ) from error
+
+    def _fail(self, node: torch.fx.Node, why: str) -> None:
+        self.problems.append(Problem(f"{node.target}: {why}", source_line(node)))
+        self.env[node] = Failed()
+
+    def _call(self, node: torch.fx.Node, translation: Translation) -> Any:
+        arguments = self._arguments(node, translation)
+        for name in translation.static:
+            if _has_dim(arguments.get(name)):
+                raise TranslationError(
+                    f"`{name}` must be a fixed number, but here it depends on a run-time size ({arguments[name]})."
+                )
+        if translation.promote:
+            self._promote(arguments, translation)
+        return translation.function(self.op, **arguments)
+
+    def _arguments(self, node: torch.fx.Node, translation: Translation) -> dict[str, Any]:
+        if isinstance(node.target, torch._ops.OpOverload):
+            return bind(node.target, node.args, dict(node.kwargs), translation.parameters, self.read)
+        return {**dict(enumerate(self.read(node.args))), **self.read_mapping(node.kwargs)}
+
+    def read_mapping(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Read keyword arguments."""
+        return {name: self.read(value) for name, value in arguments.items()}
+
+    def _promote(self, arguments: dict[str, Any], translation: Translation) -> None:
+        operands = {name: arguments[name] for name in translation.promote if arguments.get(name) is not None}
+        dtype = common_dtype(list(operands.values()))
+        if translation.to_float:
+            dtype = promoted_to_float(dtype)
+        for name, operand in operands.items():
+            if isinstance(operand, Tensor):
+                arguments[name] = self.op.cast(operand, dtype)
+            else:
+                arguments[name] = self.op.scalar(operand, dtype)
+
+    def _finish(self, node: torch.fx.Node, result: Any, start: int) -> Any:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            return self._stamp(node, node.name, result, value, start)
+        if isinstance(value, list | tuple):
+            return tuple(
+                None if part is None else self._stamp(node, f"{node.name}_{index}", part, expected, start)
+                for index, (part, expected) in enumerate(zip(result, value, strict=True))
+            )
+        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+            number = self.op.shared.dim_names.read(value)
+            if isinstance(number, Dim):
+                self.op.sizes.define(number.expr, self.op.reshape(result, [1]))
+            return number
+        return result
+
+    def _stamp(self, node: torch.fx.Node, name: str, result: Tensor, expected: torch.Tensor, start: int) -> Tensor:
+        """Bring a result to the dtype torch says it has, state its shape, and name it after the FX node."""
+        op = self.op
+        if result.dtype != expected.dtype:
+            self.events.add("cast", "translate", f"{node.name}: {result.dtype} to {expected.dtype}")
+            result = op.cast(result, expected.dtype)
+        shape = op.shared.dim_names.shape(expected)
+        _check_shape(node, result.known_shape, shape)
+        result = Tensor(op, result.value, result.dtype, shape)
+        made_here = any(value is result.value for made in op.nodes[start:] for value in made.outputs)
+        if made_here:
+            result.value.name = op.shared.unique(name)
+            producer = result.value.producer()
+            if producer is not None and producer.outputs[0] is result.value:
+                producer.name = f"node_{result.value.name}"
+            result.value.shape = op.ir_shape((*shape, 2) if result.is_complex else shape)
+        self.add_sources(result)
+        return result
+
+    def add_sources(self, tensor: Tensor) -> None:
+        """Let run-time sizes be read off this tensor."""
+        for axis, size in enumerate(tensor.shape):
+            if isinstance(size, Dim) and size.expr.is_Symbol:
+                self.op.sizes.add_source(size.expr, tensor, axis)
+
+    def _item(self, node: torch.fx.Node) -> None:
+        source, index = node.args
+        assert isinstance(source, torch.fx.Node)
+        parts = self.env[source]
+        self.env[node] = parts if isinstance(parts, Failed) else parts[index]
+
+    def _attribute(self, node: torch.fx.Node) -> None:
+        value: Any = self.owner
+        for part in str(node.target).split("."):
+            value = getattr(value, part)
+        if isinstance(value, torch.Tensor):
+            self.op.scope = node.name
+            self.env[node] = self.op.const(value.detach().cpu().numpy(), value.dtype)
+        else:
+            self.env[node] = value
+
+
+def _live(graph: torch.fx.Graph) -> set[torch.fx.Node]:
+    live: set[torch.fx.Node] = set()
+    for node in reversed(graph.nodes):
+        if node.op in ("output", "placeholder") or node in live:
+            live.add(node)
+            live.update(node.all_input_nodes)
+    return live
+
+
+def _is_plumbing(node: torch.fx.Node) -> bool:
+    """Python arithmetic on sizes and the like: read through the expression of its value, never translated."""
+    target = node.target
+    if target is operator.getitem:
+        return True
+    if isinstance(target, torch._ops.OpOverload):
+        return target in (
+            torch.ops.aten.sym_size.int,
+            torch.ops.aten.sym_numel.default,
+            torch.ops.aten.sym_stride.int,
+            torch.ops.aten.sym_storage_offset.default,
+        )
+    return not isinstance(target, torch._ops.HigherOrderOperator) and isinstance(
+        node.meta.get("val"), torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool
+    )
+
+
+def _uses_failed(node: torch.fx.Node, env: Mapping[torch.fx.Node, Any]) -> bool:
+    return any(isinstance(env.get(source), Failed) for source in node.all_input_nodes)
+
+
+def _has_dim(value: Any) -> bool:
+    return isinstance(value, Dim) or (isinstance(value, list) and any(isinstance(item, Dim) for item in value))
+
+
+def _check_shape(node: torch.fx.Node, found: tuple[Int, ...] | None, expected: tuple[Int, ...]) -> None:
+    if found is None:
+        return
+    same_rank = len(found) == len(expected)
+    if not same_rank or any(
+        isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(found, expected, strict=True)
+    ):
+        raise AssertionError(f"{node.name} came out with shape {found} where torch has {expected}.")
+
+

@@ -1,0 +1,64 @@
+"""Provenance: the metadata of nodes, values and graph, in the keys and formats that PyTorch's exporter uses."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+
+import torch
+
+INPUT_KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
+INPUT_PERSISTENT = "pkg.torch.export.graph_signature.InputSpec.persistent"
+OUTPUT_KIND = "pkg.torch.export.graph_signature.OutputSpec.kind"
+ORIGINAL_NAME = "pkg.torch.onnx.original_node_name"
+GRAPH_SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
+RANGE_CONSTRAINTS = "pkg.torch.export.ExportedProgram.range_constraints"
+
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\n?\s*(?P<code>[^\n]*)')
+
+
+Stacks = dict[tuple[str, ...], tuple[str, list[str], list[str]]]
+
+
+def node_metadata(node: torch.fx.Node, stacks: Stacks) -> dict[str, str]:
+    """What each ONNX node made for ``node`` carries. ``stacks`` caches module stacks, which many nodes share."""
+    stack = node.meta.get("nn_module_stack") or {}
+    key = tuple(stack)
+    if key not in stacks:
+        stacks[key] = _module_path(stack.values())
+    path, classes, scopes = stacks[key]
+    target = str(node.target)
+    own = f"{node.name}: {target}"
+    return {
+        "namespace": f"{path}/{own}" if path else own,
+        "pkg.torch.onnx.class_hierarchy": repr([*classes, target]),
+        "pkg.torch.onnx.fx_node": str(node.format_node()),
+        "pkg.torch.onnx.name_scopes": repr([*scopes, node.name]),
+        "pkg.torch.onnx.stack_trace": node.meta.get("stack_trace") or "",
+    }
+
+
+def _module_path(stack: Iterable[tuple[str, object]]) -> tuple[str, list[str], list[str]]:
+    classes, scopes = [], []
+    for name, module in stack:
+        scopes.append(name)
+        classes.append(module if isinstance(module, str) else f"{module.__module__}.{module.__qualname__}")  # type: ignore[attr-defined]
+    path = "/".join(f"{n}: {c}" if n else c for n, c in zip(scopes, classes, strict=True))
+    return path, classes, scopes
+
+
+def source_line(node: torch.fx.Node) -> str:
+    """Where in the user's code a node comes from: ``model.py:12 in forward: y = self.fc(x)``.
+
+    The innermost frame outside installed packages; where all are inside, the innermost outside torch.
+    """
+    frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
+    if not frames:
+        return f"the call {node.name} = {node.target}"
+    own = [frame for frame in frames if "site-packages" not in frame["file"]]
+    libraries = [frame for frame in frames if not frame["file"].startswith(_TORCH)]
+    frame = (own or libraries or frames)[-1]
+    code = f": {frame['code']}" if frame["code"] else ""
+    return f"{frame['file']}:{frame['line']} in {frame['function']}{code}"

@@ -1,0 +1,220 @@
+"""From a functional program to an ``ir.Model``: inputs, weights, calls, outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, SymIntArgument, TensorArgument
+
+from onnxport.errors import InputError, TranslationError
+from onnxport.events import EventLog
+from onnxport.prepare.functional import FunctionalProgram
+from onnxport.translate.builder import Builder, Shared
+from onnxport.translate.dims import Dim, DimNames
+from onnxport.translate.engine import Engine, Lookup
+from onnxport.translate.metadata import (
+    GRAPH_SIGNATURE,
+    INPUT_KIND,
+    INPUT_PERSISTENT,
+    ORIGINAL_NAME,
+    OUTPUT_KIND,
+    RANGE_CONSTRAINTS,
+)
+from onnxport.translate.signatures import CANONICAL_OPSET
+from onnxport.translate.tensor import Tensor
+from onnxport.weights.dtypes import from_torch_dtype
+from onnxport.weights.torch_tensor import TorchTensor
+
+_STATE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names the user chose for inputs, outputs and run-time sizes."""
+
+    inputs: Sequence[str] = ()
+    outputs: Sequence[str] = ()
+    dims: Mapping[str, str] = field(default_factory=dict)
+    same_dims: Mapping[str, str] = field(default_factory=dict)
+    output_dims: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+
+
+def translate(program: FunctionalProgram, find: Lookup, names: Names, events: EventLog) -> ir.Model:
+    """Translate a program to an ONNX model at the canonical opset."""
+    shared = Shared(DimNames(names.dims, names.same_dims))
+    for name in names.outputs:
+        shared.unique(name)
+    op = Builder(shared)
+    engine = Engine(op, find, program.owner, events)
+    inputs, weights = _inputs(program, engine, names)
+    engine.run(program.graph)
+    outputs = _outputs(program, engine, names, inputs)
+    literals = [value for value in shared.literals.values() if value.uses()]
+    graph = ir.Graph(
+        inputs,
+        outputs,
+        nodes=op.nodes,
+        initializers=[*weights, *literals],
+        opset_imports={"": CANONICAL_OPSET, **shared.opset_imports},
+        name="main_graph",
+        metadata_props={
+            GRAPH_SIGNATURE: str(program.signature),
+            RANGE_CONSTRAINTS: str(dict(program.range_constraints)),
+        },
+    )
+    return ir.Model(graph, ir_version=10, producer_name="pytorch", producer_version=torch.__version__)
+
+
+def _inputs(program: FunctionalProgram, engine: Engine, names: Names) -> tuple[list[ir.Value], list[ir.Value]]:
+    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
+    pairs = list(zip(placeholders, program.signature.input_specs, strict=True))
+    user = [pair for pair in pairs if pair[1].kind is InputKind.USER_INPUT]
+    state = [pair for pair in pairs if pair[1].kind in _STATE]
+    if other := [spec for _, spec in pairs if spec.kind is not InputKind.USER_INPUT and spec.kind not in _STATE]:
+        kinds = ", ".join(f"{spec.arg.name} ({spec.kind.name})" for spec in other)
+        raise TranslationError(f"ONNX models take tensors only, but the program has the inputs {kinds}.")
+    chosen = iter(names.inputs)
+    inputs = []
+    for node, spec in user:
+        if isinstance(spec.arg, ConstantArgument):
+            engine.env[node] = spec.arg.value
+        else:
+            inputs.append(_user_input(engine, node, spec, next(chosen, None)))
+    weights: dict[tuple[Any, ...], ir.Value] = {}
+    for node, spec in state:
+        _weight(program, engine, node, spec, next(chosen, None), weights)
+    return inputs, list(weights.values())
+
+
+def _user_input(engine: Engine, node: torch.fx.Node, spec: InputSpec, chosen: str | None) -> ir.Value:
+    op = engine.op
+    name = op.shared.unique(node.name if chosen is None else chosen)
+    metadata = {INPUT_KIND: spec.kind.name, INPUT_PERSISTENT: str(spec.persistent)}
+    if name != node.name:
+        metadata[ORIGINAL_NAME] = node.name
+    if isinstance(spec.arg, SymIntArgument):
+        value = ir.Value(name=name, type=ir.TensorType(ir.DataType.INT64), shape=ir.Shape([]), metadata_props=metadata)
+        size = op.shared.dim_names.read(node.meta["val"])
+        if isinstance(size, Dim):
+            op.scope = name
+            op.sizes.define(size.expr, op.reshape(Tensor(op, value, torch.int64, []), [1]))
+        return value
+    if not isinstance(spec.arg, TensorArgument):
+        raise TranslationError(f"The input {name} is a {type(spec.arg).__name__}; ONNX models take tensors only.")
+    tensor = _tensor(engine, name, node.meta["val"], metadata)
+    engine.env[node] = tensor
+    engine.add_sources(tensor)
+    return tensor.value
+
+
+def _weight(
+    program: FunctionalProgram,
+    engine: Engine,
+    node: torch.fx.Node,
+    spec: InputSpec,
+    chosen: str | None,
+    weights: dict[tuple[Any, ...], ir.Value],
+) -> None:
+    """Bind a parameter, buffer or constant to an initializer that refers to its storage; tied ones share one."""
+    assert spec.target is not None
+    content = program.state[spec.target]
+    key = _identity(content)
+    if key in weights:
+        value = weights[key]
+        known = value.metadata_props.get("onnxport.aliases")
+        value.metadata_props["onnxport.aliases"] = f"{known},{spec.target}" if known else spec.target
+    else:
+        name = engine.op.shared.unique(spec.target if chosen is None else chosen)
+        metadata = {
+            INPUT_KIND: spec.kind.name,
+            INPUT_PERSISTENT: str(spec.persistent),
+            ORIGINAL_NAME: node.name,
+        }
+        value = _tensor(engine, name, node.meta["val"], metadata).value
+        value.const_value = TorchTensor(content, name)
+        weights[key] = value
+    engine.env[node] = Tensor(engine.op, value, content.dtype, tuple(content.shape))
+
+
+def _identity(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """Equal for tensors that are the same elements of one storage."""
+    if tensor.device.type == "meta" or isinstance(tensor, torch._subclasses.FakeTensor) or tensor.numel() == 0:
+        return (id(tensor),)
+    return (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
+
+
+def _tensor(engine: Engine, name: str, value: torch.Tensor, metadata: dict[str, str]) -> Tensor:
+    op = engine.op
+    shape = op.shared.dim_names.shape(value)
+    dtype = value.dtype
+    stored = value.real.dtype if dtype.is_complex else dtype
+    onnx_value = ir.Value(
+        name=name,
+        type=ir.TensorType(from_torch_dtype(stored)),
+        shape=op.ir_shape((*shape, 2) if dtype.is_complex else shape),
+        metadata_props=metadata,
+    )
+    return Tensor(op, onnx_value, dtype, shape)
+
+
+def _outputs(program: FunctionalProgram, engine: Engine, names: Names, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+    output = next(node for node in program.graph.nodes if node.op == "output")
+    results = [item for item in output.args[0] if item is not None]
+    _check_names(names, len(results), {value.name for value in inputs})
+    outputs: list[ir.Value] = []
+    for index, item in enumerate(results):
+        name = item.name if isinstance(item, torch.fx.Node) else f"output_{index}"
+        if index < len(names.outputs):
+            name = names.outputs[index]
+        outputs.append(_output(engine, item, name, index < len(names.outputs), outputs, names.output_dims))
+    return outputs
+
+
+def _check_names(names: Names, count: int, inputs: set[str | None]) -> None:
+    if len(names.outputs) > count:
+        raise InputError(
+            f"`output_names` has {len(names.outputs)} names ({', '.join(names.outputs)}), but the model has {count} output(s)."
+        )
+    if len(set(names.outputs)) != len(names.outputs):
+        raise InputError(f"`output_names` has a name twice: {', '.join(names.outputs)}. Every name may stand once.")
+    if shared := sorted(inputs.intersection(names.outputs)):  # type: ignore[type-var]
+        raise InputError(f"The name(s) {', '.join(map(str, shared))} stand for an input and for an output; choose another.")
+
+
+def _output(
+    engine: Engine,
+    item: Any,
+    name: str,
+    chosen: bool,
+    others: Sequence[ir.Value],
+    dims: Mapping[str, Mapping[int, str]],
+) -> ir.Value:
+    op = engine.op
+    op.scope, op.metadata = name, {}
+    result = engine.read(item)
+    if not isinstance(result, Tensor):
+        dtype = {bool: torch.bool, int: torch.int64}.get(result.kind if isinstance(result, Dim) else type(result))
+        result = op.scalar(result, torch.float32 if dtype is None else dtype)
+    value = result.value
+    is_given = value.producer() is None
+    if is_given or any(value is other for other in others):
+        # A graph's output must be its own value: not an input, a weight or another output.
+        value = op.Identity(result).value
+        value.shape = result.value.shape
+        value.name = name if chosen else op.shared.unique(name)
+    elif chosen:
+        value.metadata_props[ORIGINAL_NAME] = str(value.name)
+        value.name = name
+    producer = value.producer()
+    if producer is not None and producer.outputs[0] is value:
+        producer.name = f"node_{value.name}"
+    value.metadata_props[OUTPUT_KIND] = "USER_OUTPUT"
+    if name in dims and value.shape is not None:
+        value.shape = ir.Shape(
+            [dims[name].get(axis, size) if not isinstance(size, int) else size for axis, size in enumerate(value.shape)]
+        )
+    return value

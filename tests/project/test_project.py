@@ -1,0 +1,68 @@
+"""The project around the code: what importing costs, what the README says, what the sources look like."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+
+
+def python(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=cwd, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300
+    )
+
+
+@pytest.mark.parametrize("heavy", ["onnxruntime", "onnxscript", "transformers", "hypothesis", "pytest"])
+def test_import_leaves_out(heavy: str) -> None:
+    done = python("-c", f"import onnxport, sys; sys.exit({heavy!r} in sys.modules)")
+    assert done.returncode == 0, f"import onnxport imports {heavy}\n{done.stderr}"
+
+
+def test_import_adds_little_to_torch_and_onnx() -> None:
+    # The budget for the registry is 0.1 s; the limit here leaves room for a busy machine.
+    code = (
+        "import torch, torch.export, onnx, onnx_ir, numpy, time\n"
+        "start = time.process_time()\nimport onnxport\nprint(time.process_time() - start)"
+    )
+    done = python("-c", code)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 1.5
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def test_source_file(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) < 500
+    assert not re.search(r"\b(TODO|FIXME|XXX)\b", text)
+    assert path.stem not in {"utils", "helpers", "misc", "common"} or path.parent.name == "torchscript"
+
+
+def code_blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.M | re.S)
+
+
+def test_readme_example_prints_what_the_readme_shows(tmp_path: Path) -> None:
+    (example,) = code_blocks("README.md", "python")
+    shown = code_blocks("README.md", "text")[0]
+    done = python("-X", "utf8", "-c", example, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == shown.strip()
+
+
+def test_demo_leaves_a_file_behind(tmp_path: Path) -> None:
+    done = python("-X", "utf8", str(ROOT / "examples" / "mlp.py"), cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "failed" not in done.stdout
+    assert (tmp_path / "mlp.onnx").stat().st_size > 0
+
+
+def test_torch_pin_is_the_one_the_makefile_installs() -> None:
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    (torch_pin,) = [line for line in pins if line.startswith("torch==")]
+    assert f"install -q {torch_pin}\n" in (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert not [line for line in pins if "@" in line or "/" in line or "+" in line.split("#")[0]]

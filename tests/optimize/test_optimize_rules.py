@@ -8,7 +8,7 @@ from onnx_rows import ops, optimized
 
 from onnxport.optimize.rules.casts import passes_through
 
-F, I, U, B = ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.UINT8, ir.DataType.BOOL
+T = ir.DataType
 
 ROWS = {
     "identity": ("(float[2] x) => (float[2] y) { a = Identity(x) y = Relu(a) }", ["Relu"]),
@@ -187,10 +187,11 @@ def test_rule(text: str, expected: list[str]) -> None:
     assert ops(optimized(text)) == expected
 
 
+AT_EVERY_OPSET = ["identity", "dropout", "reshape back", "squeeze of unsqueeze", "transposes that cancel"]
+
+
 @pytest.mark.parametrize("opset", [13, 18, 23])
-@pytest.mark.parametrize(
-    "row", ["identity", "dropout", "reshape back", "squeeze of unsqueeze", "transposes that cancel"]
-)
+@pytest.mark.parametrize("row", AT_EVERY_OPSET)
 def test_rule_at_opset(row: str, opset: int) -> None:
     text, expected = ROWS[row]
     assert ops(optimized(text, opset)) == expected
@@ -206,15 +207,15 @@ def test_rule_at_size(row: str, n: int) -> None:
 @pytest.mark.parametrize(
     ("source", "middle", "target", "expected"),
     [
-        (ir.DataType.INT32, I, F, True),
-        (ir.DataType.FLOAT16, F, ir.DataType.FLOAT16, True),
-        (B, F, B, True),
-        (U, F, I, True),
-        (ir.DataType.INT8, F, U, False),
-        (I, F, I, False),
-        (F, I, F, False),
-        (F, ir.DataType.BFLOAT16, F, False),
-        (ir.DataType.FLOAT8E4M3FN, F, I, False),
+        (T.INT32, T.INT64, T.FLOAT, True),
+        (T.FLOAT16, T.FLOAT, T.FLOAT16, True),
+        (T.BOOL, T.FLOAT, T.BOOL, True),
+        (T.UINT8, T.FLOAT, T.INT64, True),
+        (T.INT8, T.FLOAT, T.UINT8, False),
+        (T.INT64, T.FLOAT, T.INT64, False),
+        (T.FLOAT, T.INT64, T.FLOAT, False),
+        (T.FLOAT, T.BFLOAT16, T.FLOAT, False),
+        (T.FLOAT8E4M3FN, T.FLOAT, T.INT64, False),
     ],
 )
 def test_casts_that_pass_through(source: ir.DataType, middle: ir.DataType, target: ir.DataType, expected: bool) -> None:

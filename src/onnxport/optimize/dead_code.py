@@ -43,18 +43,17 @@ def remove_uncalled_functions(model: ir.Model, tally: Counter[str]) -> None:
 
 def _sweep(graph: ir.Graph, counts: dict[ir.Value, int], tally: Counter[str]) -> None:
     dead = []
+    tally["visits"] += len(graph)
     for node in reversed(graph):
-        tally["visits"] += 1
         for output in node.outputs:
             if output in counts or output.is_graph_output():
                 break
         else:
             dead.append(node)
             continue
-        if node.attributes:
-            for body in bodies(node):
-                _sweep(body, counts, tally)
-                _drop_initializers(body, counts, tally)
+        for body in bodies(node):
+            _sweep(body, counts, tally)
+            _drop_initializers(body, counts, tally)
         for value in node.inputs:
             if value is not None:
                 counts[value] = counts.get(value, 0) + 1

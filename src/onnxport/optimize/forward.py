@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnxport.optimize.fold import fold
 from onnxport.optimize.merge import Seen, merge
 from onnxport.optimize.rules import BY_OPERATOR
+from onnxport.optimize.rules.pattern import Rule
 from onnxport.optimize.scope import Scope, bodies
 
 
@@ -23,29 +24,30 @@ def _walk(graph: ir.Graph, scope: Scope) -> None:
     seen: Seen = {}
     for node in graph:
         scope.tally["visits"] += 1
-        if node.attributes:
-            for body in bodies(node):
-                _walk(body, scope)
+        for body in bodies(node):
+            _walk(body, scope)
         if node.domain == "" and not (scope.in_function and any(a.is_ref() for a in node.attributes.values())):
             # Each rule that changes a node moves it closer to the inputs of the graph, so this ends.
-            while _apply_rules(node, scope):
+            rules = BY_OPERATOR.get(node.op_type)
+            while rules is not None and _apply(rules, node, scope):
                 pass
             if node in scope.dead or fold(node, scope):
                 continue
         merge(node, scope, seen)
 
 
-def _apply_rules(node: ir.Node, scope: Scope) -> bool:
+def _apply(rules: tuple[Rule, ...], node: ir.Node, scope: Scope) -> bool:
     """Apply the first rule that fits; whether the node is still there in another form."""
-    for rule in BY_OPERATOR.get(node.op_type, ()):
+    for rule in rules:
         if not rule.matches(node):
             continue
         result = rule.rewrite(node, scope)
+        if result is None:
+            continue
         if result is True:
             scope.tally[rule.name] += 1
             return True
-        if isinstance(result, ir.Value):
-            if scope.replace(node.outputs[0], result):
-                scope.tally[rule.name] += 1
-            return False
+        if scope.replace(node.outputs[0], result):
+            scope.tally[rule.name] += 1
+        return False
     return False

@@ -46,12 +46,12 @@ def _key(node: ir.Node) -> Hashable | None:
     if node.domain not in DOMAINS or op_type in SEPARATE or (op_type == "Dropout" and len(node.inputs) > 2):
         return None
     attributes: list[Hashable] = []
-    if node.attributes:
-        for name, attribute in sorted(node.attributes.items()):
-            part = _attribute_key(attribute)
-            if part is None:
-                return None
-            attributes.append((name, part))
+    given = node.attributes.data
+    for name in sorted(given) if len(given) > 1 else given:
+        part = _attribute_key(given[name])
+        if part is None:
+            return None
+        attributes.append((name, part))
     return (op_type, node.domain, node.inputs, len(node.outputs), *attributes)
 
 

@@ -15,6 +15,8 @@ WEIGHT_KINDS = frozenset({"PARAMETER", "BUFFER"})
 #: Tensors above this are never read here: no kernel runs on them and their content is never hashed.
 READ_LIMIT = 64 * 1024
 
+_GRAPH, _GRAPHS = ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS
+
 Array = np.ndarray[Any, np.dtype[Any]]
 Dims = tuple[int | ir.SymbolicDim, ...]
 
@@ -29,13 +31,16 @@ def is_weight(value: ir.Value) -> bool:
     return value.metadata_props.get(KIND) in WEIGHT_KINDS
 
 
-def bodies(node: ir.Node) -> Iterator[ir.Graph]:
+def bodies(node: ir.Node) -> Sequence[ir.Graph]:
     """The graphs a node carries: branches of an If, body of a Loop or Scan."""
-    for attribute in node.attributes.values():
-        if attribute.type is ir.AttributeType.GRAPH and not attribute.is_ref():
-            yield attribute.as_graph()
-        elif attribute.type is ir.AttributeType.GRAPHS and not attribute.is_ref():
-            yield from attribute.as_graphs()
+    found: list[ir.Graph] | None = None
+    # The plain dictionary inside: this is asked of every node, several times.
+    for attribute in node.attributes.data.values():
+        kind = attribute.type
+        if (kind is _GRAPH or kind is _GRAPHS) and not attribute.is_ref():
+            found = [] if found is None else found
+            found.extend([attribute.as_graph()] if kind is _GRAPH else attribute.as_graphs())
+    return () if found is None else found
 
 
 def known_dims(value: ir.Value | None) -> Dims | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import onnx_ir as ir
 
 from onnxport.optimize.rules.pattern import Rule, producer_of
@@ -49,7 +51,7 @@ def _same_type(node: ir.Node, scope: Scope) -> ir.Value | None:
     return value if value.dtype == node.attributes["to"].as_int() else None
 
 
-def _through_wider(node: ir.Node, scope: Scope) -> bool | None:
+def _through_wider(node: ir.Node, scope: Scope) -> Literal[True] | None:
     source = producer_of(node).inputs[0]
     middle = node.inputs[0]
     if source is None or source.dtype is None or middle is None or middle.dtype is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import onnx_ir as ir
 
@@ -16,17 +18,17 @@ def _to_own_shape(node: ir.Node, scope: Scope) -> ir.Value | None:
     return value if same_shape(value, node.outputs[0]) else None
 
 
-def _new_shape(node: ir.Node, scope: Scope, dims: list[int]) -> bool:
+def _new_shape(node: ir.Node, scope: Scope, dims: list[int]) -> Literal[True] | None:
     """Give a Reshape another constant shape; not in functions, which have nowhere to keep it."""
     if scope.in_function:
-        return False
+        return None
     name = f"{node.outputs[0].name}_shape"
     shape = scope.literal(np.array(dims, dtype=np.int64), ir.DataType.INT64, name)
     scope.set_input(node, 1, shape)
     return True
 
 
-def _constant_shape(node: ir.Node, scope: Scope) -> bool | None:
+def _constant_shape(node: ir.Node, scope: Scope) -> Literal[True] | None:
     """``Reshape(x, Concat(...))`` whose result has one free dimension, or free ones only where ``x`` has them too."""
     target = known_dims(node.outputs[0])
     if target is None or scope.ints(node.inputs[1]) is not None:
@@ -42,10 +44,10 @@ def _constant_shape(node: ir.Node, scope: Scope) -> bool | None:
         if source is None or any(index >= len(source) or source[index] != target[index] for index in free):
             return None
         dims = [dim if isinstance(dim, int) else 0 for dim in target]
-    return _new_shape(node, scope, dims) or None
+    return _new_shape(node, scope, dims)
 
 
-def _reshape_of_reshape(node: ir.Node, scope: Scope) -> bool | None:
+def _reshape_of_reshape(node: ir.Node, scope: Scope) -> Literal[True] | None:
     source = producer_of(node).inputs[0]
     middle = node.inputs[0]
     target = scope.ints(node.inputs[1])
@@ -87,7 +89,7 @@ def _transpose_nothing(node: ir.Node, scope: Scope) -> ir.Value | None:
     return node.inputs[0] if order is not None and order == list(range(len(order))) else None
 
 
-def _transpose_of_transpose(node: ir.Node, scope: Scope) -> bool | None:
+def _transpose_of_transpose(node: ir.Node, scope: Scope) -> Literal[True] | None:
     inner = producer_of(node)
     first, second = _permutation(inner), _permutation(node)
     if first is None or second is None:

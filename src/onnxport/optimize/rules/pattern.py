@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 import onnx_ir as ir
 
 from onnxport.optimize.scope import Scope
 
 #: A value when the node's output always equals it, True when the node was changed in place, None to leave it alone.
-Rewrite = Callable[[ir.Node, Scope], ir.Value | bool | None]
+Rewrite = Callable[[ir.Node, Scope], ir.Value | Literal[True] | None]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,161 @@
+"""From the arguments of a call to the inputs of the graph, as the model's own signature lays them out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, InputKind
+from torch.utils import _pytree as pytree
+
+from onnxport.errors import InputError, Problem, listing
+from onnxport.weights.dtypes import from_torch_dtype, to_torch_dtype
+
+
+def bind_inputs(
+    model: ir.Model,
+    exported_program: ExportedProgram | None,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> dict[str, torch.Tensor]:
+    """Return a tensor for each graph input, or raise ``InputError`` with everything that does not fit."""
+    graph = model.graph
+    inputs = [value for value in graph.inputs if value.name not in graph.initializers]
+    problems: list[Problem] = []
+    if exported_program is None:
+        leaves = _flatten_freely(inputs, args, kwargs, problems)
+    else:
+        leaves = _flatten_as_exported(exported_program, args, kwargs, problems)
+    if not problems and len(leaves) != len(inputs):
+        names = ", ".join(str(value.name) for value in inputs)
+        problems.append(Problem(f"The graph has {len(inputs)} inputs ({names}), but {len(leaves)} tensors were given."))
+    feeds: dict[str, torch.Tensor] = {}
+    if not problems:
+        for value, leaf in zip(inputs, leaves, strict=True):
+            feeds[str(value.name)] = _fit(value, leaf, problems)
+    if problems:
+        raise InputError(listing("The inputs do not fit the model.", problems))
+    return feeds
+
+
+def _flatten_freely(
+    inputs: Sequence[ir.Value], args: Sequence[Any], kwargs: Mapping[str, Any], problems: list[Problem]
+) -> list[Any]:
+    """Without the captured program only the graph's own names are known: keywords are looked up among them."""
+    leaves = [leaf for leaf in pytree.tree_leaves(tuple(args)) if leaf is not None]
+    rest = [str(value.name) for value in inputs[len(leaves) :]]
+    problems += [
+        Problem(f"{name}: not an input that is still open ({', '.join(rest) or 'none is'}).")
+        for name in kwargs
+        if name not in rest
+    ]
+    return leaves + [kwargs[name] for name in rest if name in kwargs]
+
+
+def _flatten_as_exported(
+    program: ExportedProgram, args: Sequence[Any], kwargs: Mapping[str, Any], problems: list[Problem]
+) -> list[Any]:
+    """Flatten the arguments in the structure of the export, without those that became part of the graph."""
+    specs = [spec.arg for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
+    leaves: list[Any] = []
+    for name, spec, argument in _arguments(program, args, kwargs, problems):
+        if argument is _MISSING:
+            here = specs[len(leaves) : len(leaves) + spec.num_leaves]
+            if not all(isinstance(arg, ConstantArgument) and arg.value is None for arg in here):
+                problems.append(Problem(f"{name}: missing."))
+            leaves += [None] * spec.num_leaves
+            continue
+        try:
+            leaves += spec.flatten_up_to(argument)
+        except ValueError as error:
+            problems.append(Problem(f"{name}: not of the structure it was exported with. {error}"))
+            leaves += [None] * spec.num_leaves
+    if problems:
+        return []
+    kept = []
+    for leaf, arg in zip(leaves, specs, strict=True):
+        if not isinstance(arg, ConstantArgument):
+            kept.append(leaf)
+        elif type(leaf) is not type(arg.value) or leaf != arg.value:
+            problems.append(
+                Problem(
+                    f"{arg.name}: exported as {arg.value!r}, which is part of the graph now; got {_brief(leaf)}.",
+                    remedy="Export again with this value.",
+                )
+            )
+    return kept
+
+
+_MISSING = object()
+
+
+def _arguments(
+    program: ExportedProgram, args: Sequence[Any], kwargs: Mapping[str, Any], problems: list[Problem]
+) -> Iterator[tuple[str, pytree.TreeSpec, Any]]:
+    """Yield each parameter's name, structure and argument, whether it came by position or by keyword."""
+    spec = program.call_spec.in_spec
+    if spec is None:
+        raise InputError("The exported program does not say how it is called, so its inputs cannot be laid out.")
+    positional, by_name = spec.children()
+    keywords = list(by_name.context)
+    structures = [*positional.children(), *by_name.children()]
+    signature = program.module_call_graph[0].signature
+    names = None if signature is None else signature.forward_arg_names
+    if names is None or len(names) != len(structures):
+        names = [*(f"argument {index}" for index in range(positional.num_children)), *keywords]
+
+    given: dict[str, Any] = dict(zip(names, args, strict=False))
+    takes = f"The model takes {', '.join(names) or 'none'}."
+    if len(args) > len(names):
+        problems.append(Problem(f"{len(args)} arguments are too many.", remedy=takes))
+    for name, argument in kwargs.items():
+        if name in given:
+            problems.append(Problem(f"{name}: given twice, by position and by keyword."))
+        elif name not in names:
+            problems.append(Problem(f"{name}: not an argument of the export.", remedy=takes))
+        given[name] = argument
+    for name, structure in zip(names, structures, strict=True):
+        yield name, structure, given.get(name, _MISSING)
+
+
+def _fit(value: ir.Value, leaf: Any, problems: list[Problem]) -> torch.Tensor:
+    """Return the tensor to feed for a leaf; what is wrong with it goes to ``problems``."""
+    dtype = None if value.dtype is None else to_torch_dtype(value.dtype)
+    if isinstance(leaf, (bool, int, float)):
+        tensor = torch.tensor(leaf)
+        if dtype is not None and torch.can_cast(tensor.dtype, dtype):
+            tensor = tensor.to(dtype)
+        if value.shape is not None and all(size == 1 for size in value.shape):
+            tensor = tensor.reshape([1] * len(value.shape))
+    elif isinstance(leaf, torch.Tensor):
+        tensor = torch.view_as_real(leaf.resolve_conj()) if leaf.is_complex() else leaf
+    else:
+        problems.append(Problem(f"{value.name}: expected a tensor, got {_brief(leaf)}."))
+        return torch.empty(0)
+    if dtype is not None and tensor.dtype != dtype:
+        problems.append(Problem(f"{value.name}: expected {dtype}, got {tensor.dtype}."))
+    if value.shape is not None:
+        problems.extend(_shape_problems(value, value.shape, tensor))
+    return tensor
+
+
+def _shape_problems(value: ir.Value, shape: ir.Shape, tensor: torch.Tensor) -> Iterator[Problem]:
+    got = list(tensor.shape)
+    if len(shape) != len(got):
+        yield Problem(f"{value.name}: expected {len(shape)} dimensions {shape}, got {len(got)}: {got}.")
+        return
+    for axis, (expected, size) in enumerate(zip(shape, got, strict=True)):
+        if isinstance(expected, int) and expected != size:
+            yield Problem(
+                f"{value.name}: dimension {axis} is fixed at {expected}, got {size} in {got}.",
+                remedy="Declare the dimension dynamic when exporting to give it other sizes.",
+            )
+
+
+def _brief(leaf: object) -> str:
+    if isinstance(leaf, torch.Tensor):
+        return f"a tensor {from_torch_dtype(leaf.dtype).name} {list(leaf.shape)}"
+    return f"{leaf!r} ({type(leaf).__name__})"

@@ -1,0 +1,282 @@
+"""ONNXProgram: the exported model, callable with torch tensors."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import pydoc
+import sys
+import textwrap
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import onnx
+import onnx_ir as ir
+import torch
+from torch.export import ExportedProgram
+
+from onnxport.errors import OnnxExporterError, OnnxExporterWarning, Problem, listing
+from onnxport.events import EventLog
+from onnxport.program.inputs import bind_inputs
+from onnxport.program.runtime import Initializer, Session, array_to_torch, default_session, to_torch
+from onnxport.program.values import ComputedValues
+from onnxport.weights.saving import save_model
+from onnxport.weights.torch_tensor import TorchTensor
+from onnxport.weights.wire import Selection, require_content
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
+ALIASES = "onnxport.aliases"
+_ARROW = "⬅️"
+
+
+class ONNXProgram:
+    """An exported model: an ONNX model that is called with torch tensors.
+
+    Attributes:
+        model: The ONNX model, as an ``onnx_ir.Model``.
+        exported_program: The program it was translated from.
+        events: What happened on the way, stage by stage, if it was recorded.
+
+    >>> import onnx_ir as ir, torch
+    >>> from onnxport.program import ONNXProgram
+    >>> x = ir.val("x", ir.DataType.FLOAT, ["batch"])
+    >>> relu = ir.node("Relu", [x])
+    >>> graph = ir.Graph([x], relu.outputs, nodes=[relu], opset_imports={"": 20}, name="main_graph")
+    >>> program = ONNXProgram(ir.Model(graph, ir_version=10), None)
+    >>> program(torch.tensor([-1.0, 2.0]))
+    (tensor([0., 2.]),)
+    """
+
+    def __init__(
+        self, model: ir.Model, exported_program: ExportedProgram | None, events: EventLog | None = None
+    ) -> None:
+        self.model = model
+        self.exported_program = exported_program
+        self.events = events
+        self._session: Session | None = None
+        self._initializer: Initializer = default_session
+
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
+        """Run the model in onnxruntime, with the arguments the torch model takes; return the graph's outputs."""
+        feeds = bind_inputs(self.model, self.exported_program, args, kwargs)
+        return tuple(self._open().run(_names(self.model.graph.outputs), feeds))
+
+    def call_reference(self, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
+        """Run the model in onnx's reference evaluator: slow, and a second opinion where onnxruntime is in doubt."""
+        from onnx.reference import ReferenceEvaluator
+
+        feeds = bind_inputs(self.model, self.exported_program, args, kwargs)
+        arrays = {name: TorchTensor(tensor).numpy() for name, tensor in feeds.items()}
+        outputs = ReferenceEvaluator(self.model_proto).run(None, arrays)
+        return tuple(
+            array_to_torch(array, value.dtype) for array, value in zip(outputs, self.model.graph.outputs, strict=True)
+        )
+
+    def compute_values(
+        self, value_names: Sequence[str], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> ComputedValues:
+        """Compute any values of the main graph, given the model's arguments.
+
+        Args:
+            value_names: Names of node outputs, graph inputs or initializers.
+            args: The positional arguments of the model.
+            kwargs: Its keyword arguments.
+
+        Returns:
+            The values in the order of their names; they can also be had by name.
+
+        Raises:
+            ValueError: A name is not in the graph. The message suggests similar ones.
+        """
+        names = [value_names] if isinstance(value_names, str) else list(value_names)
+        known = self._values()
+        unknown = [Problem(f"{name!r}{_suggestion(name, known)}") for name in names if name not in known]
+        if unknown:
+            raise ValueError(listing("The main graph has no values of these names.", unknown))
+        feeds = bind_inputs(self.model, self.exported_program, args, {} if kwargs is None else kwargs)
+        results = dict(feeds)
+        for name in names:
+            if name in self.model.graph.initializers and name not in results:
+                results[name] = self._initializer_value(name)
+        wanted = [name for name in dict.fromkeys(names) if name not in results]
+        if wanted:
+            outputs = _names(self.model.graph.outputs)
+            if set(wanted) <= set(outputs):
+                session = self._open()
+            else:
+                selection = Selection(outputs=[known[name] for name in wanted])
+                session = Session.open(self.model, self._initializer, selection)
+            results.update(zip(wanted, session.run(wanted, feeds), strict=True))
+        return ComputedValues(names, [results[name] for name in names])
+
+    @property
+    def model_proto(self) -> onnx.ModelProto:
+        """The model as an ``onnx.ModelProto``, with a copy of the weights in it."""
+        require_content(self.model)
+        return ir.serde.serialize_model(self.model)
+
+    def optimize(self) -> None:
+        """Optimize the model in place: fold constants, and take out what is redundant or unused."""
+        from onnxport.optimize import optimize
+
+        optimize(self.model)
+        self.release()
+
+    def save(
+        self,
+        destination: str | os.PathLike[str] | SupportsWrite[Any],
+        *,
+        include_initializers: bool = True,
+        keep_initializers_as_inputs: bool = False,
+        external_data: bool | None = None,
+    ) -> None:
+        """Save the model.
+
+        Weights are the parameters and buffers of the torch model; constants of the graph always stay in it. They are
+        written straight from torch's memory, and old files at the destination are replaced only by complete ones.
+
+        Args:
+            destination: A path. An open binary file will do when no external data is needed.
+            include_initializers: Write the weights. If not, the file has only their names, to attach them later.
+            keep_initializers_as_inputs: List the weights as inputs of the graph, so that inference can override them.
+            external_data: Put the weights in ``<destination>.data``. Models above 2 GB always do.
+
+        Raises:
+            TypeError: ``external_data`` is true and the destination is not a path.
+            SaveError: The destination cannot be written; what stood there is untouched.
+            OnnxExporterError: Weights have no values, and are to be included.
+        """
+        with contextlib.nullcontext() if self.events is None else self.events.stage("save"):
+            save_model(
+                self.model,
+                destination,
+                selection=Selection(include_initializers, keep_initializers_as_inputs),
+                external_data=external_data,
+            )
+
+    def apply_weights(self, state_dict: Mapping[str, torch.Tensor]) -> None:
+        """Give the model the weights of a state dict, by name; nothing changes if one of them does not fit.
+
+        Use it to fill a model that was made with fake tensors, or to replace weights. A weight under several names
+        (tied weights) can be given under any of them. Names the model does not have are listed in a warning.
+        """
+        targets = self._weights_by_name()
+        unknown = [name for name in state_dict if name not in targets]
+        chosen: dict[str, tuple[str, TorchTensor]] = {}
+        problems: list[Problem] = []
+        for name, tensor in state_dict.items():
+            if name in unknown:
+                continue
+            value = targets[name]
+            target = str(value.name)
+            new = TorchTensor(tensor, name=target)
+            problems += _mismatches(name, value, new)
+            if target in chosen and not _same(chosen[target][1], new):
+                problems.append(Problem(f"{name}: shares its weight with {chosen[target][0]}, but the values differ."))
+            chosen.setdefault(target, (name, new))
+        if problems:
+            raise OnnxExporterError(listing("The state dict does not fit the model; no weight was changed.", problems))
+        for target, (_, new) in chosen.items():
+            self.model.graph.initializers[target].const_value = new
+        self.release()
+        if unknown:
+            headline = f"{len(unknown)} names of the state dict are not weights of the ONNX model and were left out."
+            message = listing(headline, [Problem(f"{name}{_suggestion(name, targets)}") for name in unknown])
+            warnings.warn(message, OnnxExporterWarning, stacklevel=2)
+
+    def initialize_inference_session(self, initializer: Initializer = default_session) -> None:
+        """Open the session that calls run in, and open later ones in the same way.
+
+        Args:
+            initializer: Gets the model as bytes, or as a path when it is above 2 GB, and returns an
+                ``onnxruntime.InferenceSession``. The default takes CUDA if there is one, else the CPU.
+        """
+        self.release()
+        self._initializer = initializer
+        self._open()
+
+    def release(self) -> None:
+        """Close the session, and free what it holds. The next call opens another."""
+        self._session = None
+
+    def display(self, *, page: bool = False) -> None:
+        """Print the graph, or with ``page`` show it in the pager."""
+        if page:
+            pydoc.pager(str(self))
+        else:
+            print(str(self))
+
+    def __str__(self) -> str:
+        return _printable(str(self.model))
+
+    def __repr__(self) -> str:
+        return _printable(
+            f"ONNXProgram(\n    model=\n{textwrap.indent(str(self.model), ' ' * 8)}\n    ,\n"
+            f"    exported_program=\n{textwrap.indent(str(self.exported_program), ' ' * 8)}\n)\n"
+        )
+
+    def _open(self) -> Session:
+        if self._session is None:
+            self._session = Session.open(self.model, self._initializer, Selection())
+        return self._session
+
+    def _values(self) -> dict[str, ir.Value]:
+        graph = self.model.graph
+        values = {str(value.name): value for value in graph.inputs}
+        values.update(graph.initializers)
+        values.update((value.name, value) for node in graph for value in node.outputs if value.name)
+        return values
+
+    def _initializer_value(self, name: str) -> torch.Tensor:
+        tensor = self.model.graph.initializers[name].const_value
+        if tensor is None:
+            raise OnnxExporterError(f"The initializer {name!r} has no tensor; call ONNXProgram.apply_weights first.")
+        return to_torch(tensor)
+
+    def _weights_by_name(self) -> dict[str, ir.Value]:
+        targets = dict(self.model.graph.initializers)
+        for value in self.model.graph.initializers.values():
+            aliases = value.metadata_props.get(ALIASES, "")
+            targets.update((alias, value) for alias in aliases.split(",") if alias)
+        return targets
+
+
+def _names(values: Sequence[ir.Value]) -> list[str]:
+    return [str(value.name) for value in values]
+
+
+def _suggestion(name: str, known: Mapping[str, Any]) -> str:
+    close = difflib.get_close_matches(name, known, n=3)
+    return f"; did you mean {' or '.join(repr(match) for match in close)}?" if close else ""
+
+
+def _mismatches(name: str, value: ir.Value, new: TorchTensor) -> list[Problem]:
+    old = value if value.const_value is None else value.const_value
+    problems = []
+    if old.dtype is not None and old.dtype != new.dtype:
+        problems.append(Problem(f"{name}: the model has {old.dtype.name}, the state dict {new.dtype.name}."))
+    if old.shape is not None and list(old.shape) != list(new.shape):
+        problems.append(Problem(f"{name}: the model has the shape {old.shape}, the state dict {new.shape}."))
+    return problems
+
+
+def _same(one: TorchTensor, other: TorchTensor) -> bool:
+    if one.raw is other.raw or not (one.has_content and other.has_content):
+        return True
+    return one.raw.shape == other.raw.shape and torch.equal(one.raw, other.raw)
+
+
+def _printable(text: str) -> str:
+    """Keep to what standard output can show, so that printing a program never fails."""
+    encoding = getattr(sys.stdout, "encoding", None)
+    if encoding is None:
+        return text
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.replace(_ARROW, "<-").encode(encoding, "backslashreplace").decode(encoding)
+    return text

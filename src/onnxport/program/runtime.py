@@ -1,0 +1,122 @@
+"""Running a model in onnxruntime with torch tensors; onnxruntime is imported when something is run, not before."""
+
+from __future__ import annotations
+
+import ctypes
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+import torch
+
+from onnxport.weights.dtypes import to_torch_dtype
+from onnxport.weights.saving import save_model, to_bytes
+from onnxport.weights.torch_tensor import TorchTensor
+from onnxport.weights.wire import Selection
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+Initializer = Callable[["str | bytes"], "onnxruntime.InferenceSession"]
+
+# Element types numpy has no name for cross over as unsigned integers of the same width.
+_CARRIERS: dict[int, type[np.unsignedinteger[Any]]] = {1: np.uint8, 2: np.uint16}
+_ERROR_SEVERITY = 3
+
+
+def default_session(model: str | bytes) -> onnxruntime.InferenceSession:
+    """Open a session on CUDA where there is one, else on the CPU, that speaks up only about errors."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = _ERROR_SEVERITY
+    available = onnxruntime.get_available_providers()
+    providers = [name for name in ("CUDAExecutionProvider", "CPUExecutionProvider") if name in available]
+    return onnxruntime.InferenceSession(model, sess_options=options, providers=providers)
+
+
+@dataclass
+class Session:
+    """An open session, with the folder of its files when the model was too large to hand over as bytes."""
+
+    session: onnxruntime.InferenceSession
+    folder: tempfile.TemporaryDirectory[str] | None = None
+
+    @classmethod
+    def open(cls, model: ir.Model, initializer: Initializer, selection: Selection) -> Session:
+        """Hand the model to the initializer, as bytes or, above 2 GB, as the path of a temporary file."""
+        content = to_bytes(model, selection)
+        if content is not None:
+            return cls(initializer(content))
+        folder = tempfile.TemporaryDirectory(prefix="onnxport-")
+        try:
+            path = Path(folder.name) / "model.onnx"
+            save_model(model, path, selection=selection, external_data=True)
+            return cls(initializer(str(path)), folder)
+        except BaseException:
+            folder.cleanup()
+            raise
+
+    def run(self, names: Sequence[str], feeds: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+        """Compute the named outputs."""
+        values = {name: _to_ort(TorchTensor(tensor)) for name, tensor in feeds.items()}
+        return [_from_ort(value) for value in self.session.run_with_ort_values(list(names), values)]
+
+
+def to_torch(tensor: ir.TensorProtocol) -> torch.Tensor:
+    """Return a tensor of the model as a torch tensor, the very one where it came from torch."""
+    if isinstance(tensor, TorchTensor):
+        raw = tensor.raw
+        return torch.view_as_real(raw.resolve_conj()) if raw.is_complex() else raw
+    return array_to_torch(tensor.numpy(), tensor.dtype)
+
+
+def array_to_torch(array: npt.NDArray[Any], dtype: ir.DataType | None = None) -> torch.Tensor:
+    """Return an array as a torch tensor; ``dtype`` says what it is where its own type does not."""
+    onnx = ir.DataType.from_numpy(array.dtype) if dtype is None else dtype
+    wanted = to_torch_dtype(onnx)
+    # ascontiguousarray makes a scalar one-dimensional, so the shape is put back.
+    plain = np.ascontiguousarray(array).reshape(array.shape)
+    if not plain.flags.writeable:
+        plain = plain.copy()
+    if wanted in _CARRIED:
+        return torch.from_numpy(plain.view(_CARRIERS[wanted.itemsize])).view(wanted)
+    # numpy has two types for some integers (uint64 and ulonglong), of which torch takes only one.
+    return torch.from_numpy(plain.view(onnx.numpy()))
+
+
+_CARRIED = frozenset(
+    {
+        torch.bfloat16,
+        torch.float8_e4m3fn,
+        torch.float8_e4m3fnuz,
+        torch.float8_e5m2,
+        torch.float8_e5m2fnuz,
+        torch.float8_e8m0fnu,
+    }
+)
+
+
+def _to_ort(tensor: TorchTensor) -> onnxruntime.OrtValue:
+    import onnxruntime
+
+    array = tensor.numpy()
+    if tensor.raw.dtype in _CARRIED:
+        carrier = array.view(_CARRIERS[array.dtype.itemsize])
+        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(carrier, int(tensor.dtype))
+    return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+
+
+def _from_ort(value: onnxruntime.OrtValue) -> torch.Tensor:
+    dtype = ir.DataType(value.element_type())
+    if to_torch_dtype(dtype) not in _CARRIED:
+        return array_to_torch(value.numpy(), dtype)
+    # onnxruntime makes no array of these, so the bytes are copied from where they are.
+    content = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
+    flat = np.frombuffer(content, dtype=_CARRIERS[int(dtype.itemsize)])
+    return array_to_torch(flat.reshape(value.shape()), dtype)

@@ -1,0 +1,59 @@
+"""From the canonical opset to the one that was asked for, node by node, and nothing written that does not fit it."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+import onnx_ir.passes.common as common_passes
+
+from onnxport.errors import OpsetError
+from onnxport.events import EventLog
+from onnxport.legalize import rules as rules
+from onnxport.legalize.engine import Rewriter
+from onnxport.legalize.validate import Validator
+from onnxport.legalize.versions import NEWEST, OLDEST, ir_version_for, place_initializers
+
+__all__ = ["legalize"]
+
+_CANONICAL = 23
+# Before IR version 8 a file has nowhere to keep functions.
+_FIRST_IR_WITH_FUNCTIONS = 8
+
+
+def legalize(model: ir.Model, opset: int, *, ir_version: int | None = None, events: EventLog | None = None) -> None:
+    """Rewrite ``model`` in place so that it is a valid model of exactly ``opset``.
+
+    Operators that do not exist there, or read differently, are replaced by what computes the same; element types the
+    target does not take are cast to wider ones and back. What cannot be expressed is an :class:`OpsetError` that
+    names every such operator, where it comes from, and the nearest opset that has it.
+
+    >>> import onnx_ir as ir
+    >>> from onnxport.legalize import legalize
+    >>> model = ir.from_onnx_text(
+    ...     '<ir_version: 10, opset_import: ["": 23]> agraph (float[2] x) => (float[2] y) { y = Gelu(x) }'
+    ... )
+    >>> legalize(model, 13)
+    >>> model.opset_imports[""], model.ir_version, any(node.op_type == "Erf" for node in model.graph)
+    (13, 7, True)
+    """
+    if not OLDEST <= opset <= NEWEST:
+        raise OpsetError(f"Opset {opset} cannot be written; pass an opset_version from {OLDEST} to {NEWEST}.")
+    version = ir_version_for(opset) if ir_version is None else ir_version
+    if version < _FIRST_IR_WITH_FUNCTIONS and model.functions:
+        common_passes.InlinePass()(model)
+    source = model.opset_imports.get("", _CANONICAL)
+    rewriter = Rewriter(model, opset)
+    rewriter.run(source)
+    validator = Validator(rewriter.names, opset, source, rewriter.refusals, events)
+    validator.check(model.graph)
+    for function in model.functions.values():
+        rewriter.run_function(function, function.opset_imports.get("", source))
+        validator.check(function)
+        function.opset_imports[""] = opset
+    validator.raise_problems()
+    for graph in model.graphs():
+        if "" in graph.opset_imports:
+            graph.opset_imports[""] = opset
+    model.opset_imports[""] = opset
+    model.ir_version = version
+    if version < 4:
+        place_initializers(model)

@@ -1,0 +1,10 @@
+"""The rules, by family; importing this package registers them all."""
+
+from __future__ import annotations
+
+import importlib
+
+FAMILIES = ("activation", "arithmetic", "attention", "defaults", "index", "normalization", "reduction", "view")
+
+for _family in FAMILIES:
+    importlib.import_module(f"{__name__}.{_family}")

@@ -1,0 +1,80 @@
+"""Activations that have an operator of their own only in newer opsets."""
+
+from __future__ import annotations
+
+import math
+
+import onnx_ir as ir
+
+from onnxport.legalize.builder import Builder
+from onnxport.legalize.engine import Replacement, lowers
+
+
+@lowers("Gelu", below=20)
+def gelu(op: Builder, node: ir.Node) -> Replacement:
+    """x Φ(x), exactly or by tanh, in the order that runtimes recognise as one operator."""
+    data = op.needed(0)
+    half, one = op.like(0.5, data), op.like(1.0, data)
+    if op.attr_string("approximate", "none") == "tanh":
+        scaled = op.Mul(data, op.like(math.sqrt(2 / math.pi), data))
+        cubic = op.Add(op.Mul(data, op.Mul(data, op.like(0.044715, data))), one)
+        return op.Mul(op.Mul(data, half), op.Add(op.Tanh(op.Mul(scaled, cubic)), one))
+    error = op.Erf(op.Div(data, op.like(math.sqrt(2), data)))
+    return op.Mul(op.Mul(data, op.Add(error, one)), half)
+
+
+@lowers("Swish", below=24)
+def swish(op: Builder, node: ir.Node) -> Replacement:
+    """x sigmoid(α x)."""
+    data, alpha = op.needed(0), op.attr_float("alpha", 1.0)
+    return op.Mul(data, op.Sigmoid(data if alpha == 1.0 else op.Mul(data, op.like(alpha, data))))
+
+
+@lowers("Mish", below=18)
+def mish(op: Builder, node: ir.Node) -> Replacement:
+    """x tanh(softplus(x))."""
+    return op.Mul(op.needed(0), op.Tanh(op.Softplus(op.needed(0))))
+
+
+@lowers("HardSwish", below=14)
+def hard_swish(op: Builder, node: ir.Node) -> Replacement:
+    """x max(0, min(1, x/6 + 1/2))."""
+    return op.Mul(op.needed(0), op.HardSigmoid(op.needed(0), alpha=1 / 6, beta=0.5))
+
+
+@lowers("Relu", below=14)
+def relu(op: Builder, node: ir.Node) -> Replacement:
+    """Integers had no Relu before opset 14."""
+    data = op.needed(0)
+    return op.Max(data, op.like(0, data)) if data.dtype is not None and data.dtype.is_integer() else None
+
+
+@lowers("Celu", below=12)
+def celu(op: Builder, node: ir.Node) -> Replacement:
+    """max(0, x) + min(0, α (exp(x/α) - 1))."""
+    data = op.needed(0)
+    alpha, zero = op.like(op.attr_float("alpha", 1.0), data), op.like(0, data)
+    below = op.Mul(alpha, op.Sub(op.Exp(op.Div(data, alpha)), op.like(1, data)))
+    return op.Add(op.Relu(data), op.Min(zero, below))
+
+
+@lowers("ThresholdedRelu", below=10)
+def thresholded_relu(op: Builder, node: ir.Node) -> Replacement:
+    """x where it exceeds α, else 0."""
+    data = op.needed(0)
+    return op.where(op.Greater(data, op.like(op.attr_float("alpha", 1.0), data)), data, op.like(0, data))
+
+
+@lowers("Softmax", "LogSoftmax", "Hardmax", below=13)
+def softmax(op: Builder, node: ir.Node) -> Replacement:
+    """Before opset 13 all axes from the given one on were taken as one, so the axis has to be the last."""
+    data = op.needed(0)
+    axis = op.attr_int("axis", -1)
+    rank = op.rank(data)
+    axis %= max(rank, 1)
+    if rank <= 1 or axis == rank - 1:
+        node.attributes["axis"] = ir.AttrInt64("axis", axis)
+        return None
+    perm = list(range(rank))
+    perm[axis], perm[-1] = perm[-1], perm[axis]
+    return op.Transpose(op.again(op.Transpose(data, perm=perm), axis=rank - 1), perm=perm)

@@ -1,0 +1,217 @@
+"""Arithmetic, comparisons and logic."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.legalize import infer
+from onnxport.legalize.builder import Builder, Refusal
+from onnxport.legalize.engine import Replacement, lowers
+
+_BITS = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "Xor"}
+
+
+def _integer(value: ir.Value) -> bool:
+    return value.dtype is not None and value.dtype.is_integer() and value.dtype != ir.DataType.BOOL
+
+
+@lowers("LessOrEqual", "GreaterOrEqual", below=12)
+def or_equal(op: Builder, node: ir.Node) -> Replacement:
+    """Not the opposite for integers; with floats a NaN is neither, so both halves are asked for."""
+    left, right = op.needed(0), op.needed(1)
+    strict, opposite = ("Less", "Greater") if node.op_type == "LessOrEqual" else ("Greater", "Less")
+    if _integer(left):
+        return op.Not(op.emit(opposite, left, right))
+    return op.Or(op.emit(strict, left, right), op.Equal(left, right))
+
+
+@lowers("Equal", below=11)
+def equal(op: Builder, node: ir.Node) -> Replacement:
+    """Only bool and signed integers could be compared for equality."""
+    left, right = op.needed(0), op.needed(1)
+    if left.dtype in (ir.DataType.BOOL, ir.DataType.INT32, ir.DataType.INT64, None):
+        return None
+    if _integer(left) and left.dtype not in (ir.DataType.UINT32, ir.DataType.UINT64):
+        return op.Equal(op.cast(left, ir.DataType.INT32), op.cast(right, ir.DataType.INT32))
+    same = op.Not(op.Or(op.Less(left, right), op.Greater(left, right)))
+    if _integer(left):
+        return same
+    return op.And(same, op.Not(op.Or(op.IsNaN(left), op.IsNaN(right))))
+
+
+@lowers("IsInf", below=10)
+def is_infinite(op: Builder, node: ir.Node) -> Replacement:
+    """Beyond the largest finite number."""
+    data = op.needed(0)
+    if data.dtype is None:
+        raise Refusal("the element type of its input is not known")
+    largest = float(np.finfo(data.dtype.numpy()).max)
+    above, below = op.attr_int("detect_positive", 1), op.attr_int("detect_negative", 1)
+    if above and below:
+        return op.Greater(op.Abs(data), op.like(largest, data))
+    if above:
+        return op.Greater(data, op.like(largest, data))
+    return op.Less(data, op.like(-largest, data)) if below else op.Less(data, data)
+
+
+@lowers("IsNaN", below=9)
+def is_nan(op: Builder, node: ir.Node) -> Replacement:
+    """Every other number is below one or above zero."""
+    data = op.needed(0)
+    return op.Not(op.Or(op.Less(data, op.like(1, data)), op.Greater(data, op.like(0, data))))
+
+
+@lowers("Max", "Min", below=12)
+def integer_extreme(op: Builder, node: ir.Node) -> Replacement:
+    """Integers had neither; pairwise choices instead."""
+    values = [op.needed(position) for position in range(len(node.inputs))]
+    if not _integer(values[0]):
+        return None
+    compare = "Less" if node.op_type == "Max" else "Greater"
+    return functools.reduce(lambda one, other: op.where(op.emit(compare, one, other), other, one), values)
+
+
+@lowers("Clip", below=12)
+def integer_clip(op: Builder, node: ir.Node) -> Replacement:
+    """Integers had none; choices instead."""
+    data, low, high = op.needed(0), op.input(1), op.input(2)
+    if not _integer(data):
+        return None
+    result = data
+    if low is not None:
+        result = op.where(op.Less(result, low), low, result)
+    if high is not None:
+        result = op.where(op.Greater(result, high), high, result)
+    return result
+
+
+@lowers("Clip", below=11)
+def clip_attributes(op: Builder, node: ir.Node) -> Replacement:
+    """Bounds were attributes; those computed at run time are a maximum and a minimum."""
+    data, low, high = op.needed(0), op.input(1), op.input(2)
+    floor, ceiling = infer.constant(low), infer.constant(high)
+    if (low is None or floor is not None) and (high is None or ceiling is not None):
+        return op.Clip(
+            data,
+            min=None if floor is None else float(floor.reshape(-1)[0]),
+            max=None if ceiling is None else float(ceiling.reshape(-1)[0]),
+        )
+    result = data if low is None else op.Max(data, low)
+    return result if high is None else op.Min(result, high)
+
+
+@lowers("Pow", below=12)
+def power(op: Builder, node: ir.Node) -> Replacement:
+    """Base and exponent had one type, and that a float."""
+    base, exponent = op.needed(0), op.needed(1)
+    if not _integer(base):
+        return None if exponent.dtype == base.dtype else op.Pow(base, op.cast(exponent, base.dtype))
+    known = infer.constant(exponent)
+    if known is None or known.size != 1 or not 1 <= float(known.reshape(-1)[0]) <= 64:
+        raise Refusal("it raises an integer to a power that is not a small constant")
+    return functools.reduce(lambda product, _: op.Mul(product, base), range(int(known.reshape(-1)[0]) - 1), base)
+
+
+@lowers("Mod", below=10)
+def remainder(op: Builder, node: ir.Node) -> Replacement:
+    """What the truncated quotient leaves, moved to the sign of the divisor."""
+    left, right = op.needed(0), op.needed(1)
+    if not _integer(left):
+        raise Refusal("it takes the remainder of floats")
+    rest = op.Sub(left, op.Mul(op.Div(left, right), right))
+    if op.attr_int("fmod", 0):
+        return rest
+    zero = op.like(0, left)
+    moved = op.And(op.Not(op.Equal(rest, zero)), op.Xor(op.Less(rest, zero), op.Less(right, zero)))
+    return op.where(moved, op.Add(rest, right), rest)
+
+
+@lowers("Round", below=11)
+def round_half_even(op: Builder, node: ir.Node) -> Replacement:
+    """The floor or the next, and of two equally near the even one."""
+    data = op.needed(0)
+    half, one = op.like(0.5, data), op.like(1, data)
+    floor = op.Floor(data)
+    rest = op.Sub(data, floor)
+    halved = op.Mul(floor, half)
+    odd = op.Greater(op.Sub(halved, op.Floor(halved)), op.like(0, data))
+    up = op.Or(op.Greater(rest, half), op.And(op.Not(op.Less(rest, half)), odd))
+    # An infinity leaves NaN as its rest, which is not below a half: it is kept by adding one to it at most.
+    return op.where(up, op.Add(floor, one), floor)
+
+
+@lowers("Sign", below=9)
+def sign(op: Builder, node: ir.Node) -> Replacement:
+    """Above zero less below zero."""
+    data = op.needed(0)
+    zero = op.like(0, data)
+    above, below = op.cast(op.Greater(data, zero), data.dtype), op.cast(op.Less(data, zero), data.dtype)
+    return op.Sub(above, below)
+
+
+@lowers("Gemm", below=11)
+def gemm_with_addend(op: Builder, node: ir.Node) -> Replacement:
+    """The addend was not optional."""
+    if op.has_input(2):
+        return None
+    left, right = op.needed(0), op.needed(1)
+    return op.again(left, right, op.full(0, left.dtype, [1]))
+
+
+@lowers("CastLike", below=15)
+def cast_like(op: Builder, node: ir.Node) -> Replacement:
+    """A cast to the type that the other input has."""
+    like = op.needed(1).dtype
+    if like is None:
+        raise Refusal("the element type of its second input is not known")
+    return op.Cast(op.needed(0), to=int(like))
+
+
+@lowers("Cast", below=19)
+def cast_saturating(op: Builder, node: ir.Node) -> Replacement:
+    """Saturation concerns eight-bit floats, which came with it."""
+    node.attributes.pop("saturate", None)
+    return None
+
+
+@lowers("BitwiseNot", below=18)
+def bitwise_not(op: Builder, node: ir.Node) -> Replacement:
+    """In two's complement, -1 - x; without a sign, the largest less x."""
+    data = op.needed(0)
+    if data.dtype is None:
+        raise Refusal("the element type of its input is not known")
+    ones = int(np.iinfo(data.dtype.numpy()).max) if not data.dtype.is_signed() else -1
+    return op.Sub(op.literal(np.asarray(ones, data.dtype.numpy()), data.dtype), data)
+
+
+@lowers("BitwiseAnd", "BitwiseOr", "BitwiseXor", below=18)
+def bitwise(op: Builder, node: ir.Node) -> Replacement:
+    """Bit by bit, along a new last axis, on signed 64-bit integers."""
+    left, right = op.needed(0), op.needed(1)
+    kind = left.dtype
+    if kind is None or kind == ir.DataType.UINT64:
+        raise Refusal("it works on the bits of unsigned 64-bit integers")
+    width = kind.bitwidth
+    whole = width - 1 if kind.is_signed() else width
+    weights = op.i64([1 << bit for bit in range(whole)])
+    signs = op.emit(_BITS[node.op_type], _negative(op, left), _negative(op, right))
+    bits = op.emit(_BITS[node.op_type], _bits(op, left, weights), _bits(op, right, weights))
+    total = op.reduce("ReduceSum", op.Mul(op.cast(bits, ir.DataType.INT64), weights), [-1], keepdims=False)
+    if kind.is_signed():
+        lowest = op.Mul(op.cast(signs, ir.DataType.INT64), op.i64(-(1 << whole)))
+        total = op.Add(total, lowest)
+    return op.cast(total, kind)
+
+
+def _negative(op: Builder, value: ir.Value) -> ir.Value:
+    return op.Less(op.cast(value, ir.DataType.INT64), op.i64(0))
+
+
+def _bits(op: Builder, value: ir.Value, weights: ir.Value) -> ir.Value:
+    wide = op.unsqueeze(op.cast(value, ir.DataType.INT64), [op.rank(value)])
+    # Taking the remainder off first makes the quotient round down, as the bits of a negative number need it.
+    quotient = op.Div(op.Sub(wide, op.Mod(wide, weights)), weights)
+    return op.Equal(op.Mod(quotient, op.i64(2)), op.i64(1))

@@ -1,0 +1,175 @@
+"""Operators that pick or place elements by index."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.legalize import infer
+from onnxport.legalize.builder import Builder, Refusal
+from onnxport.legalize.engine import Replacement, lowers
+
+_AXIS_OPERATORS = infer.names(
+    "Concat Flatten Gather Split Softmax LogSoftmax Hardmax ArgMax ArgMin Compress OneHot Unsqueeze Squeeze "
+    "ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp "
+    "ReduceSumSquare"
+)
+
+
+@lowers(*sorted(_AXIS_OPERATORS), below=11)
+def counted_from_the_front(op: Builder, node: ir.Node) -> Replacement:
+    """Axes were not negative before opset 11."""
+    data = op.needed(0)
+    extra = len(node.attributes["axes"].as_ints()) if node.op_type == "Unsqueeze" else int(node.op_type == "OneHot")
+    if "axis" in node.attributes:
+        axis = node.attributes["axis"].as_int()
+        if axis < 0:
+            node.attributes["axis"] = ir.AttrInt64("axis", axis + op.rank(data) + extra)
+    elif node.op_type == "OneHot":
+        node.attributes["axis"] = ir.AttrInt64("axis", op.rank(data))
+    if "axes" in node.attributes:
+        axes = node.attributes["axes"].as_ints()
+        if any(axis < 0 for axis in axes):
+            rank = op.rank(data) + extra
+            node.attributes["axes"] = ir.AttrInt64s("axes", [axis % rank for axis in axes])
+    return None
+
+
+@lowers("TopK", below=11)
+def largest_first(op: Builder, node: ir.Node) -> Replacement:
+    """The smallest are the largest of what is negated."""
+    data, count, axis = op.needed(0), op.needed(1), op.axis(op.needed(0), op.attr_int("axis", -1))
+    kind = data.dtype
+    if kind is None:
+        raise Refusal("the element type of its input is not known")
+    if kind in (ir.DataType.INT64, ir.DataType.UINT64):
+        raise Refusal("it sorts 64-bit integers")
+    if kind.is_integer():
+        data = op.cast(data, ir.DataType.DOUBLE)
+    smallest = not op.attr_int("largest", 1)
+    values, indices = op.emit_many("TopK", 2, [op.Neg(data) if smallest else data, count], {"axis": axis})
+    return op.cast(op.Neg(values) if smallest else values, kind), indices
+
+
+@lowers("TopK", below=10)
+def top_constant(op: Builder, node: ir.Node) -> Replacement:
+    """How many to take was an attribute."""
+    count = op.integers(1, "how many elements to take")
+    assert count is not None
+    return op.emit_many("TopK", 2, [op.needed(0)], {"axis": op.attr_int("axis", -1), "k": count[0]})
+
+
+@lowers("ScatterElements", "ScatterND", below=18)
+def scatter_extremes(op: Builder, node: ir.Node) -> Replacement:
+    """Keeping the larger or the smaller came with opset 18."""
+    return _one_by_one(op, node) if op.attr_string("reduction", "none") in ("max", "min") else None
+
+
+@lowers("ScatterElements", "ScatterND", below=16)
+def scatter_sums(op: Builder, node: ir.Node) -> Replacement:
+    """Adding and multiplying came with opset 16."""
+    if op.attr_string("reduction", "none") != "none":
+        return _one_by_one(op, node)
+    node.attributes.pop("reduction", None)
+    return None
+
+
+_COMBINE = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
+
+
+def _one_by_one(op: Builder, node: ir.Node) -> ir.Value:
+    """A loop that gathers what stands at the place of one update, combines, and puts it back.
+
+    Several updates may meet in one place, so they cannot be placed together.
+    """
+    data, indices, updates = op.needed(0), op.needed(1), op.needed(2)
+    elements = node.op_type == "ScatterElements"
+    axis = op.attr_int("axis", 0)
+    if elements:
+        # One slice along the scattered axis at a time: within it no two updates can meet.
+        axis = op.axis(data, axis)
+        steps = op.squeeze(op.dim(indices, axis), [0])
+        places, additions = indices, updates
+    else:
+        width = indices.shape[-1] if indices.shape is not None else None
+        rank = op.rank(data)
+        if not isinstance(width, int):
+            raise Refusal("the width of its indices is not known")
+        places = op.Reshape(indices, op.i64([-1, width]))
+        tail = [dim if isinstance(dim, int) else -1 for dim in list(data.shape or ())[width:]]
+        if -1 in tail:
+            part = op.slice(op.Shape(data), 0, width, rank)
+            additions = op.Reshape(updates, op.Concat(op.i64([-1]), part, axis=0))
+        else:
+            additions = op.Reshape(updates, op.i64([-1, *tail]))
+        axis = 0
+        steps = op.squeeze(op.dim(places, 0), [0])
+    combine = _COMBINE[op.attr_string("reduction", "none")]
+    scatter, gather = ("ScatterElements", "GatherElements") if elements else ("ScatterND", "GatherND")
+    along = {"axis": op.attr_int("axis", 0)} if elements else {}
+    step = ir.Value(name=op.name("step"), type=ir.TensorType(ir.DataType.INT64), shape=ir.Shape([]))
+    going = ir.Value(name=op.name("going"), type=ir.TensorType(ir.DataType.BOOL), shape=ir.Shape([]))
+    before = ir.Value(name=op.name("before"), type=data.type, shape=data.shape)
+    with op.subgraph() as body:
+        one = op.unsqueeze(step, [0])
+        place = op.Gather(places, one, axis=axis)
+        addition = op.Gather(additions, one, axis=axis)
+        there = op.emit(gather, before, place, **along)
+        after = op.emit(scatter, before, place, op.emit(combine, there, addition), **along)
+        after.type, after.shape = data.type, data.shape
+        still = op.Identity(going)
+    graph = ir.Graph([step, going, before], [still, after], nodes=body, name=op.name("body"))
+    always = op.literal(np.asarray(True))
+    return op.Loop(steps, always, data, body=ir.AttrGraph("body", graph))
+
+
+@lowers("ScatterElements", below=11)
+def scatter(op: Builder, node: ir.Node) -> Replacement:
+    """It was called Scatter."""
+    data = op.needed(0)
+    return op.Scatter(data, op.needed(1), op.needed(2), axis=op.axis(data, op.attr_int("axis", 0)))
+
+
+@lowers("GatherElements", below=11)
+def gather_elements(op: Builder, node: ir.Node) -> Replacement:
+    """Elements of the flattened tensor, by their position in it."""
+    data, indices = op.needed(0), op.needed(1)
+    dims, picked = infer.sizes(data), infer.sizes(indices)
+    if dims is None or picked is None:
+        raise Refusal("the sizes of its inputs are not all known")
+    axis = op.axis(data, op.attr_int("axis", 0))
+    strides = [int(np.prod(dims[at + 1 :])) for at in range(len(dims))]
+    base = np.zeros(picked, np.int64)
+    for at, size in enumerate(picked):
+        if at != axis:
+            shape = [1] * len(picked)
+            shape[at] = size
+            base += (np.arange(size, dtype=np.int64) * strides[at]).reshape(shape)
+    places = op.cast(indices, ir.DataType.INT64)
+    places = op.where(op.Less(places, op.i64(0)), op.Add(places, op.i64(dims[axis])), places)
+    places = op.Add(op.Mul(places, op.i64(strides[axis])), op.literal(base))
+    return op.Gather(op.Reshape(data, op.i64([-1])), places, axis=0)
+
+
+@lowers("GatherND", below=12)
+def gather_without_batch(op: Builder, node: ir.Node) -> Replacement:
+    """Batch dimensions came with opset 12."""
+    if op.attr_int("batch_dims", 0):
+        raise Refusal("it gathers within batches")
+    node.attributes.pop("batch_dims", None)
+    return None
+
+
+@lowers("GatherND", below=11)
+def gather_flat(op: Builder, node: ir.Node) -> Replacement:
+    """Rows of the tensor flattened over the indexed axes, by their position."""
+    data, indices = op.needed(0), op.needed(1)
+    dims = infer.sizes(data)
+    width = indices.shape[-1] if indices.shape is not None else None
+    if dims is None or not isinstance(width, int):
+        raise Refusal("the sizes of its inputs are not all known")
+    strides = [int(np.prod(dims[at + 1 : width])) for at in range(width)]
+    ends = op.i64(dims[:width])
+    places = op.where(op.Less(indices, op.i64(0)), op.Add(indices, ends), indices)
+    places = op.reduce("ReduceSum", op.Mul(places, op.i64(strides)), [op.rank(indices) - 1], keepdims=False)
+    return op.Gather(op.Reshape(data, op.i64([-1, *dims[width:]])), places, axis=0)

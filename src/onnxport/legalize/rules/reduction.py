@@ -1,0 +1,64 @@
+"""Reductions: where the axes are given, and what they may be."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.legalize.builder import Builder, Refusal
+from onnxport.legalize.engine import Replacement, lowers
+
+_IDENTITY_WHEN_EMPTY = frozenset({"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"})
+
+
+@lowers(
+    "ReduceMean",
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceSumSquare",
+    below=18,
+)
+@lowers("ReduceSum", below=13)
+def axes_to_attribute(op: Builder, node: ir.Node) -> Replacement:
+    """Axes were an attribute, whose absence means all."""
+    data = op.needed(0)
+    axes = op.integers(1, "the list of axes")
+    if not axes and op.attr_int("noop_with_empty_axes", 0):
+        if node.op_type not in _IDENTITY_WHEN_EMPTY:
+            raise Refusal("it reduces over no axis")
+        return op.Identity(data)
+    return op.again(data, axes=axes if axes else None, drop=["noop_with_empty_axes"])
+
+
+@lowers("ArgMax", "ArgMin", below=12)
+def first_index(op: Builder, node: ir.Node) -> Replacement:
+    """Before opset 12 the first of equal elements was always taken."""
+    if op.attr_int("select_last_index", 0):
+        raise Refusal("it takes the last of equal elements")
+    node.attributes.pop("select_last_index", None)
+    return None
+
+
+@lowers("CumSum", below=11)
+def cumulative_sum(op: Builder, node: ir.Node) -> Replacement:
+    """A product with a triangle of ones."""
+    data = op.needed(0)
+    axes = op.integers(1, "the axis")
+    axis = op.axis(data, axes[0] if axes else 0)
+    size = data.shape[axis] if data.shape is not None else None
+    if not isinstance(size, int) or data.dtype is None:
+        raise Refusal("the size of the summed axis is not known")
+    exclusive = op.attr_int("exclusive", 0)
+    ones = np.ones((size, size))
+    triangle = np.tril(ones, -exclusive) if op.attr_int("reverse", 0) else np.triu(ones, exclusive)
+    weights = op.literal(triangle.astype(data.dtype.numpy()), data.dtype)
+    perm = list(range(op.rank(data)))
+    perm[axis], perm[-1] = perm[-1], perm[axis]
+    if axis == len(perm) - 1:
+        return op.MatMul(data, weights)
+    return op.Transpose(op.MatMul(op.Transpose(data, perm=perm), weights), perm=perm)

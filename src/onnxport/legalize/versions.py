@@ -1,0 +1,63 @@
+"""Which IR version goes with which opset, and what old IR versions ask of a model."""
+
+from __future__ import annotations
+
+import onnx.defs
+import onnx_ir as ir
+
+OLDEST = 7
+NEWEST = onnx.defs.onnx_opset_version()
+
+# First opset of each IR version, newest first. From 18 to 23 the version is 10 although the releases said 8 to 11:
+# 10 is what torch.onnx writes there and what every onnxruntime since 1.18 reads, and nothing but four-bit floats
+# needs more.
+_IR_VERSIONS = ((28, 14), (25, 13), (24, 12), (18, 10), (15, 8), (12, 7), (11, 6), (10, 5), (9, 4), (0, 3))
+
+_KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
+_WEIGHT_KINDS = frozenset({"PARAMETER", "BUFFER"})
+
+
+def ir_version_for(opset: int) -> int:
+    """The IR version a model of ``opset`` is written with.
+
+    >>> from onnxport.legalize.versions import ir_version_for
+    >>> ir_version_for(20), ir_version_for(13)
+    (10, 7)
+    """
+    return next(version for since, version in _IR_VERSIONS if opset >= since)
+
+
+def is_weight(value: ir.Value) -> bool:
+    """Whether an initializer is one of the user's parameters or buffers rather than a literal of the graph."""
+    return value.metadata_props.get(_KIND) in _WEIGHT_KINDS
+
+
+def place_initializers(model: ir.Model) -> None:
+    """Meet IR version 3, where an initializer is only the default of an input.
+
+    Weights become inputs, as that version's readers expect; literals become ``Constant`` nodes, because an input
+    that nobody should set is noise in the signature.
+    """
+    for graph in model.graphs():
+        inputs = {id(value) for value in graph.inputs}
+        constants: list[ir.Node] = []
+        for value in list(graph.initializers.values()):
+            tensor = value.const_value
+            if tensor is None or id(value) in inputs:
+                continue
+            # A subgraph's inputs are fixed by the operator that owns it, so a weight cannot become one there.
+            if is_weight(value) and graph is model.graph:
+                graph.inputs.append(value)
+                continue
+            name = value.name
+            node = ir.node("Constant", [], {"value": tensor}, name=f"{name}_constant")
+            output = node.outputs[0]
+            output.shape, output.type, output.name = value.shape, value.type, name
+            value.replace_all_uses_with(output, replace_graph_outputs=True)
+            del graph.initializers[name]  # type: ignore[arg-type]
+            constants.append(node)
+        first = next(iter(graph), None)
+        if first is None:
+            graph.extend(constants)
+        else:
+            graph.insert_before(first, constants)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import onnx_ir as ir
 import pytest
-from onnx_rows import ops, optimized
+from onnx_rows import ops, optimized, parse
 
+from onnxport.optimize import run_passes
+from onnxport.optimize.rules import RULES
 from onnxport.optimize.rules.casts import passes_through
 
 T = ir.DataType
@@ -185,6 +187,13 @@ ROWS = {
 @pytest.mark.parametrize(("text", "expected"), ROWS.values(), ids=ROWS.keys())
 def test_rule(text: str, expected: list[str]) -> None:
     assert ops(optimized(text)) == expected
+
+
+def test_every_rule_has_a_row() -> None:
+    hits: set[str] = set()
+    for text, _ in ROWS.values():
+        hits.update(run_passes(parse(text)))
+    assert {rule.name for rule in RULES} <= hits
 
 
 AT_EVERY_OPSET = ["identity", "dropout", "reshape back", "squeeze of unsqueeze", "transposes that cancel"]

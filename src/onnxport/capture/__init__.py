@@ -1,0 +1,108 @@
+"""Capture: from a model and example inputs to an ExportedProgram, with the user's names for its dynamic dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from onnxport.capture import forced, strategies
+from onnxport.capture.dynamic_shapes import Axis, declare
+from onnxport.capture.inputs import bind, check_model, check_names
+from onnxport.capture.outputs import check_outputs
+from onnxport.capture.state import exporting, is_in_onnx_export, preserved
+from onnxport.capture.strategies import Failure
+from onnxport.events import EventLog
+
+__all__ = ["Captured", "Failure", "capture", "is_in_onnx_export"]
+
+
+@dataclass
+class Captured:
+    """A captured model.
+
+    ``dim_names`` maps a symbol of the program to the name the user gave that dimension; ``same_dims`` maps a symbol
+    to the one it equals because the user gave both the same name. Symbols in neither keep their own name.
+    """
+
+    program: torch.export.ExportedProgram
+    strategy: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    dim_names: dict[str, str] = field(default_factory=dict)
+    same_dims: dict[str, str] = field(default_factory=dict)
+    output_dim_names: dict[str, dict[int, str]] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+
+
+def capture(
+    model: Any,
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    dynamic_axes: Mapping[str, Any] | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    events: EventLog,
+) -> Captured:
+    """Capture a model as an ExportedProgram. The model and the process are afterwards as they were.
+
+    >>> import torch
+    >>> from onnxport.capture import capture
+    >>> from onnxport.events import EventLog
+    >>> captured = capture(
+    ...     torch.nn.Linear(3, 2), torch.ones(4, 3), dynamic_shapes=({0: "batch"},), events=EventLog()
+    ... )
+    >>> list(captured.dim_names.values())
+    ['batch']
+    """
+    check_model(model)
+    candidates = strategies.usable(model)
+    inputs = bind(model, args, kwargs, lambda message: events.add("note", "capture", message))
+    check_names(model, inputs, input_names, output_names)
+    declared = declare(
+        model,
+        inputs,
+        dynamic_shapes=dynamic_shapes,
+        dynamic_axes=dynamic_axes,
+        input_names=input_names,
+        output_names=output_names,
+    )
+    request = strategies.Request(model, inputs, declared, events)
+    recorder = forced.Recorder()
+    tensors = [leaf.value for leaf in inputs.tensors]
+    with preserved(model, tensors), exporting():
+        program, strategy, failures = strategies.run(request, recorder, candidates)
+    sizes = forced.check_placeholders(program, declared.axes, recorder)
+    check_outputs(program, events)
+    captured = Captured(program, strategy, inputs.args, inputs.kwargs, failures=failures)
+    captured.output_dim_names = declared.output_dim_names
+    _name_dims(captured, sizes, events)
+    return captured
+
+
+def _name_dims(captured: Captured, sizes: Sequence[tuple[Axis, Any]], events: EventLog) -> None:
+    """Give symbols the user's names, in signature order; the first name of a symbol stays."""
+    owners: dict[str, str] = {}
+    for axis, size in sizes:
+        if axis.name is None or not isinstance(size, torch.SymInt):
+            continue
+        expression = size.node.expr
+        symbol = str(expression)
+        if not expression.is_Symbol:
+            events.add("note", "capture", f"The model ties {axis} ('{axis.name}') to other axes: it is {symbol}.")
+            continue
+        given = captured.dim_names.get(captured.same_dims.get(symbol, symbol))
+        if given == axis.name:
+            continue
+        if given is not None:
+            message = f"The model requires '{axis.name}' ({axis}) to equal '{given}'; the name '{given}' is kept."
+            events.add("note", "capture", message)
+        elif axis.name in owners:
+            captured.same_dims[symbol] = owners[axis.name]
+        else:
+            captured.dim_names[symbol] = axis.name
+            owners[axis.name] = symbol

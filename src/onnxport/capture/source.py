@@ -1,0 +1,86 @@
+"""Finding the user's line: in a live stack, in a traceback, or in the text of an error that quotes a stack."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+import sys
+import sysconfig
+import traceback
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+import torch
+
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+_STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"] + os.sep
+_QUOTED_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
+
+Place = tuple[str, int, str]
+
+
+@lru_cache(maxsize=1024)
+def _is_users(filename: str) -> bool:
+    if filename.startswith(("<", _TORCH, _PACKAGE)):
+        return False
+    # Installed packages may live below the standard library's folder; the models in them count as the user's code.
+    return not filename.startswith(_STANDARD_LIBRARY) or "site-packages" in filename
+
+
+def _describe(place: Place) -> str:
+    filename, line, function = place
+    code = linecache.getline(filename, line).strip()
+    return f"{filename}:{line} in {function}" + (f": {code}" if code else "")
+
+
+def _innermost(places: Iterable[Place]) -> str:
+    found = None
+    for place in places:
+        if _is_users(place[0]):
+            found = place
+    return _describe(found) if found else ""
+
+
+def _quoted(text: str) -> Iterator[Place]:
+    for match in _QUOTED_FRAME.finditer(text):
+        yield match[1], int(match[2]), match[3]
+
+
+def line_of_error(error: BaseException) -> str:
+    """Return ``file:line in function: code`` of the innermost user frame an error passed through, or ''."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        frames = (
+            (f.f_code.co_filename, line, f.f_code.co_name) for f, line in traceback.walk_tb(current.__traceback__)
+        )
+        # The text comes second: a bytecode tracer never runs the user's frames, so only its message has them.
+        place = _innermost(frames) or _innermost(_quoted(str(current)))
+        if place:
+            return place
+        current = current.__cause__ or current.__context__
+    return ""
+
+
+def line_of_summary(frames: Iterable[traceback.FrameSummary]) -> str:
+    """Return the innermost user line of a stack summary, or ''."""
+    return _innermost((frame.filename, frame.lineno or 0, frame.name) for frame in frames)
+
+
+def line_of_caller() -> str:
+    """Return the innermost user line that is running now, below the package's own call, or ''."""
+    frame = sys._getframe(1)
+    # Skip the package's frames on top (the one that asks), then look down to where the package called into torch.
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    current = frame
+    while current is not None and not current.f_code.co_filename.startswith(_PACKAGE):
+        if _is_users(current.f_code.co_filename):
+            return _describe((current.f_code.co_filename, current.f_lineno, current.f_code.co_name))
+        if current.f_back is None:
+            break
+        current = current.f_back
+    return ""

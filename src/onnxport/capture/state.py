@@ -1,0 +1,162 @@
+"""Leaving the model and the process as they were, and saying that an export is under way."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+import torch._dynamo.config
+import torch._functorch.config
+import torch.fx.experimental._config
+
+_exporting = False
+
+_MARKERS = (
+    "_dynamo_weak_dynamic_indices",
+    "_dynamo_dynamic_indices",
+    "_dynamo_dynamic_range",
+    "_dynamo_static_indices",
+    "_dynamo_unbacked_indices",
+    "_dynamo_propagated_dynamic_indices",
+    "_has_dynamo_dim_marking",
+)
+
+Restore = Callable[[], object]
+
+
+def is_in_onnx_export() -> bool:
+    """Tell whether an export to ONNX is capturing the model right now.
+
+    >>> import onnxport.capture
+    >>> onnxport.capture.is_in_onnx_export()
+    False
+    """
+    return _exporting
+
+
+@contextlib.contextmanager
+def exporting() -> Iterator[None]:
+    """Make :func:`is_in_onnx_export`, and torch's own, true."""
+    global _exporting
+    from torch._dynamo.variables.torch import tracing_state_functions
+    from torch.onnx._internal.exporter import _flags  # noqa: TID251  the flag torch.onnx.is_in_onnx_export() reads
+
+    # Bytecode tracing answers torch.onnx.is_in_onnx_export() from a table of constants, not by calling it.
+    table: dict[Any, Any] = tracing_state_functions()
+    before = (_exporting, _flags._is_onnx_exporting, table.get(torch.onnx.is_in_onnx_export))
+    _exporting = _flags._is_onnx_exporting = table[torch.onnx.is_in_onnx_export] = True
+    try:
+        yield
+    finally:
+        _exporting, _flags._is_onnx_exporting, table[torch.onnx.is_in_onnx_export] = before
+
+
+@contextlib.contextmanager
+def preserved(model: object, tensors: Iterable[torch.Tensor] = ()) -> Iterator[None]:
+    """Put the model, the input tensors, the random generators and torch's global flags back on the way out."""
+    restores = [*_globals(), *_generators(), *_markers(tensors)]
+    if isinstance(model, torch.nn.Module):
+        restores += _modules(model)
+    try:
+        yield
+    finally:
+        for restore in restores:
+            restore()
+
+
+def _globals() -> Iterator[Restore]:
+    grad = torch.is_grad_enabled()
+    yield lambda: torch.set_grad_enabled(grad)
+    dtype = torch.get_default_dtype()
+    yield lambda: torch.set_default_dtype(dtype)
+    cache = torch.is_autocast_cache_enabled()
+    yield lambda: torch.set_autocast_cache_enabled(cache)
+    for device in ("cpu", "cuda"):
+        yield _autocast(device)
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    yield lambda: torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
+    for config in (torch._dynamo.config, torch._functorch.config, torch.fx.experimental._config):
+        yield _config(config)
+    jit_isinstance = torch.jit.isinstance
+    yield lambda: setattr(torch.jit, "isinstance", jit_isinstance)
+
+
+def _autocast(device: str) -> Restore:
+    enabled, dtype = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+
+    def restore() -> None:
+        torch.set_autocast_enabled(device, enabled)
+        torch.set_autocast_dtype(device, dtype)
+
+    return restore
+
+
+def _config(config: Any) -> Restore:
+    before = config.get_config_copy()
+
+    def restore() -> None:
+        now = config.get_config_copy()
+        for key, value in before.items():
+            if now.get(key) is not value and now.get(key) != value:
+                setattr(config, key, value)
+
+    return restore
+
+
+def _generators() -> Iterator[Restore]:
+    state = torch.get_rng_state()
+    yield lambda: torch.set_rng_state(state)
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        states = torch.cuda.get_rng_state_all()
+        yield lambda: torch.cuda.set_rng_state_all(states)
+    python = random.getstate()
+    yield lambda: random.setstate(python)
+    if "numpy" in sys.modules:
+        numpy = sys.modules["numpy"]
+        numbers = numpy.random.get_state()
+        yield lambda: numpy.random.set_state(numbers)
+
+
+def _markers(tensors: Iterable[torch.Tensor]) -> Iterator[Restore]:
+    for tensor in tensors:
+        yield _attributes(tensor)
+
+
+def _attributes(tensor: torch.Tensor) -> Restore:
+    before = {name: value for name in _MARKERS if (value := getattr(tensor, name, None)) is not None}
+
+    def restore() -> None:
+        for name in _MARKERS:
+            if name in before:
+                setattr(tensor, name, before[name])
+            elif hasattr(tensor, name):
+                delattr(tensor, name)
+
+    return restore
+
+
+def _modules(model: torch.nn.Module) -> Iterator[Restore]:
+    """Everything a module holds lives in its dictionary: mode, hooks, parameters, buffers, plain attributes."""
+    for module in model.modules():
+        yield _module(module)
+    flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    # Only a leaf may be switched, and only a changed one needs it.
+    yield lambda: [p.requires_grad_(flag) for p, flag in flags if p.requires_grad != flag]
+
+
+def _module(module: torch.nn.Module) -> Restore:
+    attributes = dict(module.__dict__)
+    tables = [(value, value.copy()) for value in attributes.values() if isinstance(value, dict)]
+
+    def restore() -> None:
+        for table, before in ((module.__dict__, attributes), *tables):
+            if len(table) != len(before) or any(table.get(name, table) is not value for name, value in before.items()):
+                table.clear()
+                table.update(before)
+
+    return restore

@@ -1,0 +1,270 @@
+"""The ways to turn a model into an ExportedProgram, tried in order; each failure is kept with its reason."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+import torch.export._trace
+import torch.fx.experimental._config
+from torch.export._draft_export import FailureType
+
+from onnxport.capture import forced
+from onnxport.capture.dynamic_shapes import Declarations
+from onnxport.capture.inputs import Inputs
+from onnxport.capture.outputs import watched
+from onnxport.capture.source import line_of_error, line_of_summary
+from onnxport.errors import CaptureError, InputError, OnnxExporterWarning, Problem, listing
+from onnxport.events import EventLog
+
+# What torch logs about a failure that another strategy may mend; the story is told by our error and events.
+_CHATTY = (
+    "torch._guards",
+    "torch._subclasses.fake_tensor",
+    "torch.export._draft_export",
+    "torch.export._trace",
+    "torch.fx.experimental.symbolic_shapes",
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    """All that a strategy needs."""
+
+    model: Any
+    inputs: Inputs
+    declared: Declarations
+    events: EventLog
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A strategy that was tried in vain, and why."""
+
+    strategy: str
+    error: Exception
+
+
+class Strategy(Protocol):
+    """One way to capture a model."""
+
+    @property
+    def name(self) -> str:
+        """What the report calls it."""
+
+    def accepts(self, model: object) -> bool:
+        """Whether this way can be tried on such a model."""
+
+    def capture(self, request: Request) -> torch.export.ExportedProgram:
+        """Capture, or raise."""
+
+
+def _is_module(model: object) -> bool:
+    return isinstance(model, torch.nn.Module) and not isinstance(model, torch.jit.ScriptModule)
+
+
+class AsIs:
+    """The user captured the model already."""
+
+    name = "Use the given `torch.export.ExportedProgram`"
+
+    def accepts(self, model: object) -> bool:
+        return isinstance(model, torch.export.ExportedProgram)
+
+    def capture(self, request: Request) -> torch.export.ExportedProgram:
+        program: torch.export.ExportedProgram = request.model
+        return program
+
+
+class Export:
+    """``torch.export.export``, running the Python code (strict=False) or tracing its bytecode (strict=True)."""
+
+    def __init__(self, *, strict: bool) -> None:
+        self.strict = strict
+        self.name = f"Obtain model graph with `torch.export.export(..., strict={strict})`"
+
+    def accepts(self, model: object) -> bool:
+        return _is_module(model)
+
+    def capture(self, request: Request) -> torch.export.ExportedProgram:
+        # A forward hook would be traced into the graph by the bytecode tracer.
+        watching = contextlib.nullcontext() if self.strict else watched(request.model, _note(request.events))
+        with watching:
+            return torch.export.export(
+                request.model,
+                request.inputs.args,
+                request.inputs.kwargs,
+                dynamic_shapes=request.declared.for_torch,
+                strict=self.strict,
+                # With Dim objects a guard beyond a plain range would be refused; as an assertion it is let through.
+                # Without them the guards are not checked anyway, and the graph stays free of assertions.
+                prefer_deferred_runtime_asserts_over_guards=request.declared.has_dims,
+            )
+
+
+class DraftExport:
+    """``torch.export.draft_export``: runs on real values and fixes what depends on them, with a warning for each."""
+
+    name = "Obtain model graph with `torch.export.draft_export`"
+
+    def accepts(self, model: object) -> bool:
+        return _is_module(model)
+
+    def capture(self, request: Request) -> torch.export.ExportedProgram:
+        with watched(request.model, _note(request.events)), _same_buffers(request.model):
+            program = torch.export.draft_export(
+                request.model,
+                request.inputs.args,
+                request.inputs.kwargs,
+                dynamic_shapes=request.declared.for_torch,
+            )
+        for problem in _assumptions(getattr(program, "_report", None)):
+            request.events.add("warning", "capture", problem.what, where=problem.where)
+            warnings.warn(str(problem), OnnxExporterWarning, stacklevel=5)
+        return program
+
+
+@contextlib.contextmanager
+def _same_buffers(model: torch.nn.Module) -> Iterator[None]:
+    """A draft export computes with the real values, so a forward that updates a buffer would really update it."""
+    before = [(buffer, buffer._version, buffer.detach().clone()) for buffer in model.buffers()]
+    try:
+        yield
+    finally:
+        for buffer, version, value in before:
+            if buffer._version != version:
+                buffer.data.copy_(value)
+
+
+STRATEGIES: Sequence[Strategy] = (AsIs(), Export(strict=False), Export(strict=True), DraftExport())
+
+
+def _note(events: EventLog) -> Any:
+    return lambda message: events.add("note", "capture", message)
+
+
+def usable(model: object) -> list[Strategy]:
+    """Return the strategies that can be tried on a model, in order; a model for which there is none is refused."""
+    accepting = [strategy for strategy in STRATEGIES if strategy.accepts(model)]
+    if not accepting:
+        raise CaptureError(
+            f"A TorchScript {type(model).__name__} cannot be captured. "
+            "Pass the torch.nn.Module it was scripted or traced from, or a torch.export.ExportedProgram of it."
+        )
+    return accepting
+
+
+def run(
+    request: Request, recorder: forced.Recorder, candidates: Sequence[Strategy]
+) -> tuple[torch.export.ExportedProgram, str, list[Failure]]:
+    """Try strategies in order; return the first program, the strategy's name and the failures before it."""
+    failures: list[Failure] = []
+    for strategy in candidates:
+        recorder.forced.clear()
+        try:
+            # Size-oblivious: an axis whose example size is 1 is not specialised to 1.
+            with (
+                recorder.listening(),
+                _quiet(),
+                torch.fx.experimental._config.patch(backed_size_oblivious=True),  # type: ignore[attr-defined]
+            ):
+                program = strategy.capture(request)
+        except InputError:
+            raise
+        except Exception as error:
+            if forced.is_violation(error):
+                raise forced.explain(error, request.declared.axes, recorder) from error
+            failures.append(Failure(strategy.name, error))
+            continue
+        if failures:
+            reasons = "; ".join(f"{failure.strategy}: {_short(failure.error)}" for failure in failures)
+            request.events.add("note", "capture", f"{strategy.name} succeeded after others failed ({reasons})")
+        return program, strategy.name, failures
+    raise CaptureError(_all_failed(request, failures)) from _most_useful(failures).error
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep torch's account of a failure off stderr, unless the user asked for those logs."""
+    loggers = [logging.getLogger(name) for name in _CHATTY]
+    silenced = [logger for logger in loggers if not logger.disabled and logger.getEffectiveLevel() >= logging.WARNING]
+    for logger in silenced:
+        logger.disabled = True
+    # On a data-dependent failure torch prints the partial graph; shadowing its print leaves the user's own alone.
+    vars(torch.export._trace)["print"] = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        del vars(torch.export._trace)["print"]
+        for logger in silenced:
+            logger.disabled = False
+
+
+def _short(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return text if len(text) <= 200 else f"{text[:197]}..."
+
+
+def _most_useful(failures: Sequence[Failure]) -> Failure:
+    """Return the first failure that points at a line of the user's: plain Python execution comes first in the list."""
+    return next((failure for failure in failures if line_of_error(failure.error)), failures[0])
+
+
+def _remedy(error: BaseException) -> str:
+    text = str(error)
+    if "data-dependent" in text or "data dependent" in text or "Data dependent" in text:
+        return (
+            "A value known only at run time decides what happens there. Use torch.where or torch.cond instead of a "
+            "Python branch, or state the fact with torch._check(...)."
+        )
+    return (
+        "Check that the model runs with these inputs in eager mode; if it does, rewrite that line "
+        "so that torch.export can trace it."
+    )
+
+
+def _all_failed(request: Request, failures: list[Failure]) -> str:
+    first = _most_useful(failures)
+    remedy = _remedy(first.error)
+    ones = [
+        str(axis)
+        for axis in request.declared.axes
+        if axis.must_vary and axis.axis is not None and axis.leaf.value.shape[axis.axis] == 1
+    ]
+    if ones:
+        remedy += f" The example has size 1 at {', '.join(ones)}: if the model broadcasts there, use a larger example."
+    problems = [Problem(f"{first.strategy}: {_short(first.error)}", line_of_error(first.error), remedy)]
+    problems += [
+        Problem(f"{f.strategy}: {_short(f.error)}", line_of_error(f.error)) for f in failures if f is not first
+    ]
+    return listing(f"{type(request.model).__name__} could not be captured as a graph:", problems)
+
+
+def _assumptions(report: Any) -> Iterator[Problem]:
+    """Say in our words what a draft export took for granted."""
+    for failure in report.failures if report is not None else ():
+        data = failure.data
+        files = report.str_to_filename
+        frames = [
+            (files.get(f["filename"], ""), f["line"], f["name"])
+            for f in data.get("user_stack") or data.get("stack") or ()
+        ]
+        where = line_of_summary(traceback.FrameSummary(*frame) for frame in frames)
+        if failure.failure_type == FailureType.DATA_DEPENDENT_ERROR:
+            what = f"The value of {data['expr']} depends on the data; the export assumes {data['result']}."
+            yield Problem(what, where, "State the fact with torch._check(...), or use torch.where or torch.cond.")
+        elif failure.failure_type == FailureType.GUARD_ADDED:
+            yield Problem(f"The export assumes {data['expr']}.", where, "The model is only right where this holds.")
+        elif failure.failure_type == FailureType.MISSING_FAKE_KERNEL:
+            what = f"The operator {data['op']} has no fake kernel; its output was taken from one real run."
+            yield Problem(what, where, "Register one with torch.library.register_fake.")
+        else:
+            what = f"The fake kernel of {data['op']} disagrees with the real one: {data['reason']}"
+            yield Problem(what, where, "Correct it with torch.library.register_fake.")

@@ -1,0 +1,151 @@
+"""Walking nested inputs and outputs: children with readable paths, and registration of unknown containers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree
+
+Step = str | int
+
+
+@dataclasses.dataclass(frozen=True)
+class Leaf:
+    """A leaf of the inputs: the parameter it belongs to, the steps from there, and its value."""
+
+    path: str
+    steps: tuple[Step, ...]
+    value: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Branch:
+    """The children of a container, with the step and the printed form of the step to each."""
+
+    steps: tuple[Step, ...]
+    suffixes: tuple[str, ...]
+    children: Sequence[Any]
+    by_name: bool
+    flattens_to: type | None
+
+
+def _key_step(key: Any) -> tuple[Step, str]:
+    if isinstance(key, _pytree.MappingKey):
+        return (key.key if isinstance(key.key, int) else str(key.key)), f"[{key.key!r}]"
+    if isinstance(key, _pytree.GetAttrKey):
+        return key.name, f".{key.name}"
+    index = key.idx if isinstance(key, _pytree.SequenceKey) else str(key)
+    return index, f"[{index}]"
+
+
+def branch(value: Any) -> Branch | None:
+    """Return the children of a container, or None for a leaf."""
+    kind = _pytree._get_node_type(value)
+    node = _pytree.SUPPORTED_NODES.get(kind)
+    if node is None:
+        return None
+    children, _ = node.flatten_fn(value)
+    if node.flatten_with_keys_fn is not None:
+        keys = [_key_step(key) for key, _ in node.flatten_with_keys_fn(value)[0]]
+    else:
+        keys = [(index, f"[{index}]") for index in range(len(children))]
+    builtin = kind in _pytree.BUILTIN_TYPES
+    return Branch(
+        steps=tuple(step for step, _ in keys),
+        suffixes=tuple(suffix for _, suffix in keys),
+        children=children,
+        by_name=any(isinstance(step, str) for step, _ in keys) or isinstance(value, dict),
+        # torch matches a registered class against the plain sequence that its flatten function returns.
+        flattens_to=None if builtin else type(children),
+    )
+
+
+def leaves(value: Any, path: str, steps: tuple[Step, ...]) -> list[Leaf]:
+    """List the leaves below a value, in flattening order."""
+    here = branch(value)
+    if here is None:
+        return [Leaf(path, steps, value)]
+    found: list[Leaf] = []
+    for step, suffix, child in zip(here.steps, here.suffixes, here.children, strict=True):
+        found += leaves(child, path + suffix, (*steps, step))
+    return found
+
+
+def register_containers(value: Any, report: Callable[[str], None]) -> None:
+    """Teach torch the dataclasses and transformers caches in a value, so that it sees the tensors inside.
+
+    The registration stays: the captured program's input and output structures refer to it.
+    """
+    kind = type(value)
+    here = branch(value)
+    if here is None and _register(value):
+        report(f"{kind.__module__}.{kind.__qualname__} was registered as a container of tensors for torch.export.")
+        here = branch(value)
+    for child in here.children if here is not None else ():
+        register_containers(child, report)
+
+
+def _register(value: Any) -> bool:
+    if isinstance(value, (torch.Tensor, str, int, float, complex, bytes, type(None), torch.dtype, torch.device)):
+        return False
+    for kind in type(value).__mro__:
+        if kind.__module__ == "transformers.cache_utils" and kind.__name__ in _CACHES:
+            _CACHES[kind.__name__](type(value))
+            return True
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        torch.export.register_dataclass(type(value))
+        return True
+    return False
+
+
+def _register_dynamic_cache(kind: type) -> None:
+    def flatten(cache: Any) -> tuple[list[Any], Any]:
+        layers = [layer for layer in cache.layers if layer.keys is not None]
+        return [[layer.keys for layer in layers], [layer.values for layer in layers]], ["key_cache", "value_cache"]
+
+    def flatten_with_keys(cache: Any) -> tuple[list[tuple[Any, Any]], Any]:
+        children, names = flatten(cache)
+        return [(_pytree.MappingKey(name), child) for name, child in zip(names, children, strict=True)], names
+
+    def unflatten(children: Any, context: Any) -> Any:
+        keys, values = children
+        cache = kind()
+        for index, (key, value) in enumerate(zip(keys, values, strict=True)):
+            cache.update(key, value, index)
+        return cache
+
+    _register_class(kind, flatten, unflatten, flatten_with_keys)
+
+
+def _register_encoder_decoder_cache(kind: type) -> None:
+    names = ["self_attention_cache", "cross_attention_cache"]
+
+    def flatten(cache: Any) -> tuple[list[Any], Any]:
+        return [getattr(cache, name) for name in names], names
+
+    def flatten_with_keys(cache: Any) -> tuple[list[tuple[Any, Any]], Any]:
+        return [(_pytree.GetAttrKey(name), getattr(cache, name)) for name in names], names
+
+    def unflatten(children: Any, context: Any) -> Any:
+        return kind(*children)
+
+    _register_class(kind, flatten, unflatten, flatten_with_keys)
+
+
+def _register_class(kind: type, flatten: Any, unflatten: Any, flatten_with_keys: Any) -> None:
+    _pytree.register_pytree_node(
+        kind,
+        flatten,
+        unflatten,
+        serialized_type_name=f"{kind.__module__}.{kind.__qualname__}",
+        flatten_with_keys_fn=flatten_with_keys,
+    )
+
+
+_CACHES: dict[str, Callable[[type], None]] = {
+    "DynamicCache": _register_dynamic_cache,
+    "EncoderDecoderCache": _register_encoder_decoder_cache,
+}

@@ -1,1 +1,11 @@
-"""onnxport: a standalone PyTorch to ONNX exporter."""
+"""onnxport: a standalone PyTorch to ONNX exporter with the public surface of ``torch.onnx``."""
+
+from onnxport import errors
+from onnxport.capture import is_in_onnx_export
+from onnxport.errors import OnnxExporterError
+from onnxport.export import export
+from onnxport.program import ONNXProgram
+
+__version__ = "0.1.0"
+
+__all__ = ["ONNXProgram", "OnnxExporterError", "errors", "export", "is_in_onnx_export"]

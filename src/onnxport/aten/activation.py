@@ -20,7 +20,9 @@ def silu(op: Builder, self: Tensor) -> Tensor:
 
 
 @translates("aten::softmax.int", "aten::_softmax")
-def softmax(op: Builder, self: Tensor, dim: int, dtype: torch.dtype | None = None, half_to_float: bool = False) -> Tensor:
+def softmax(
+    op: Builder, self: Tensor, dim: int, dtype: torch.dtype | None = None, half_to_float: bool = False
+) -> Tensor:
     if half_to_float:
         dtype = torch.float32
     self = self if dtype is None else op.cast(self, dtype)

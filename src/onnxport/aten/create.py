@@ -53,7 +53,9 @@ def new_ones(op: Builder, self: Tensor, size: Sequence[Int], dtype: torch.dtype 
 
 
 @translates("aten::new_full")
-def new_full(op: Builder, self: Tensor, size: Sequence[Int], fill_value: Number | Dim, dtype: torch.dtype | None) -> Tensor:
+def new_full(
+    op: Builder, self: Tensor, size: Sequence[Int], fill_value: Number | Dim, dtype: torch.dtype | None
+) -> Tensor:
     return op.full(fill_value, size, self.dtype if dtype is None else dtype)
 
 

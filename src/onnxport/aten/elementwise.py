@@ -124,7 +124,13 @@ def maximum(op: Builder, self: Tensor, other: Tensor) -> Tensor:
     return op.Max(self, other)
 
 
-@translates("aten::where.self", "aten::where.ScalarOther", "aten::where.ScalarSelf", "aten::where.Scalar", promote=("self", "other"))
+@translates(
+    "aten::where.self",
+    "aten::where.ScalarOther",
+    "aten::where.ScalarSelf",
+    "aten::where.Scalar",
+    promote=("self", "other"),
+)
 def where(op: Builder, condition: Tensor, self: Tensor, other: Tensor) -> Tensor:
     return op.Where(op.cast(condition, torch.bool), self, other)
 

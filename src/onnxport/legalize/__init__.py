@@ -5,14 +5,13 @@ from __future__ import annotations
 import onnx_ir as ir
 import onnx_ir.passes.common as common_passes
 
-from onnxport.errors import OpsetError
 from onnxport.events import EventLog
 from onnxport.legalize import rules as rules
 from onnxport.legalize.engine import Rewriter
 from onnxport.legalize.validate import Validator
-from onnxport.legalize.versions import NEWEST, OLDEST, ir_version_for, place_initializers
+from onnxport.legalize.versions import check_opset, ir_version_for, place_initializers
 
-__all__ = ["legalize"]
+__all__ = ["check_opset", "legalize"]
 
 _CANONICAL = 23
 # Before IR version 8 a file has nowhere to keep functions.
@@ -35,8 +34,7 @@ def legalize(model: ir.Model, opset: int, *, ir_version: int | None = None, even
     >>> model.opset_imports[""], model.ir_version, any(node.op_type == "Erf" for node in model.graph)
     (13, 7, True)
     """
-    if not OLDEST <= opset <= NEWEST:
-        raise OpsetError(f"Opset {opset} cannot be written; pass an opset_version from {OLDEST} to {NEWEST}.")
+    check_opset(opset)
     version = ir_version_for(opset) if ir_version is None else ir_version
     if version < _FIRST_IR_WITH_FUNCTIONS and model.functions:
         common_passes.InlinePass()(model)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import onnx.defs
 import onnx_ir as ir
 
+from onnxport.errors import OpsetError
+
 OLDEST = 7
 NEWEST = onnx.defs.onnx_opset_version()
 
@@ -15,6 +17,20 @@ _IR_VERSIONS = ((28, 14), (25, 13), (24, 12), (18, 10), (15, 8), (12, 7), (11, 6
 
 _KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
 _WEIGHT_KINDS = frozenset({"PARAMETER", "BUFFER"})
+
+
+def check_opset(opset: object) -> int:
+    """Return the opset if a model of it can be written.
+
+    >>> from onnxport.legalize import check_opset
+    >>> check_opset(17)
+    17
+    """
+    if not isinstance(opset, int) or isinstance(opset, bool):
+        raise OpsetError(f"opset_version must be an int, not {opset!r}.")
+    if not OLDEST <= opset <= NEWEST:
+        raise OpsetError(f"Opset {opset} cannot be written; pass an opset_version from {OLDEST} to {NEWEST}.")
+    return opset
 
 
 def ir_version_for(opset: int) -> int:

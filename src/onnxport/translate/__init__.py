@@ -3,7 +3,19 @@
 from onnxport.translate.builder import Builder
 from onnxport.translate.dims import Dim, Int
 from onnxport.translate.model import Names, translate
-from onnxport.translate.registry import REGISTRY, one_node, translates
+from onnxport.translate.registry import REGISTRY, lookup, one_node, translates
 from onnxport.translate.tensor import Number, Tensor
 
-__all__ = ["REGISTRY", "Builder", "Dim", "Int", "Names", "Number", "Tensor", "one_node", "translate", "translates"]
+__all__ = [
+    "REGISTRY",
+    "Builder",
+    "Dim",
+    "Int",
+    "Names",
+    "Number",
+    "Tensor",
+    "lookup",
+    "one_node",
+    "translate",
+    "translates",
+]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _parameters(target: torch._ops.OpOverload) -> list[tuple[str, Any]]:
     return [
         (argument.name, argument.default_value if argument.has_default_value() else None)

@@ -349,5 +349,8 @@ def _literal_name(array: np.ndarray[Any, Any]) -> str:
     kind = _SHORT.get(str(array.dtype), str(array.dtype))
     if array.size == 0 or array.size > 8:
         return f"literal_{kind}"
-    shown = "_".join("max" if item == INT64_MAX else f"{item:.6g}" if array.dtype.kind == "f" else str(item) for item in array.ravel().tolist())
+    shown = "_".join(
+        "max" if item == INT64_MAX else f"{item:.6g}" if array.dtype.kind == "f" else str(item)
+        for item in array.ravel().tolist()
+    )
     return f"scalar_{kind}_{shown}" if array.ndim == 0 else f"{kind}_{shown}"

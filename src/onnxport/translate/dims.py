@@ -183,9 +183,9 @@ class Sizes:
         self._values: dict[sympy.Basic, Tensor] = {}
         self._sources: dict[str, tuple[Tensor, int]] = {}
 
-    def add_source(self, expr: sympy.Basic, tensor: Tensor, axis: int) -> None:
+    def add_source(self, expr: sympy.Symbol, tensor: Tensor, axis: int) -> None:
         """Remember that ``tensor`` has the size ``expr``, a bare symbol, at ``axis``."""
-        self._sources.setdefault(str(expr), (tensor, axis))
+        self._sources.setdefault(expr.name, (tensor, axis))
 
     def define(self, expr: sympy.Basic, vector: Tensor) -> None:
         """Bind an expression to a vector of length 1 that holds it."""
@@ -209,7 +209,7 @@ class Sizes:
     def _source(self, symbol: sympy.Symbol) -> tuple[Tensor, int] | None:
         scope: Sizes | None = self
         while scope is not None:
-            source = scope._sources.get(str(symbol))
+            source = scope._sources.get(symbol.name)
             if source is not None:
                 return source
             scope = scope._outer

@@ -249,5 +249,3 @@ def _check_shape(node: torch.fx.Node, found: tuple[Int, ...] | None, expected: t
         isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(found, expected, strict=True)
     ):
         raise AssertionError(f"{node.name} came out with shape {found} where torch has {expected}.")
-
-

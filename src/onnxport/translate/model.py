@@ -182,7 +182,9 @@ def _check_names(names: Names, count: int, inputs: set[str | None]) -> None:
     if len(set(names.outputs)) != len(names.outputs):
         raise InputError(f"`output_names` has a name twice: {', '.join(names.outputs)}. Every name may stand once.")
     if shared := sorted(inputs.intersection(names.outputs)):  # type: ignore[type-var]
-        raise InputError(f"The name(s) {', '.join(map(str, shared))} stand for an input and for an output; choose another.")
+        raise InputError(
+            f"The name(s) {', '.join(map(str, shared))} stand for an input and for an output; choose another."
+        )
 
 
 def _output(

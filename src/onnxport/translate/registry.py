@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -83,6 +83,31 @@ def translates(*names: str, promote: Sequence[str] = (), to_float: bool = False)
         return function
 
     return register
+
+
+def lookup(custom: Mapping[Any, Function] | None = None) -> Callable[[object], Translation | None]:
+    """A look-up of translations by call target, with the user's own before the built-in ones.
+
+    A key is an operator (``torch.ops.mylib.op``), one overload of it, or the Python function in the graph.
+    """
+    own: dict[object, Translation] = {}
+    for target, function in (custom or {}).items():
+        translation = make_translation(function)
+        if isinstance(target, torch._ops.OpOverloadPacket):
+            own.update((getattr(target, overload), translation) for overload in target.overloads())
+        elif isinstance(target, torch.library.CustomOpDef):
+            own[target._opoverload] = translation
+        elif callable(target):
+            own[target] = translation
+        else:
+            raise TypeError(
+                f"A key of `custom_translation_table` is an operator such as torch.ops.mylib.op.default, not {target!r}."
+            )
+
+    def find(target: object) -> Translation | None:
+        return own.get(target) or REGISTRY.find(target)
+
+    return find
 
 
 def one_node(op_type: str, *names: str, promote: Sequence[str] = (), to_float: bool = False) -> None:

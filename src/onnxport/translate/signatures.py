@@ -60,15 +60,91 @@ def signature(op_type: str) -> Signature:
 
 
 SAME_SHAPE = frozenset(
-    "Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cast Ceil Celu Clip Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid "
-    "HardSwish Identity IsInf IsNaN LayerNormalization LeakyRelu Log LogSoftmax LpNormalization Mish Neg Not Reciprocal Relu "
-    "RMSNormalization Round Selu Shrink Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Tan Tanh ThresholdedRelu Trilu "
-    "CumSum BatchNormalization GroupNormalization InstanceNormalization ScatterElements ScatterND".split()
+    [
+        "Abs",
+        "Acos",
+        "Acosh",
+        "Asin",
+        "Asinh",
+        "Atan",
+        "Atanh",
+        "BitwiseNot",
+        "Cast",
+        "Ceil",
+        "Celu",
+        "Clip",
+        "Cos",
+        "Cosh",
+        "Elu",
+        "Erf",
+        "Exp",
+        "Floor",
+        "Gelu",
+        "HardSigmoid",
+        "HardSwish",
+        "Identity",
+        "IsInf",
+        "IsNaN",
+        "LayerNormalization",
+        "LeakyRelu",
+        "Log",
+        "LogSoftmax",
+        "LpNormalization",
+        "Mish",
+        "Neg",
+        "Not",
+        "Reciprocal",
+        "Relu",
+        "RMSNormalization",
+        "Round",
+        "Selu",
+        "Shrink",
+        "Sigmoid",
+        "Sign",
+        "Sin",
+        "Sinh",
+        "Softmax",
+        "Softplus",
+        "Softsign",
+        "Sqrt",
+        "Tan",
+        "Tanh",
+        "ThresholdedRelu",
+        "Trilu",
+        "CumSum",
+        "BatchNormalization",
+        "GroupNormalization",
+        "InstanceNormalization",
+        "ScatterElements",
+        "ScatterND",
+    ]
 )
 """Operators whose first output has the shape of the first input."""
 
 BROADCASTING = frozenset(
-    "Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual Max Min Mod Mul Or "
-    "Pow PRelu Sub Where Xor".split()
+    [
+        "Add",
+        "And",
+        "BitShift",
+        "BitwiseAnd",
+        "BitwiseOr",
+        "BitwiseXor",
+        "Div",
+        "Equal",
+        "Greater",
+        "GreaterOrEqual",
+        "Less",
+        "LessOrEqual",
+        "Max",
+        "Min",
+        "Mod",
+        "Mul",
+        "Or",
+        "Pow",
+        "PRelu",
+        "Sub",
+        "Where",
+        "Xor",
+    ]
 )
 """Operators whose output has the shape the inputs broadcast to."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 import torch
 
-from onnxport.translate.dims import Dim, Int
+from onnxport.translate.dims import Int
 
 if TYPE_CHECKING:
     from onnxport.translate.builder import Builder

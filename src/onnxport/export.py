@@ -1,0 +1,118 @@
+"""``export()``: the pipeline, one call per stage."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from onnxport import aten  # noqa: F401  (fills the registry)
+from onnxport.capture import capture
+from onnxport.errors import OnnxExporterError
+from onnxport.events import EventLog
+from onnxport.legalize import check_opset, legalize
+from onnxport.optimize import optimize as optimize_model
+from onnxport.prepare import prepare
+from onnxport.program import ONNXProgram
+from onnxport.translate import Names, lookup, translate
+from onnxport.weights.saving import check_destination
+
+DEFAULT_OPSET = 20
+
+
+def export(
+    model: torch.nn.Module | torch.export.ExportedProgram,
+    args: Any = (),
+    f: str | os.PathLike[str] | None = None,
+    *,
+    kwargs: dict[str, Any] | None = None,
+    export_params: bool = True,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    opset_version: int | None = None,
+    dynamic_axes: Mapping[str, Mapping[int, str] | Sequence[int]] | None = None,
+    keep_initializers_as_inputs: bool = False,
+    dynamo: bool = True,
+    external_data: bool = True,
+    dynamic_shapes: dict[str, Any] | tuple[Any, ...] | list[Any] | None = None,
+    custom_translation_table: Mapping[Any, Callable[..., Any]] | None = None,
+    optimize: bool = True,
+) -> ONNXProgram:
+    """Export a PyTorch model to ONNX.
+
+    Args:
+        model: The model, or a ``torch.export.ExportedProgram`` of it.
+        args: Example positional inputs. Tensors become inputs of the ONNX model; other values are fixed in it.
+        f: Where to save the model. Without it, nothing is written.
+        kwargs: Example keyword inputs.
+        export_params: Whether to save the weights with the model; without them they are left out of the file.
+        input_names: Names for the inputs in order; more names than inputs run on into the parameters.
+        output_names: Names for the outputs in order.
+        opset_version: The version of the ai.onnx operators the model uses: exactly this one. The default is 20.
+        dynamic_axes: Axes that vary, by input name: ``{"x": {0: "batch"}}`` or ``{"x": [0]}``.
+        keep_initializers_as_inputs: Whether the weights in the saved file can be overridden as inputs.
+        dynamo: Must be true: models are captured with ``torch.export``.
+        external_data: Whether to save the weights in a file of their own beside the model.
+        dynamic_shapes: Axes that vary, in any form ``torch.export.export`` takes, or with names as strings.
+        custom_translation_table: Translations by operator, preferred to the built-in ones.
+        optimize: Whether to clean up the graph.
+
+    Returns:
+        The program: callable with torch tensors, and saved with ``save``.
+
+    Raises:
+        OnnxExporterError: If the model can't be exported; the message says what, where, and what to do.
+
+    >>> import torch, onnxport
+    >>> program = onnxport.export(torch.nn.Linear(3, 2), (torch.randn(4, 3),), dynamic_shapes=({0: "batch"},))
+    >>> program.model.graph.inputs[0].shape == ("batch", 3)
+    True
+    >>> program(torch.randn(7, 3))[0].shape
+    torch.Size([7, 2])
+    """
+    if not dynamo:
+        raise OnnxExporterError("Export by TorchScript (dynamo=False) is not available; leave `dynamo` at True.")
+    opset = check_opset(DEFAULT_OPSET if opset_version is None else opset_version)
+    if f is not None:
+        check_destination(f)
+    events = EventLog()
+    find = lookup(custom_translation_table)
+    with events.stage("capture"):
+        captured = capture(
+            model,
+            args,
+            kwargs,
+            dynamic_shapes=dynamic_shapes,
+            dynamic_axes=dynamic_axes,
+            input_names=input_names,
+            output_names=output_names,
+            events=events,
+        )
+    with events.stage("prepare"):
+        program = prepare(captured.program, lambda target: find(target) is not None, events)
+    with events.stage("translate"):
+        names = Names(
+            inputs=tuple(input_names or ()),
+            outputs=tuple(output_names or ()),
+            dims=captured.dim_names,
+            same_dims=captured.same_dims,
+            output_dims=captured.output_dim_names,
+        )
+        onnx_model = translate(program, find, names, events)
+    if optimize:
+        with events.stage("optimize"):
+            optimize_model(onnx_model, events)
+    with events.stage("legalize"):
+        legalize(onnx_model, opset, events=events)
+    result = ONNXProgram(onnx_model, captured.program, events)
+    if f is not None:
+        with events.stage("save"):
+            result.save(
+                f,
+                include_initializers=export_params,
+                keep_initializers_as_inputs=keep_initializers_as_inputs,
+                external_data=external_data,
+            )
+    return result

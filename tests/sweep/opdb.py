@@ -1,0 +1,213 @@
+"""The sweep: torch's own samples of its operators, exported, run and compared with eager.
+
+``python tests/sweep/opdb.py --dtype float32 --samples 4`` prints a summary and writes every outcome to a JSON file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import multiprocessing
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+from torch.utils import _pytree as pytree
+
+import onnxport
+from onnxport.capture import capture
+from onnxport.errors import CaptureError, OnnxExporterError
+from onnxport.events import EventLog
+
+TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 5e-2, torch.float32: 2e-4, torch.float64: 1e-6, torch.complex64: 5e-4}
+
+OPERATORS: dict[str, OpInfo] = {
+    f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in op_db
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one sample."""
+
+    operator: str
+    sample: int
+    verdict: str
+    detail: str = ""
+
+
+class SampleModule(torch.nn.Module):
+    """A call of an operator whose tensors are the inputs and whose other arguments are fixed."""
+
+    def __init__(self, function: Any, sample: SampleInput) -> None:
+        super().__init__()
+        leaves, self.spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+        self.places = [position for position, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        self.tensors = tuple(leaves[position].detach().clone() for position in self.places)
+        self.leaves = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        self.function = function
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        leaves = list(self.leaves)
+        for position, tensor in zip(self.places, tensors, strict=True):
+            leaves[position] = tensor
+        first, args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        result = self.function(first, *args, **kwargs)
+        return [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+
+
+def samples(op: OpInfo, dtype: torch.dtype, count: int) -> Iterator[SampleInput]:
+    """Up to ``count`` samples, spread over all that torch gives."""
+    torch.manual_seed(0)
+    every = list(op.sample_inputs("cpu", dtype, requires_grad=False))
+    step = max(1, len(every) // count) if count else 1
+    yield from every[::step][: count if count else None]
+
+
+def _dynamic(module: SampleModule) -> Any:
+    auto = torch.export.Dim.AUTO
+    return (tuple({axis: auto for axis, size in enumerate(t.shape) if size >= 2} for t in module.tensors),)
+
+
+def run_sample(name: str, index: int, sample: SampleInput, dtype: torch.dtype, dynamic: bool, opset: int) -> Outcome:
+    """Export one sample, run it, and judge the result."""
+    op = OPERATORS[name]
+    module = SampleModule(op.op, sample).eval()
+    inputs = module.tensors
+    try:
+        torch.manual_seed(0)
+        expected = module(*(x.clone() for x in inputs))
+    except Exception as error:  # noqa: BLE001  (whatever eager itself raises is not ours to judge)
+        return Outcome(name, index, "eager fails", str(error)[:200])
+    if not inputs or not expected:
+        return Outcome(name, index, "no tensors")
+    shapes = _dynamic(module) if dynamic else None
+    try:
+        captured = capture(module, tuple(x.clone() for x in inputs), None, dynamic_shapes=shapes, events=EventLog())
+    except (CaptureError, OnnxExporterError) as error:
+        return Outcome(name, index, "not captured", str(error)[:300])
+    try:
+        program = onnxport.export(captured.program, opset_version=opset)
+    except OnnxExporterError as error:
+        return Outcome(name, index, "not exported", str(error)[:600])
+    try:
+        program.initialize_inference_session()
+        found = program(*inputs)
+    except Exception as error:  # noqa: BLE001  (onnxruntime's exceptions have no common base)
+        text = str(error)
+        verdict = (
+            "no kernel" if "NOT_IMPLEMENTED" in text or "Could not find an implementation" in text else "does not run"
+        )
+        return Outcome(name, index, verdict, text[:400])
+    return _judge(name, index, op, expected, found)
+
+
+def _judge(name: str, index: int, op: OpInfo, expected: list[torch.Tensor], found: Any) -> Outcome:
+    if len(expected) != len(found):
+        return Outcome(name, index, "wrong", f"{len(found)} outputs where eager has {len(expected)}")
+    for ours, eager in zip(found, expected, strict=True):
+        if eager.dtype.is_complex:
+            eager = torch.view_as_real(eager.resolve_conj().resolve_neg())
+        if ours.shape != eager.shape or ours.dtype != eager.dtype:
+            return Outcome(name, index, "wrong", f"{ours.dtype}{list(ours.shape)} not {eager.dtype}{list(eager.shape)}")
+        if name.split(".")[0] in RANDOM:
+            continue
+        tolerance = TOLERANCE.get(eager.dtype, 0.0)
+        try:
+            torch.testing.assert_close(ours, eager, rtol=tolerance, atol=tolerance, equal_nan=True)
+        except AssertionError as error:
+            return Outcome(name, index, "wrong", str(error)[:400])
+    return Outcome(name, index, "passed")
+
+
+RANDOM = {
+    "bernoulli", "cauchy", "empty", "empty_like", "empty_permuted", "empty_strided", "exponential", "geometric",
+    "log_normal", "multinomial", "new_empty", "new_empty_strided", "normal", "rand_like", "randint", "randint_like",
+    "randn", "randn_like", "uniform", "nn.functional.dropout", "nn.functional.dropout2d", "nn.functional.dropout3d",
+    "nn.functional.alpha_dropout", "nn.functional.feature_alpha_dropout", "nn.functional.rrelu", "rand", "svd_lowrank",
+    "pca_lowrank", "nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d",
+}  # fmt: skip
+"""Operators whose values can't be compared: random, or uninitialised."""
+
+
+def run_operator(name: str, dtype: torch.dtype, count: int, dynamic: bool = False, opset: int = 20) -> list[Outcome]:
+    """All outcomes of one operator."""
+    op = OPERATORS[name]
+    if dtype not in op.supported_dtypes("cpu"):
+        return []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return [
+            run_sample(name, index, sample, dtype, dynamic, opset)
+            for index, sample in enumerate(samples(op, dtype, count))
+        ]
+
+
+def _task(arguments: tuple[str, torch.dtype, int, bool, int]) -> list[Outcome]:
+    torch.set_num_threads(1)
+    try:
+        return run_operator(*arguments)
+    except Exception as error:  # noqa: BLE001  (one operator's surprise must not end the sweep; it is counted)
+        return [Outcome(arguments[0], 0, "crashed", f"{type(error).__name__}: {error}"[:400])]
+
+
+def summary(outcomes: list[Outcome]) -> dict[str, Any]:
+    """Operators that pass (all captured samples do) among those with a captured sample, and samples by verdict."""
+    skipped = {"not captured", "eager fails", "no tensors"}
+    by_operator: dict[str, list[str]] = collections.defaultdict(list)
+    for outcome in outcomes:
+        if outcome.verdict not in skipped:
+            by_operator[outcome.operator].append(outcome.verdict)
+    passing = sum(all(verdict == "passed" for verdict in verdicts) for verdicts in by_operator.values())
+    return {
+        "operators": len(by_operator),
+        "passing": passing,
+        "share": passing / len(by_operator) if by_operator else 0.0,
+        "samples": dict(collections.Counter(outcome.verdict for outcome in outcomes)),
+    }
+
+
+def main() -> None:
+    """Run the sweep from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--samples", type=int, default=4, help="0 for all")
+    parser.add_argument("--dynamic", action="store_true")
+    parser.add_argument("--opset", type=int, default=20)
+    parser.add_argument("--only", default="", help="comma-separated operator names, or prefixes ending in *")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", default="")
+    options = parser.parse_args()
+    wanted = [item for item in options.only.split(",") if item]
+    names = [
+        name
+        for name in OPERATORS
+        if not wanted
+        or any(
+            name == item or name.split(".")[0] == item or (item[-1] == "*" and name.startswith(item[:-1]))
+            for item in wanted
+        )
+    ]
+    dtype = getattr(torch, options.dtype)
+    tasks = [(name, dtype, options.samples, options.dynamic, options.opset) for name in names]
+    outcomes: list[Outcome] = []
+    with multiprocessing.get_context("spawn").Pool(options.jobs, maxtasksperchild=100) as pool:
+        for found in pool.imap_unordered(_task, tasks):
+            outcomes.extend(found)
+    outcomes.sort(key=lambda outcome: (outcome.operator, outcome.sample))
+    for outcome in outcomes:
+        if outcome.verdict not in ("passed", "not captured", "eager fails", "no tensors"):
+            print(f"{outcome.operator}[{outcome.sample}] {outcome.verdict}: {' '.join(outcome.detail.split())[:300]}")
+    print(json.dumps(summary(outcomes), indent=1))
+    if options.out:
+        Path(options.out).write_text(json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
+
+
+if __name__ == "__main__":
+    main()

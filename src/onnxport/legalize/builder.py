@@ -193,7 +193,7 @@ class Builder:
 
     def literal(self, array: npt.NDArray[np.generic], dtype: ir.DataType | None = None) -> ir.Value:
         """A constant tensor."""
-        tensor = ir.Tensor(np.ascontiguousarray(array), dtype=dtype)
+        tensor = ir.Tensor(np.asarray(array, order="C"), dtype=dtype)
         if self._literals is not None:
             return self._literals.value(tensor)
         return self.emit("Constant", value=tensor)
@@ -210,6 +210,9 @@ class Builder:
 
     def like(self, number: float | bool, value: ir.Value) -> ir.Value:
         """A constant scalar of the element type of ``value``."""
+        if value.dtype is None and self.target >= 15:
+            # In a function, types are known only where it is called.
+            return self.emit("CastLike", self.full(number, ir.DataType.FLOAT), value)
         return self.full(number, value.dtype)
 
     def cast(self, value: ir.Value, dtype: ir.DataType | None) -> ir.Value:

@@ -145,9 +145,10 @@ def _illegal_types(node: ir.Node, schema: Schema) -> dict[str, ir.DataType]:
     return illegal
 
 
-def _substitute(node: ir.Node, schema: Schema, variable: str, dtype: ir.DataType) -> ir.DataType | None:
+def _substitute(node: ir.Node, schema: Schema, opset: int, variable: str, dtype: ir.DataType) -> ir.DataType | None:
     """The nearest legal type in which the operator gives the same result."""
-    if variable.startswith("#"):
+    cast = schema_of("Cast", opset)
+    if variable.startswith("#") or cast is None or _type_name(dtype) not in cast.inputs[0][1]:
         return None
     allowed = next(types for name, types in schema.inputs if name == variable)
     for wider in _WIDER.get(dtype, ()):
@@ -204,7 +205,7 @@ class Validator:
             self._report(node, fault or "", self._first_valid(node))
             return
         for variable, dtype in _illegal_types(node, schema).items():
-            legal = _substitute(node, schema, variable, dtype)
+            legal = _substitute(node, schema, self._opset, variable, dtype)
             if legal is None:
                 what = f"{node.op_type} does not take {dtype.name.lower()} in opset {self._opset}"
                 self._report(node, what, self._first_valid(node))
@@ -221,7 +222,8 @@ class Validator:
             schema = schema_of(node.op_type, opset)
             if schema is None or _form_fault(node, schema, opset) is not None:
                 continue
-            if all(_substitute(node, schema, *one) is not None for one in _illegal_types(node, schema).items()):
+            illegal = _illegal_types(node, schema).items()
+            if all(_substitute(node, schema, opset, *one) is not None for one in illegal):
                 return opset
         return None
 

@@ -14,11 +14,12 @@ from onnxport.legalize.engine import Replacement, lowers
 def gelu(op: Builder, node: ir.Node) -> Replacement:
     """x Φ(x), exactly or by tanh, in the order that runtimes recognise as one operator."""
     data = op.needed(0)
-    half, one = op.like(0.5, data), op.like(1.0, data)
     if op.attr_string("approximate", "none") == "tanh":
-        scaled = op.Mul(data, op.like(math.sqrt(2 / math.pi), data))
-        cubic = op.Add(op.Mul(data, op.Mul(data, op.like(0.044715, data))), one)
-        return op.Mul(op.Mul(data, half), op.Add(op.Tanh(op.Mul(scaled, cubic)), one))
+        # (1 + tanh z) / 2 is sigmoid(2 z), which saves three passes over the tensor.
+        twice = 2 * math.sqrt(2 / math.pi)
+        factor = op.Add(op.Mul(op.Mul(data, data), op.like(twice * 0.044715, data)), op.like(twice, data))
+        return op.Mul(data, op.Sigmoid(op.Mul(data, factor)))
+    half, one = op.like(0.5, data), op.like(1.0, data)
     error = op.Erf(op.Div(data, op.like(math.sqrt(2), data)))
     return op.Mul(op.Mul(data, op.Add(error, one)), half)
 

@@ -194,16 +194,20 @@ def bitwise(op: Builder, node: ir.Node) -> Replacement:
     kind = left.dtype
     if kind is None or kind == ir.DataType.UINT64:
         raise Refusal("it works on the bits of unsigned 64-bit integers")
-    width = kind.bitwidth
-    whole = width - 1 if kind.is_signed() else width
-    weights = op.i64([1 << bit for bit in range(whole)])
-    signs = op.emit(_BITS[node.op_type], _negative(op, left), _negative(op, right))
-    bits = op.emit(_BITS[node.op_type], _bits(op, left, weights), _bits(op, right, weights))
-    total = op.reduce("ReduceSum", op.Mul(op.cast(bits, ir.DataType.INT64), weights), [-1], keepdims=False)
+    bits = kind.bitwidth - 1 if kind.is_signed() else kind.bitwidth
+    logic = _BITS[node.op_type]
+    # Runtimes may add integers up as doubles: halves of 32 bits stay exact in them.
+    halves = [[1 << bit for bit in part] for part in (range(min(bits, 32)), range(32, bits)) if len(part)]
+    parts = [_combined(op, logic, left, right, op.i64(weights)) for weights in halves]
     if kind.is_signed():
-        lowest = op.Mul(op.cast(signs, ir.DataType.INT64), op.i64(-(1 << whole)))
-        total = op.Add(total, lowest)
-    return op.cast(total, kind)
+        signs = op.emit(logic, _negative(op, left), _negative(op, right))
+        parts.append(op.Mul(op.cast(signs, ir.DataType.INT64), op.i64(-(1 << bits))))
+    return op.cast(functools.reduce(op.Add, parts), kind)
+
+
+def _combined(op: Builder, logic: str, left: ir.Value, right: ir.Value, weights: ir.Value) -> ir.Value:
+    bits = op.emit(logic, _bits(op, left, weights), _bits(op, right, weights))
+    return op.reduce("ReduceSum", op.Mul(op.cast(bits, ir.DataType.INT64), weights), [-1], keepdims=False)
 
 
 def _negative(op: Builder, value: ir.Value) -> ir.Value:

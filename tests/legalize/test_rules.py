@@ -1,0 +1,267 @@
+"""Each operator at the canonical opset against itself at every other: same values, same types, a valid file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import pytest
+from onnx import helper
+
+from onnxport.legalize import legalize
+
+OPSETS = (9, 11, 13, 15, 17, 18, 20, 21, 23, 26)
+RNG = np.random.default_rng(0)
+
+
+@dataclass(frozen=True)
+class Literal:
+    """An input that is a constant of the graph."""
+
+    array: np.ndarray
+
+
+@dataclass(frozen=True)
+class Case:
+    op: str
+    inputs: Sequence[np.ndarray | Literal | None]
+    attributes: dict[str, object] = field(default_factory=dict)
+    outputs: int = 1
+    lowest: int = 9
+    dynamic: bool = False
+    expected: Callable[..., np.ndarray] | None = None
+    note: str = ""
+    tolerance: float = 1e-5
+
+    def __str__(self) -> str:
+        attributes = ",".join(f"{name}={value}" for name, value in self.attributes.items())
+        first = next(one for one in self.inputs if isinstance(one, np.ndarray))
+        return (
+            f"{self.op}-{first.dtype}{list(first.shape)}-{attributes}-{self.note}{'-dynamic' if self.dynamic else ''}"
+        )
+
+
+def case(op: str, *inputs: np.ndarray | Literal | None, **options: object) -> Case:
+    own = {name: options.pop(name) for name in list(options) if name in Case.__dataclass_fields__}
+    return Case(op, inputs, options, **own)  # type: ignore[arg-type]
+
+
+def F(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def I(*shape: int, low: int = -9, high: int = 9, dtype: type = np.int64) -> np.ndarray:  # noqa: E743
+    return RNG.integers(low, high, shape).astype(dtype)
+
+
+def ints(*items: int) -> Literal:
+    return Literal(np.array(items, np.int64))
+
+
+def scalar(item: float, dtype: type = np.float32) -> Literal:
+    return Literal(np.array(item, dtype))
+
+
+def model_of(one: Case) -> onnx.ModelProto:
+    names, inputs, initializers = [], [], []
+    for position, value in enumerate(one.inputs):
+        name = f"in{position}" if value is not None else ""
+        names.append(name)
+        if isinstance(value, Literal):
+            initializers.append(onnx.numpy_helper.from_array(value.array, name))
+        elif value is not None:
+            shape = [f"d{position}_{axis}" for axis in range(value.ndim)] if one.dynamic else list(value.shape)
+            dtype = helper.np_dtype_to_tensor_dtype(value.dtype)
+            inputs.append(helper.make_tensor_value_info(name, dtype, shape))
+    outputs = [f"out{position}" for position in range(one.outputs)]
+    node = helper.make_node(one.op, names, outputs, name="node", **one.attributes)
+    graph = helper.make_graph(
+        [node], "graph", inputs, [onnx.ValueInfoProto(name=name) for name in outputs], initializers
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
+    return onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+
+
+def run(model: onnx.ModelProto, one: Case) -> list[np.ndarray]:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    feed = {f"in{at}": value for at, value in enumerate(one.inputs) if isinstance(value, np.ndarray)}
+    return list(session.run(None, feed))
+
+
+def at_opset(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
+    ours = ir.from_proto(model)
+    legalize(ours, opset)
+    proto = ir.to_proto(ours)
+    assert [entry.version for entry in proto.opset_import if entry.domain == ""] == [opset]
+    onnx.checker.check_model(proto, full_check=True)
+    return proto
+
+
+def expected_of(one: Case, model: onnx.ModelProto) -> list[np.ndarray]:
+    if one.expected is not None:
+        arrays = [value.array if isinstance(value, Literal) else value for value in one.inputs]
+        result = one.expected(*arrays)
+        return list(result) if isinstance(result, tuple) else [result]
+    return run(model, one)
+
+
+def check(one: Case, opset: int) -> None:
+    model = model_of(one)
+    got = run(at_opset(model, opset), one)
+    for result, reference in zip(got, expected_of(one, model), strict=True):
+        assert result.dtype == reference.dtype
+        assert result.shape == reference.shape
+        np.testing.assert_allclose(
+            result.astype(np.float64), reference.astype(np.float64), rtol=one.tolerance, atol=one.tolerance
+        )
+
+
+SPECIAL = np.array([0.0, -0.0, 1.5, 2.5, -1.5, -0.5, 0.49999997, np.nan, np.inf, -np.inf, 3.0], np.float32)
+PAIR = (np.array([1, np.nan, 2, -3, np.inf], np.float32), np.array([1, 1, np.nan, 4, np.inf], np.float32))
+
+
+def layer_statistics(data: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, ...]:
+    mean = data.mean(-1, keepdims=True)
+    inverse = 1 / np.sqrt(data.var(-1, keepdims=True) + 1e-5)
+    return (data - mean) * inverse * scale, mean, inverse
+
+
+NORMALIZATION = [
+    case("RMSNormalization", F(2, 3, 8), F(8), axis=-1, epsilon=1e-6),
+    case("RMSNormalization", F(2, 3, 8), F(3, 8), axis=1),
+    case("RMSNormalization", F(2, 3, 8), F(8), dynamic=True),
+    case("LayerNormalization", F(2, 3, 8), F(8), F(8)),
+    case("LayerNormalization", F(2, 3, 8), F(3, 8), axis=1, dynamic=True),
+    case("LayerNormalization", F(2, 3, 8), F(8), outputs=3, note="statistics", expected=layer_statistics),
+    case("GroupNormalization", F(2, 6, 4, 5), F(6), F(6), num_groups=3),
+    case("GroupNormalization", F(2, 6, 7), F(6), F(6), num_groups=2, dynamic=True),
+    case("BatchNormalization", F(2, 3, 4), F(3), F(3), F(3), np.abs(F(3)) + 1, training_mode=0),
+]
+
+ACTIVATION = [
+    case("Gelu", F(3, 4)),
+    case("Gelu", F(3, 4), approximate="tanh"),
+    case("Mish", F(3, 4)),
+    case("HardSwish", F(3, 4) * 4),
+    case("Celu", F(3, 4), alpha=2.0),
+    case("ThresholdedRelu", F(3, 4), alpha=0.5),
+    case("Relu", I(3, 4, dtype=np.int32)),
+    *[case(op, F(2, 3, 4), axis=axis) for op in ("Softmax", "LogSoftmax") for axis in (0, 1, 2, -1, -2)],
+    case("Softmax", F(5)),
+]
+
+REDUCTION = [
+    *[
+        case(op, np.abs(F(2, 3, 4)) + 0.1, ints(*axes), keepdims=keep)
+        for op in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL2", "ReduceLogSumExp")
+        for axes, keep in (((1,), 0), ((-1, 0), 1))
+    ],
+    case("ReduceSum", F(2, 3)),
+    case("ReduceMean", F(2, 3), ints(), keepdims=0),
+    case("ReduceSum", F(2, 3), ints(), noop_with_empty_axes=1),
+    case("ReduceMax", I(2, 3, dtype=np.int32), ints(1)),
+    case("ReduceMax", I(2, 3, low=0, high=2, dtype=np.bool_), ints(1)),
+    case("ArgMax", F(2, 5), axis=-1, select_last_index=0),
+    case("CumSum", F(2, 5, 3), scalar(1, np.int64)),
+    case("CumSum", F(2, 5), scalar(-1, np.int64), exclusive=1, reverse=1),
+    case("CumSum", F(2, 5, 3), scalar(1, np.int64), dynamic=True, lowest=11),
+]
+
+VIEW = [
+    case("Shape", F(2, 3, 4), start=1, end=3),
+    case("Shape", F(2, 3, 4), start=-2, dynamic=True),
+    case("Reshape", F(2, 3, 4), ints(0, -1)),
+    case("Reshape", F(2, 0, 3), ints(3, 0, 2), allowzero=1),
+    case("Reshape", F(2, 3, 4), ints(4, 6), allowzero=1),
+    case("Squeeze", F(2, 1, 3, 1), ints(1, -1)),
+    case("Unsqueeze", F(2, 3), ints(0, -1)),
+    case("Split", F(2, 7), outputs=3, axis=1, num_outputs=3),
+    case("Split", F(2, 7), outputs=3, axis=-1, num_outputs=3, dynamic=True, lowest=13),
+    case("Split", F(7, 2), ints(3, 4), outputs=2),
+    case("Slice", F(4, 6), ints(1, -4), ints(3, 9), ints(0, 1)),
+    case("Slice", F(4, 6), ints(0), ints(6), ints(-1), ints(2)),
+    case("Slice", F(4, 6), ints(-1), ints(-9), ints(1), ints(-1)),
+    case("Slice", F(4, 6), I(1, low=1, high=2), I(1, low=3, high=4), lowest=10),
+    case("Pad", F(2, 3), ints(1, 2, 0, 1), scalar(5)),
+    case("Pad", F(2, 3), ints(1, 2), None, ints(-1), mode="edge"),
+    case("Pad", F(2, 3, 4), ints(1, 2, 0, 2), None, ints(1, 2), mode="reflect"),
+    case("Pad", F(2, 5), ints(1, 2, 0, 1), mode="wrap"),
+    case("Pad", I(2, 3, dtype=np.int32), ints(0, 1, 0, 1), scalar(7, np.int32)),
+    case("Pad", I(2, 3, low=0, high=2, dtype=np.bool_), ints(0, 1, 0, 1), scalar(True, np.bool_)),
+    *[case("Trilu", F(3, 4), scalar(k, np.int64), upper=upper) for k in (-1, 0, 2) for upper in (0, 1)],
+    case("Trilu", F(2, 4, 4), upper=0, dynamic=True),
+    case("Trilu", I(4, 4), upper=1),
+    case("Range", scalar(1, np.int64), np.array(7), scalar(1, np.int64)),
+    case("Expand", F(3, 1), ints(2, 3, 4)),
+    case("Tile", F(2, 3), ints(2, 1)),
+    case("Concat", F(2, 3), F(2, 4), axis=-1),
+    case("Flatten", F(2, 3, 4), axis=-1),
+]
+
+INDEX = [
+    case("Gather", F(3, 4), I(2, low=0, high=4), axis=-1),
+    case("GatherElements", F(3, 4), I(3, 2, low=-4, high=4), axis=-1),
+    case("GatherElements", F(3, 4), I(2, 4, low=0, high=3), axis=0, dynamic=True, lowest=11),
+    case("GatherND", F(3, 4, 5), I(2, 2, low=-3, high=3)),
+    case("TopK", F(3, 7), ints(3), outputs=2, largest=0),
+    case("TopK", F(7, 3), ints(2), outputs=2, axis=0),
+    case("TopK", I(3, 7, low=0, high=99, dtype=np.int32), ints(3), outputs=2),
+    case("ScatterElements", F(3, 4), I(3, 1, low=0, high=4), F(3, 1), axis=-1),
+    *[
+        case("ScatterElements", F(3, 4), I(5, 4, low=0, high=3), F(5, 4), axis=0, reduction=how, lowest=11)
+        for how in ("add", "mul", "max", "min")
+    ],
+    *[
+        case("ScatterND", F(3, 4), I(6, 1, low=0, high=3), F(6, 4), reduction=how, lowest=11, dynamic=dynamic)
+        for how, dynamic in (("add", False), ("mul", False), ("max", False), ("min", False))
+    ],
+    case("ScatterND", F(3, 4), I(6, 2, low=0, high=3), F(6), reduction="add", lowest=11),
+    case("OneHot", I(3, low=0, high=4), scalar(4, np.int64), Literal(np.array([0, 1], np.float32)), axis=-1),
+]
+
+ARITHMETIC = [
+    *[case(op, *PAIR, note="nan") for op in ("LessOrEqual", "GreaterOrEqual", "Equal", "Less")],
+    *[case(op, I(9), I(9)) for op in ("LessOrEqual", "GreaterOrEqual", "Equal")],
+    case("Equal", I(9, dtype=np.int32), I(9, dtype=np.int32)),
+    case("IsInf", SPECIAL),
+    case("IsInf", SPECIAL, detect_negative=0),
+    case("IsNaN", SPECIAL),
+    case("Round", SPECIAL),
+    case("Max", I(9), I(9), I(9)),
+    case("Min", I(9, dtype=np.int32), I(9, dtype=np.int32)),
+    case("Clip", F(9), scalar(-0.5), scalar(0.5)),
+    case("Clip", F(9), None, scalar(0.5)),
+    case("Clip", F(9), np.array(-0.1, np.float32), scalar(0.5)),
+    case("Clip", I(9), scalar(-2, np.int64), scalar(3, np.int64)),
+    case("Pow", F(9), scalar(2, np.int64)),
+    case("Pow", I(9), scalar(3, np.int64)),
+    case("Mod", I(20), Literal(np.array(3, np.int64))),
+    case("Mod", I(20), Literal(np.array(-4, np.int64))),
+    case("Gemm", F(2, 3), F(3, 4), alpha=0.5),
+    case("CastLike", F(3), I(1)),
+    case("Cast", F(3), to=7, saturate=1),
+    *[case(f"Bitwise{op}", I(50), I(50), lowest=10) for op in ("And", "Or", "Xor")],
+    *[case(f"Bitwise{op}", I(50, dtype=np.int32), I(50, dtype=np.int32)) for op in ("And", "Or", "Xor")],
+    *[
+        case(f"Bitwise{op}", I(50, low=0, high=256, dtype=np.uint8), I(50, low=0, high=256, dtype=np.uint8))
+        for op in ("And", "Or")
+    ],
+    case("BitwiseNot", I(9)),
+    case("BitwiseNot", I(9, low=0, high=256, dtype=np.uint8)),
+    case("Add", I(9, low=-128, high=127, dtype=np.int8), I(9, low=-128, high=127, dtype=np.int8)),
+]
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+@pytest.mark.parametrize("one", NORMALIZATION + ACTIVATION + REDUCTION + VIEW + INDEX + ARITHMETIC, ids=str)
+def test_rule(one: Case, opset: int) -> None:
+    if opset < one.lowest:
+        pytest.skip(f"refused below {one.lowest}; see test_refusals")
+    check(one, opset)

@@ -14,12 +14,14 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
+from onnxport.errors import TranslationError
 from onnxport.translate.dims import Dim, DimNames, Int, Sizes, is_static
-from onnxport.translate.signatures import BROADCASTING, SAME_SHAPE, signature
+from onnxport.translate.signatures import BROADCASTING, SAME_SHAPE, STRUCTURAL, signature
 from onnxport.translate.tensor import Number, Tensor
-from onnxport.weights.dtypes import from_torch_dtype, to_torch_dtype
+from onnxport.weights.dtypes import COMPLEX_PARTS, from_torch_dtype, to_torch_dtype
 
 INT64_MAX = 2**63 - 1
+_COMPLEX_OF = {part: whole for whole, part in COMPLEX_PARTS.items()}
 
 
 class Emit(Protocol):
@@ -35,6 +37,7 @@ class Shared:
         self.dim_names = dim_names
         self.literals: dict[tuple[torch.dtype, tuple[int, ...], bytes], ir.Value] = {}
         self.opset_imports: dict[str, int] = {}
+        self.shapes: dict[tuple[Int, ...], ir.Shape] = {}
         self._names: dict[str, int] = {}
 
     def unique(self, name: str) -> str:
@@ -59,7 +62,7 @@ class Builder:
         self.shared = shared
         self.outer = outer
         self.nodes: list[ir.Node] = []
-        self.sizes = Sizes(self, outer.sizes if outer is not None else None)
+        self.sizes: Sizes = Sizes(self, outer.sizes if outer is not None else None)
         self.scope = ""
         self.metadata: dict[str, str] = {}
 
@@ -92,6 +95,9 @@ class Builder:
             if value is not None
         }
         dtypes = [None if x is None else x.value.dtype for x in tensors]
+        complex_dtype = next((x.dtype for x in tensors if x is not None and x.is_complex), None)
+        if complex_dtype is not None and op_type not in STRUCTURAL:
+            raise TranslationError(f"the formula for this operator ({op_type}) does not hold for complex tensors")
         results = []
         for index in range(outputs):
             dtype = _stated_dtype(op_type, attributes) if out_dtype is None else from_torch_dtype(out_dtype)
@@ -100,7 +106,10 @@ class Builder:
             if dtype is None:
                 raise AssertionError(f"The output dtype of {op_type} must be stated with out_dtype.")
             shape = self._output_shape(op_type, tensors) if index == 0 else None
-            results.append(self._value(op_type, dtype, shape))
+            result = self._value(op_type, dtype, shape)
+            if complex_dtype is not None:
+                result.dtype = complex_dtype
+            results.append(result)
         self._append(op_type, tensors, attrs, [t.value for t in results])
         return tuple(results)
 
@@ -153,13 +162,22 @@ class Builder:
         return None
 
     def ir_shape(self, shape: Sequence[Int]) -> ir.Shape:
-        """The shape as onnx_ir holds it, run-time sizes by the user's names."""
-        return ir.Shape([self.shared.dim_names.label(size) for size in shape])
+        """The shape as onnx_ir holds it, run-time sizes by the user's names; equal ones are one frozen object."""
+        key = tuple(shape)
+        found = self.shared.shapes.get(key)
+        if found is None:
+            found = ir.Shape([self.shared.dim_names.label(size) for size in shape], frozen=True)
+            self.shared.shapes[key] = found
+        return found
 
     # Constants
 
     def const(self, value: Any, dtype: torch.dtype) -> Tensor:
         """A literal of any shape; equal literals are one initializer."""
+        if dtype.is_complex:
+            numbers = np.asarray(value, dtype=np.complex128)
+            pairs = self.const(np.stack([numbers.real, numbers.imag], axis=-1), COMPLEX_PARTS[dtype])
+            return Tensor(self, pairs.value, dtype, numbers.shape)
         onnx_dtype = from_torch_dtype(dtype)
         array = np.asarray(value, dtype=onnx_dtype.numpy())
         key = (dtype, array.shape, array.tobytes())
@@ -219,7 +237,31 @@ class Builder:
 
     def cast(self, x: Tensor, dtype: torch.dtype) -> Tensor:
         """``x`` in another dtype; the same one costs nothing."""
-        return x if x.dtype == dtype else self.Cast(x, to=dtype)
+        if x.dtype == dtype:
+            return x
+        if dtype.is_complex:
+            real = self.cast(x.real, COMPLEX_PARTS[dtype])
+            return self.complex(real, self.cast(x.imag, real.dtype) if x.is_complex else real * 0)
+        return self.Cast(x.real, to=dtype)
+
+    def complex(self, real: Tensor, imag: Tensor) -> Tensor:
+        """A complex tensor from its parts."""
+        shape = broadcast([real.known_shape, imag.known_shape])
+        if real.known_shape != imag.known_shape and shape is not None:
+            real, imag = self.expand(real, shape), self.expand(imag, shape)
+        pairs = self.Concat(self.Unsqueeze(real, [-1]), self.Unsqueeze(imag, [-1]), axis=-1)
+        return Tensor(self, pairs.value, _COMPLEX_OF[real.dtype], shape)
+
+    def part(self, x: Tensor, index: int) -> Tensor:
+        """One part of a complex tensor: 0 the real one, 1 the imaginary one."""
+        pairs = self.pairs(x)
+        part = self.Gather(pairs, self.const(index, torch.int64), axis=-1)
+        return part if x.known_shape is None else part.with_shape(x.shape)
+
+    def pairs(self, x: Tensor) -> Tensor:
+        """A complex tensor as the real one it is stored as, with a last dimension of 2."""
+        shape = None if x.known_shape is None else (*x.shape, 2)
+        return Tensor(self, x.value, COMPLEX_PARTS[x.dtype], shape)
 
     # Shapes
 
@@ -227,12 +269,15 @@ class Builder:
         """The shape of ``x`` as an int64 vector, a literal where it is static."""
         if x.known_shape is not None and is_static(x.shape):
             return self.const(list(x.shape), torch.int64)
-        return self.Shape(x).with_shape([x.rank])
+        stored = self.pairs(x) if x.is_complex else x
+        return self.Shape(stored, end=x.rank if x.is_complex else None).with_shape([x.rank])
 
     def reshape(self, x: Tensor, shape: Sequence[Int]) -> Tensor:
         """Reshape with the leanest shape input: ``0`` for a size kept in place, one ``-1``, literals for the rest."""
         if x.known_shape == tuple(shape):
             return x
+        if x.is_complex:
+            return Tensor(self, self.reshape(self.pairs(x), [*shape, 2]).value, x.dtype, shape)
         wanted = list(shape)
         if not is_static(shape):
             before = x.known_shape if x.known_shape is not None else ()
@@ -253,7 +298,7 @@ class Builder:
         """Permute the dimensions."""
         if list(permutation) == list(range(len(permutation))):
             return x
-        result = self.Transpose(x, perm=list(permutation))
+        result = self.Transpose(x, perm=[*permutation, len(permutation)] if x.is_complex else list(permutation))
         return result if x.known_shape is None else result.with_shape([x.shape[axis] for axis in permutation])
 
     def unsqueeze(self, x: Tensor, axes: Sequence[int]) -> Tensor:
@@ -276,7 +321,7 @@ class Builder:
         """Broadcast to ``shape``; nothing where it has that shape already."""
         if x.known_shape == tuple(shape):
             return x
-        return self.Expand(x, self.ints(shape)).with_shape(shape)
+        return self.Expand(x, self.ints([*shape, 2] if x.is_complex else shape)).with_shape(shape)
 
     def slice(self, x: Tensor, axis: int, start: Int, end: Int | None, step: int = 1) -> Tensor:
         """A slice of one axis; ``end=None`` goes to the end."""
@@ -303,10 +348,9 @@ def broadcast(shapes: Sequence[Sequence[Int] | None]) -> list[Int] | None:
     for shape in shapes:
         if shape is None:
             return None
-        sizes = list(shape)
-        longer = max(len(sizes), len(result))
-        sizes = [1] * (longer - len(sizes)) + sizes
-        result = [1] * (longer - len(result)) + result
+        longer = max(len(shape), len(result))
+        sizes: list[Int] = [*[1] * (longer - len(shape)), *shape]
+        result = [*[1] * (longer - len(result)), *result]
         for axis, size in enumerate(sizes):
             if result[axis] == size or size == 1:
                 continue
@@ -349,8 +393,11 @@ def _literal_name(array: np.ndarray[Any, Any]) -> str:
     kind = _SHORT.get(str(array.dtype), str(array.dtype))
     if array.size == 0 or array.size > 8:
         return f"literal_{kind}"
-    shown = "_".join(
-        "max" if item == INT64_MAX else f"{item:.6g}" if array.dtype.kind == "f" else str(item)
-        for item in array.ravel().tolist()
-    )
+    shown = "_".join(_shown(item) for item in array.ravel().tolist())
     return f"scalar_{kind}_{shown}" if array.ndim == 0 else f"{kind}_{shown}"
+
+
+def _shown(item: Any) -> str:
+    if item == INT64_MAX:
+        return "max"
+    return f"{item:.6g}" if isinstance(item, float) else str(item)

@@ -7,10 +7,10 @@ ONNX value once and remembers it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
-import sympy
+import sympy  # type: ignore[import-untyped]
 import torch
 from torch.utils._sympy import functions as sym
 
@@ -147,7 +147,7 @@ class DimNames:
 
     def shape(self, value: torch.Tensor) -> tuple[Int, ...]:
         """The sizes of a (fake) tensor."""
-        return tuple(size if type(size) is int else self.read(size) for size in value.shape)  # type: ignore[misc]
+        return tuple([size if type(size) is int else self.read(size) for size in value.shape])  # type: ignore[misc]
 
     def label(self, size: Int) -> int | str:
         """The size as it stands in the ONNX model: a number, or the user's name for it."""
@@ -237,7 +237,7 @@ class Sizes:
             return op.const([float(expr)], torch.float64)
         if expr in (sympy.true, sympy.false):
             return op.const([bool(expr)], torch.bool)
-        emit = _EMIT.get(type(expr))
+        emit: Emit | None = _EMIT.get(type(expr))
         if emit is None:
             raise TranslationError(f"The size {expr} uses {type(expr).__name__}, which has no ONNX form yet.")
         if isinstance(expr, sympy.Mul) and any(isinstance(arg, sympy.Rational) and arg.q != 1 for arg in expr.args):
@@ -257,12 +257,15 @@ def _same_kind(op: Builder, args: Sequence[Tensor]) -> list[Tensor]:
     return list(args)
 
 
-def _fold(op_type: str):  # type: ignore[no-untyped-def]
+Emit = Callable[["Builder", sympy.Basic, list["Tensor"]], "Tensor"]
+
+
+def _fold(op_type: str) -> Emit:
     def emit(op: Builder, expr: sympy.Basic, args: list[Tensor]) -> Tensor:
         args = _same_kind(op, args)
         result = args[0]
         for arg in args[1:]:
-            result = getattr(op, op_type)(result, arg)
+            result = op.multi(op_type, result, arg, outputs=1)[0]
         return result
 
     return emit
@@ -292,8 +295,7 @@ def _ceil_div(op: Builder, expr: sympy.Basic, args: list[Tensor]) -> Tensor:
 
 
 def _pow(op: Builder, expr: sympy.Basic, args: list[Tensor]) -> Tensor:
-    base, exponent = expr.args
-    if exponent == -1:
+    if expr.args[1] == -1:
         return op.Reciprocal(op.cast(args[0], torch.float64))
     return op.Pow(*_same_kind(op, args))
 
@@ -302,16 +304,16 @@ def _true_div(op: Builder, expr: sympy.Basic, args: list[Tensor]) -> Tensor:
     return op.Div(op.cast(args[0], torch.float64), op.cast(args[1], torch.float64))
 
 
-def _rounded(op_type: str):  # type: ignore[no-untyped-def]
+def _rounded(op_type: str) -> Emit:
     def emit(op: Builder, expr: sympy.Basic, args: list[Tensor]) -> Tensor:
-        return op.cast(getattr(op, op_type)(args[0]), torch.int64)
+        return op.cast(op.multi(op_type, args[0], outputs=1)[0], torch.int64)
 
     return emit
 
 
-def _unary(op_type: str):  # type: ignore[no-untyped-def]
+def _unary(op_type: str) -> Emit:
     def emit(op: Builder, expr: sympy.Basic, args: list[Tensor]) -> Tensor:
-        return getattr(op, op_type)(op.cast(args[0], torch.float64))
+        return op.multi(op_type, op.cast(args[0], torch.float64), outputs=1)[0]
 
     return emit
 
@@ -324,7 +326,7 @@ def _not_equal(op: Builder, expr: sympy.Basic, args: list[Tensor]) -> Tensor:
     return op.Not(op.Equal(*_same_kind(op, args)))
 
 
-_EMIT = {
+_EMIT: dict[type, Emit] = {
     sympy.Add: _add,
     sympy.Mul: _fold("Mul"),
     sympy.Pow: _pow,

@@ -6,9 +6,10 @@ check of the result's dtype and shape, names, provenance, and reporting all prob
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +22,8 @@ from onnxport.translate.builder import Builder
 from onnxport.translate.dims import Dim, Int
 from onnxport.translate.metadata import Stacks, node_metadata, source_line
 from onnxport.translate.promotion import common_dtype, promoted_to_float
-from onnxport.translate.registry import Translation
+from onnxport.translate.registry import Lookup, Translation
 from onnxport.translate.tensor import Tensor
-
-Lookup = Callable[[object], Translation | None]
 
 
 @dataclass
@@ -69,12 +68,13 @@ class Engine:
         return argument
 
     def _refuse_unknown(self, nodes: Sequence[torch.fx.Node]) -> None:
-        unknown: Counter[object] = Counter()
-        first: dict[object, torch.fx.Node] = {}
+        unknown: Counter[str] = Counter()
+        first: dict[str, torch.fx.Node] = {}
         for node in nodes:
-            if node.op == "call_function" and not _is_plumbing(node) and self.find(node.target) is None:
-                unknown[node.target] += 1
-                first.setdefault(node.target, node)
+            if node.op == "call_function" and not _is_plumbing(node) and self._translation(node) is None:
+                name = f"{node.target} for complex tensors" if has_complex(node) else str(node.target)
+                unknown[name] += 1
+                first.setdefault(name, node)
         if not unknown:
             return
         problems = [
@@ -86,6 +86,9 @@ class Engine:
             + "\nPass one for each in `custom_translation_table`, or replace the operator in the model."
         )
 
+    def _translation(self, node: torch.fx.Node) -> Translation | None:
+        return self.find(node.target, has_complex(node))
+
     def _node(self, node: torch.fx.Node) -> None:
         if node.op == "get_attr":
             self._attribute(node)
@@ -95,7 +98,7 @@ class Engine:
             return
         if node.op != "call_function" or _is_plumbing(node):
             return
-        translation = self.find(node.target)
+        translation = self._translation(node)
         assert translation is not None
         self.op.scope = node.name
         self.op.metadata = node_metadata(node, self._stacks)
@@ -132,11 +135,9 @@ class Engine:
     def _arguments(self, node: torch.fx.Node, translation: Translation) -> dict[str, Any]:
         if isinstance(node.target, torch._ops.OpOverload):
             return bind(node.target, node.args, dict(node.kwargs), translation.parameters, self.read)
-        return {**dict(enumerate(self.read(node.args))), **self.read_mapping(node.kwargs)}
-
-    def read_mapping(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Read keyword arguments."""
-        return {name: self.read(value) for name, value in arguments.items()}
+        names = inspect.signature(translation.function).parameters
+        positional = dict(zip(list(names)[1:], self.read(node.args), strict=False))
+        return {**positional, **{name: self.read(value) for name, value in node.kwargs.items()}}
 
     def _promote(self, arguments: dict[str, Any], translation: Translation) -> None:
         operands = {name: arguments[name] for name in translation.promote if arguments.get(name) is not None}
@@ -231,6 +232,17 @@ def _is_plumbing(node: torch.fx.Node) -> bool:
     return not isinstance(target, torch._ops.HigherOrderOperator) and isinstance(
         node.meta.get("val"), torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool
     )
+
+
+def has_complex(node: torch.fx.Node) -> bool:
+    """Whether a call takes or gives a complex tensor."""
+    return any(_is_complex(value.meta.get("val")) for value in (node, *node.all_input_nodes))
+
+
+def _is_complex(value: object) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.dtype.is_complex
+    return isinstance(value, list | tuple) and any(_is_complex(item) for item in value)
 
 
 def _uses_failed(node: torch.fx.Node, env: Mapping[torch.fx.Node, Any]) -> bool:

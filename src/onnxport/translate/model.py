@@ -15,7 +15,7 @@ from onnxport.events import EventLog
 from onnxport.prepare.functional import FunctionalProgram
 from onnxport.translate.builder import Builder, Shared
 from onnxport.translate.dims import Dim, DimNames
-from onnxport.translate.engine import Engine, Lookup
+from onnxport.translate.engine import Engine
 from onnxport.translate.metadata import (
     GRAPH_SIGNATURE,
     INPUT_KIND,
@@ -24,6 +24,7 @@ from onnxport.translate.metadata import (
     OUTPUT_KIND,
     RANGE_CONSTRAINTS,
 )
+from onnxport.translate.registry import Lookup
 from onnxport.translate.signatures import CANONICAL_OPSET
 from onnxport.translate.tensor import Tensor
 from onnxport.weights.dtypes import from_torch_dtype
@@ -177,7 +178,8 @@ def _outputs(program: FunctionalProgram, engine: Engine, names: Names, inputs: S
 def _check_names(names: Names, count: int, inputs: set[str | None]) -> None:
     if len(names.outputs) > count:
         raise InputError(
-            f"`output_names` has {len(names.outputs)} names ({', '.join(names.outputs)}), but the model has {count} output(s)."
+            f"`output_names` has {len(names.outputs)} names ({', '.join(names.outputs)}), "
+            f"but the model has {count} output(s)."
         )
     if len(set(names.outputs)) != len(names.outputs):
         raise InputError(f"`output_names` has a name twice: {', '.join(names.outputs)}. Every name may stand once.")

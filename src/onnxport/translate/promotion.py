@@ -62,7 +62,9 @@ def _combine(higher: torch.dtype | None, lower: torch.dtype | None) -> torch.dty
 
 def common_dtype(operands: Sequence[Tensor | Number | Dim]) -> torch.dtype:
     """The dtype in which PyTorch would compute with these operands."""
-    dimensioned, zero_dim, numbers = [], [], []
+    dimensioned: list[torch.dtype] = []
+    zero_dim: list[torch.dtype] = []
+    numbers: list[torch.dtype] = []
     for operand in operands:
         if isinstance(operand, Tensor):
             (dimensioned if operand.rank else zero_dim).append(operand.dtype)

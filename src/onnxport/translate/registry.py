@@ -11,13 +11,15 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import torch
+from torch._library.custom_ops import CustomOpDef
 
 from onnxport.translate.tensor import Tensor
 
 Function = Callable[..., Any]
+ForComplex = Literal["no", "same", "only"]
 F = TypeVar("F", bound=Function)
 
 STORAGE_ARGUMENTS = frozenset({"layout", "device", "pin_memory", "memory_format", "non_blocking", "generator", "copy"})
@@ -34,24 +36,38 @@ class Translation:
     static: frozenset[str] = frozenset()
 
 
+class Lookup(Protocol):
+    """How the engine asks for a translation."""
+
+    def __call__(self, target: object, of_complex: bool = False) -> Translation | None: ...
+
+
 @dataclass
 class Registry:
-    """Translations by qualified operator name, ``aten::add.Tensor``."""
+    """Translations by qualified operator name, ``aten::add.Tensor``; those for complex tensors apart."""
 
     translations: dict[str, Translation] = field(default_factory=dict)
+    complex_translations: dict[str, Translation] = field(default_factory=dict)
 
-    def add(self, names: Sequence[str], translation: Translation) -> None:
+    def add(self, names: Sequence[str], translation: Translation, complex: ForComplex = "no") -> None:
         """Register one translation for several overloads; each may have only one."""
+        tables = [] if complex == "only" else [self.translations]
+        if complex != "no":
+            tables.append(self.complex_translations)
         for name in names:
-            if name in self.translations:
-                raise ValueError(f"{name} has two translations.")
             _check_against_schema(name, translation)
-            self.translations[name] = translation
+            for table in tables:
+                if name in table:
+                    raise ValueError(f"{name} has two translations.")
+                table[name] = translation
 
-    def find(self, target: object) -> Translation | None:
-        """The translation of an FX call target, if there is one."""
+    def find(self, target: object, of_complex: bool = False) -> Translation | None:
+        """The translation of an FX call target, for complex tensors if there are any among its arguments or results."""
+        table = self.complex_translations if of_complex else self.translations
         if isinstance(target, torch._ops.OpOverload):
-            return self.translations.get(qualified_name(target))
+            return table.get(qualified_name(target))
+        if isinstance(target, torch._ops.HigherOrderOperator):
+            return self.translations.get(f"higher_order::{target.name()}")
         return None
 
 
@@ -71,21 +87,24 @@ def make_translation(function: Function, promote: Sequence[str] = (), to_float: 
     return Translation(function, tuple(promote), to_float, frozenset(p.name for p in parameters), frozenset(static))
 
 
-def translates(*names: str, promote: Sequence[str] = (), to_float: bool = False) -> Callable[[F], F]:
+def translates(
+    *names: str, promote: Sequence[str] = (), to_float: bool = False, complex: ForComplex = "no"
+) -> Callable[[F], F]:
     """Register the decorated function as the translation of the named overloads.
 
     ``promote`` names the parameters that are brought to their common dtype as tensors before the call;
-    with ``to_float`` integers among them become floats.
+    with ``to_float`` integers among them become floats. ``complex`` says whether the formula holds for complex
+    tensors too ("same"), is the one for them ("only"), or is for real ones ("no").
     """
 
     def register(function: F) -> F:
-        REGISTRY.add(names, make_translation(function, promote, to_float))
+        REGISTRY.add(names, make_translation(function, promote, to_float), complex)
         return function
 
     return register
 
 
-def lookup(custom: Mapping[Any, Function] | None = None) -> Callable[[object], Translation | None]:
+def lookup(custom: Mapping[Any, Function] | None = None) -> Lookup:
     """A look-up of translations by call target, with the user's own before the built-in ones.
 
     A key is an operator (``torch.ops.mylib.op``), one overload of it, or the Python function in the graph.
@@ -95,17 +114,17 @@ def lookup(custom: Mapping[Any, Function] | None = None) -> Callable[[object], T
         translation = make_translation(function)
         if isinstance(target, torch._ops.OpOverloadPacket):
             own.update((getattr(target, overload), translation) for overload in target.overloads())
-        elif isinstance(target, torch.library.CustomOpDef):
+        elif isinstance(target, CustomOpDef):
             own[target._opoverload] = translation
         elif callable(target):
             own[target] = translation
         else:
             raise TypeError(
-                f"A key of `custom_translation_table` is an operator such as torch.ops.mylib.op.default, not {target!r}."
+                f"A key of `custom_translation_table` is an operator such as torch.ops.mylib.op, not {target!r}."
             )
 
-    def find(target: object) -> Translation | None:
-        return own.get(target) or REGISTRY.find(target)
+    def find(target: object, of_complex: bool = False) -> Translation | None:
+        return own.get(target) or REGISTRY.find(target, of_complex)
 
     return find
 

@@ -55,96 +55,31 @@ def signature(op_type: str) -> Signature:
             outputs.append(_TYPE_NAMES[allowed[0]])
         else:
             outputs.append(shared)
-    attributes = {name: ir.AttributeType(int(a.type.value)) for name, a in schema.attributes.items()}
+    attributes = {
+        name: ir.AttributeType(int(attribute.type.value))  # type: ignore[attr-defined]
+        for name, attribute in schema.attributes.items()
+    }
     return Signature(attributes, tuple(outputs))
 
 
-SAME_SHAPE = frozenset(
-    [
-        "Abs",
-        "Acos",
-        "Acosh",
-        "Asin",
-        "Asinh",
-        "Atan",
-        "Atanh",
-        "BitwiseNot",
-        "Cast",
-        "Ceil",
-        "Celu",
-        "Clip",
-        "Cos",
-        "Cosh",
-        "Elu",
-        "Erf",
-        "Exp",
-        "Floor",
-        "Gelu",
-        "HardSigmoid",
-        "HardSwish",
-        "Identity",
-        "IsInf",
-        "IsNaN",
-        "LayerNormalization",
-        "LeakyRelu",
-        "Log",
-        "LogSoftmax",
-        "LpNormalization",
-        "Mish",
-        "Neg",
-        "Not",
-        "Reciprocal",
-        "Relu",
-        "RMSNormalization",
-        "Round",
-        "Selu",
-        "Shrink",
-        "Sigmoid",
-        "Sign",
-        "Sin",
-        "Sinh",
-        "Softmax",
-        "Softplus",
-        "Softsign",
-        "Sqrt",
-        "Tan",
-        "Tanh",
-        "ThresholdedRelu",
-        "Trilu",
-        "CumSum",
-        "BatchNormalization",
-        "GroupNormalization",
-        "InstanceNormalization",
-        "ScatterElements",
-        "ScatterND",
-    ]
-)
+_SAME_SHAPE = """
+Abs Acos Acosh Asin Asinh Atan Atanh BatchNormalization BitwiseNot Cast Ceil Celu Clip Cos Cosh CumSum Elu Erf Exp Floor
+Gelu GroupNormalization HardSigmoid HardSwish Identity InstanceNormalization IsInf IsNaN LayerNormalization LeakyRelu
+Log LogSoftmax LpNormalization Mish Neg Not Reciprocal Relu RMSNormalization Round ScatterElements ScatterND Selu Shrink
+Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Tan Tanh ThresholdedRelu Trilu
+"""
+SAME_SHAPE = frozenset(_SAME_SHAPE.split())
 """Operators whose first output has the shape of the first input."""
 
-BROADCASTING = frozenset(
-    [
-        "Add",
-        "And",
-        "BitShift",
-        "BitwiseAnd",
-        "BitwiseOr",
-        "BitwiseXor",
-        "Div",
-        "Equal",
-        "Greater",
-        "GreaterOrEqual",
-        "Less",
-        "LessOrEqual",
-        "Max",
-        "Min",
-        "Mod",
-        "Mul",
-        "Or",
-        "Pow",
-        "PRelu",
-        "Sub",
-        "Where",
-        "Xor",
-    ]
-)
+_BROADCASTING = """
+Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual Max Min Mod Mul Or
+Pow PRelu Sub Where Xor
+"""
+BROADCASTING = frozenset(_BROADCASTING.split())
 """Operators whose output has the shape the inputs broadcast to."""
+
+_STRUCTURAL = """
+Concat Expand Gather GatherND Identity Reshape ScatterND Slice Split Squeeze Transpose Unsqueeze
+"""
+STRUCTURAL = frozenset(_STRUCTURAL.split())
+"""Operators that move elements without looking at them, so that a complex tensor's pairs stay together."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import onnx_ir as ir
 import torch
 
-from onnxport.translate.dims import Int
+from onnxport.translate.dims import Dim, Int
 
 if TYPE_CHECKING:
     from onnxport.translate.builder import Builder
 
 Number = int | float | bool | complex
-Operand = "Tensor | Number | Dim"
+Operand: TypeAlias = "Tensor | Number | Dim"
 
 
 class Tensor:
@@ -66,6 +66,16 @@ class Tensor:
     def is_integer(self) -> bool:
         """Whether the dtype is an integer type other than bool."""
         return not (self.dtype.is_floating_point or self.dtype.is_complex or self.dtype == torch.bool)
+
+    @property
+    def real(self) -> Tensor:
+        """The real part of a complex tensor; a real one itself."""
+        return self.op.part(self, 0) if self.is_complex else self
+
+    @property
+    def imag(self) -> Tensor:
+        """The imaginary part of a complex tensor."""
+        return self.op.part(self, 1)
 
     def with_shape(self, shape: Sequence[Int]) -> Tensor:
         """The same value with its shape stated."""

@@ -114,6 +114,46 @@ ROWS = {
         "{ a = Unsqueeze(x, p) b = Squeeze(a, q) y = Relu(b) }",
         ["Unsqueeze", "Squeeze", "Relu"],
     ),
+    "unsqueeze of unsqueeze": (
+        "(float[2,3] x) => (float[1,2,1,3,1] y) <int64[2] p = {2, 0}, int64[1] q = {4}> "
+        "{ a = Unsqueeze(x, p) b = Unsqueeze(a, q) y = Relu(b) }",
+        ["Unsqueeze", "Relu"],
+    ),
+    "unsqueezes that interleave": (
+        "(float[2,3] x) => (float[1,1,2,3,1] y) <int64[1] p = {2}, int64[1] q = {0}> "
+        "{ a = Unsqueeze(x, p) b = Unsqueeze(a, q) c = Unsqueeze(b, q) y = Relu(c) }",
+        ["Unsqueeze", "Relu"],
+    ),
+    "unsqueeze of unsqueeze from the end": (
+        "(float[2,3] x) => (float[1,2,3,1] y) <int64[1] p = {-1}, int64[1] q = {0}> "
+        "{ a = Unsqueeze(x, p) b = Unsqueeze(a, q) y = Relu(b) }",
+        ["Unsqueeze", "Unsqueeze", "Relu"],
+    ),
+    "and with true": (
+        "(bool[2] x) => (bool[2] y) <bool t = {1}> { a = And(t, x) y = Not(a) }",
+        ["Not"],
+    ),
+    "and with false": ("(bool[2] x) => (bool[2] y) <bool f = {0}> { y = And(x, f) }", ["And"]),
+    "or with false": (
+        "(bool[2] x) => (bool[2] y) <bool f = {0}> { a = Or(x, f) y = Not(a) }",
+        ["Not"],
+    ),
+    "expand before broadcasting": (
+        "(float[n,3] x, float[1,3] w) => (float[n,3] y) { s = Shape(x) e = Expand(w, s) y = Add(e, x) }",
+        ["Add"],
+    ),
+    "expand that decides the shape": (
+        "(float[1,3] x, float[1,3] w) => (float[2,3] y) <int64[2] s = {2, 3}> { e = Expand(w, s) y = Add(e, x) }",
+        ["Expand", "Add"],
+    ),
+    "fill before broadcasting": (
+        "(int64[n,3] x) => (int64[n,3] y) { s = Shape(x) f = ConstantOfShape<value = int64[1] {2}>(s) y = Min(x, f) }",
+        ["Min"],
+    ),
+    "fill that decides the shape": (
+        "(float[n,3] x, float[3] w) => (float[n,3] y) { s = Shape(x) f = ConstantOfShape(s) y = Min(w, f) }",
+        ["Shape", "ConstantOfShape", "Min"],
+    ),
     "expand to its own shape": (
         "(float[2,3] x) => (float[2,3] y) <int64[2] s = {1, 3}> { a = Expand(x, s) y = Relu(a) }",
         ["Relu"],

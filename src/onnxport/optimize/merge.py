@@ -67,6 +67,7 @@ def _attribute_key(attribute: ir.Attr) -> Hashable | None:
     if kind is ir.AttributeType.STRINGS:
         return (kind, tuple(attribute.value))
     if kind is ir.AttributeType.TENSOR:
-        tensor = attribute.as_tensor()
+        # Not as_tensor(), whose check of the tensor's protocol costs more than all the rest.
+        tensor: ir.TensorProtocol = attribute.value
         return literal_key(tensor.dtype, tensor.numpy()) if readable(tensor) else None
     return None

@@ -7,13 +7,14 @@ inputs are in their final form, so each node needs to be looked at once.
 
 from __future__ import annotations
 
+from onnxport.optimize.rules.broadcast import RULES as BROADCAST
 from onnxport.optimize.rules.casts import RULES as CASTS
 from onnxport.optimize.rules.layout import RULES as LAYOUT
 from onnxport.optimize.rules.neutral import RULES as NEUTRAL
 from onnxport.optimize.rules.pattern import Rule
 
 #: Nothing-to-do rules come first: they leave less for the ones that combine two nodes.
-RULES: tuple[Rule, ...] = (*NEUTRAL, *CASTS, *LAYOUT)
+RULES: tuple[Rule, ...] = (*NEUTRAL, *CASTS, *LAYOUT, *BROADCAST)
 
 BY_OPERATOR: dict[str, tuple[Rule, ...]] = {
     op_type: tuple(rule for rule in RULES if rule.op_type == op_type)

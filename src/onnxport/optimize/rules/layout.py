@@ -117,6 +117,20 @@ def _inverse_pair(node: ir.Node, scope: Scope) -> ir.Value | None:
     return source if sorted(axis % rank for axis in first) == sorted(axis % rank for axis in second) else None
 
 
+def _unsqueeze_of_unsqueeze(node: ir.Node, scope: Scope) -> Literal[True] | None:
+    inner = producer_of(node)
+    first, second = scope.ints(inner.inputs[1]), scope.ints(node.inputs[1])
+    if first is None or second is None or scope.in_function or min(*first, *second, 0) < 0:
+        return None
+    # The n-th axis between the two is the n-th one after them that the second doesn't insert.
+    free = [axis for axis in range(len(first) + len(second) + max(first)) if axis not in second]
+    axes = sorted([*second, *(free[axis] for axis in first)])
+    name = f"{node.outputs[0].name}_axes"
+    scope.set_input(node, 1, scope.literal(np.array(axes, dtype=np.int64), ir.DataType.INT64, name))
+    scope.set_input(node, 0, inner.inputs[0])
+    return True
+
+
 def _expand_by_ones(node: ir.Node, scope: Scope) -> ir.Value | None:
     value = node.inputs[0]
     target = scope.ints(node.inputs[1])
@@ -147,6 +161,7 @@ RULES: list[Rule] = [
     Rule("transpose of nothing", "Transpose", _transpose_nothing),
     Rule("transpose of transpose", "Transpose(Transpose)", _transpose_of_transpose),
     *rules_for("squeeze against unsqueeze", "Squeeze(Unsqueeze) Unsqueeze(Squeeze)", _inverse_pair),
+    Rule("unsqueeze of unsqueeze", "Unsqueeze(Unsqueeze)", _unsqueeze_of_unsqueeze),
     Rule("expand to its own shape", "Expand", _to_own_shape),
     Rule("expand to its own shape", "Expand", _expand_by_ones),
     Rule("slice of everything", "Slice", _slice_of_everything),

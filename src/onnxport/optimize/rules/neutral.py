@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.optimize.rules.pattern import Rule, rules_for
+from onnxport.optimize.rules.pattern import Rewrite, Rule, rules_for
 from onnxport.optimize.scope import Array, Scope, same_shape
 
 
@@ -85,6 +85,21 @@ def _subtract_zero(node: ir.Node, scope: Scope) -> ir.Value | None:
     return value if _keeps_shape(scope, node, value, other) else None
 
 
+def _neutral_bool(neutral: bool) -> Rewrite:
+    """``x and True``, ``x or False``."""
+
+    def rewrite(node: ir.Node, scope: Scope) -> ir.Value | None:
+        for value, other in (node.inputs[:2], node.inputs[1::-1]):
+            array = scope.array(other)
+            if value is None or other is None or array is None or not (array == neutral).all():
+                continue
+            if _keeps_shape(scope, node, value, other):
+                return value
+        return None
+
+    return rewrite
+
+
 def _decided_where(node: ir.Node, scope: Scope) -> ir.Value | None:
     condition = scope.array(node.inputs[0])
     if condition is None or not condition.size:
@@ -116,6 +131,8 @@ RULES: list[Rule] = [
     Rule("power of one", "Pow", _one_on_the_right),
     Rule("addition of zero", "Add", _add_zero),
     Rule("addition of zero", "Sub", _subtract_zero),
+    Rule("and with true", "And", _neutral_bool(True)),
+    Rule("or with false", "Or", _neutral_bool(False)),
     Rule("decided where", "Where", _decided_where),
     Rule("pad by nothing", "Pad", _pad_nothing),
     Rule("clip without bounds", "Clip", _clip_without_bounds),

@@ -1,0 +1,97 @@
+"""Decompose on demand: only a call without a translation is traced, alone, into calls that have one."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from onnxport.events import EventLog
+from onnxport.prepare.emit import dim_key, where
+from onnxport.prepare.functionalize import functionalize, writes
+from onnxport.prepare.trace import Attach, Traced, splice, trace
+
+HasTranslation = Callable[[object], bool]
+_SIZES = {"aten::sym_size", "aten::sym_stride", "aten::sym_numel", "aten::sym_storage_offset"}
+"""Not computations on tensors: the translation reads them off shapes."""
+
+
+def undecomposed(graph: torch.fx.Graph, has_translation: HasTranslation) -> bool:
+    """Whether a graph has a call that lacks a translation and might be decomposed."""
+    return any(_wanted(target, has_translation) for target in {node.target for node in graph.nodes})
+
+
+def _wanted(target: object, has_translation: HasTranslation) -> bool:
+    if not isinstance(target, torch._ops.OpOverload) or has_translation(target):
+        return False
+    return target._schema.name not in _SIZES and _decomposition(target) is not None
+
+
+@functools.cache
+def _decomposition(target: torch._ops.OpOverload) -> Callable[..., Any] | None:
+    """How to compute an operator from others: torch's decomposition, its own kernel, or for a prim its ATen form."""
+    from torch._decomp import decomposition_table
+
+    if target in decomposition_table:
+        return decomposition_table[target]
+    if target._can_decompose():
+        return target.decompose
+    aten_form: Callable[..., Any] | None = getattr(target, "impl_aten", None)
+    return aten_form
+
+
+def decompose(graph: torch.fx.Graph, has_translation: HasTranslation, attach: Attach, events: EventLog) -> None:
+    """Replace, in place, every call without translation by calls that have one, as far as that is possible."""
+    known: dict[Any, Traced | None] = {}
+    pending = [(node, frozenset[object]()) for node in reversed(list(graph.nodes))]
+    while pending:
+        node, ancestors = pending.pop()
+        if node.op != "call_function" or node.target in ancestors or not _wanted(node.target, has_translation):
+            continue
+        key = _key(node)
+        if key not in known:
+            known[key] = _traced(node, events)
+        traced = known[key]
+        if traced is not None:
+            above = ancestors | {node.target}
+            pending += [(part, above) for part in reversed(splice(node, traced, attach))]
+
+
+def _traced(node: torch.fx.Node, events: EventLog) -> Traced | None:
+    target = node.target
+    assert isinstance(target, torch._ops.OpOverload)
+    function = _decomposition(target)
+    assert function is not None
+    try:
+        traced = trace(node, function)
+        if writes(traced.graph):
+            functionalize(traced.graph, traced.attach)
+    except Exception as error:  # noqa: BLE001 - foreign code may raise anything; the translation reports the call
+        events.add("note", "prepare", f"{target} could not be decomposed: {error}", where=where(node))
+        return None
+    if any(part.target is target for part in traced.graph.nodes):
+        return None
+    return traced
+
+
+def _key(node: torch.fx.Node) -> Any:
+    leaves, structure = pytree.tree_flatten((list(node.args), dict(node.kwargs)))
+    return node.target, structure, tuple(_leaf_key(leaf) for leaf in leaves)
+
+
+def _leaf_key(leaf: Any) -> Any:
+    if not isinstance(leaf, torch.fx.Node):
+        return type(leaf), repr(leaf)
+    return tuple(_value_key(value) for value in pytree.tree_leaves(leaf.meta["val"]))
+
+
+def _value_key(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        sizes = tuple(dim_key(size) for size in (*value.shape, *value.stride()))
+        return value.dtype, value.device, sizes
+    if isinstance(value, torch.SymInt):
+        return "SymInt", dim_key(value)
+    return type(value), repr(value)

@@ -1,0 +1,139 @@
+"""What a call does to memory: which arguments it writes to, and which ones its results are views of."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from onnxport.prepare.emit import bind, run_on_fakes
+
+aten = torch.ops.aten
+
+# In-place calls that change how a tensor is seen but not what it holds: they are views by another name.
+_RESHAPING = {
+    "t_": "t",
+    "transpose_": "transpose",
+    "swapaxes_": "swapaxes",
+    "swapdims_": "swapdims",
+    "squeeze_": "squeeze",
+    "unsqueeze_": "unsqueeze",
+    "as_strided_": "as_strided",
+    "detach_": "detach",
+    "requires_grad_": "alias",
+}
+# Annotated as views although they may copy.
+_MAY_COPY = {"reshape", "reshape_as", "flatten", "ravel", "contiguous", "to", "cpu", "cuda", "type_as"}
+_MAY_COPY |= {"resolve_conj", "resolve_neg", "_autocast_to_full_precision", "_autocast_to_reduced_precision"}
+# Return their argument, or a view of it, without saying so in the schema.
+_UNDECLARED = {"unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "type_as", "conj_physical"}
+_DROPOUTS = {"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"}
+# The same, but as several views: only their decomposition says which.
+COMPOSED = {"einsum", "meshgrid", "broadcast_tensors", "atleast_1d", "atleast_2d", "atleast_3d", "sum_to_size"}
+COMPOSED |= {"cartesian_prod"}
+# Write to their running statistics without saying so in the schema.
+NORMS = {"aten::batch_norm": "training", "aten::instance_norm": "use_input_stats"}
+
+
+@dataclass(frozen=True)
+class Effects:
+    """The memory behaviour of one operator, by parameter name."""
+
+    writes: tuple[str, ...] = ()
+    returns: tuple[str | None, ...] = ()
+    """For each result, the parameter it shares memory with."""
+    several: bool = False
+    """The (one) result is a list of views."""
+    as_view: torch._ops.OpOverload | None = None
+    """The view that an in-place change of shape amounts to."""
+
+    @property
+    def view_of(self) -> str | None:
+        """The parameter that the result is a view of, for operators that only make views."""
+        return None if self.writes or not self.returns else self.returns[0]
+
+
+NONE = Effects()
+
+
+@functools.cache
+def effects(target: object) -> Effects:
+    """Read the effects of an operator off its schema; anything but an ATen-style operator has none."""
+    if not isinstance(target, torch._ops.OpOverload):
+        return NONE
+    schema = target._schema
+    name = schema.name.split("::")[-1]
+    if name in _UNDECLARED or name in _DROPOUTS:
+        return Effects(returns=(schema.arguments[0].name,), several=name.startswith("unsafe"))
+    by_set: dict[str, str] = {}
+    writes = []
+    for parameter in schema.arguments:
+        if parameter.alias_info is not None:
+            for label in parameter.alias_info.before_set | (parameter.alias_info.after_set & {"*"}):
+                by_set[label] = parameter.name
+            if parameter.alias_info.is_write:
+                writes.append(parameter.name)
+    if not by_set and not writes:
+        return NONE
+    returns = tuple(
+        next((by_set[label] for label in _labels(result) if label in by_set), None) for result in schema.returns
+    )
+    if writes and name in _RESHAPING and target.namespace == "aten":
+        return Effects(returns=returns, as_view=_same_call(getattr(aten, _RESHAPING[name]), target))
+    several = len(schema.returns) == 1 and str(schema.returns[0].type).startswith("List")
+    return Effects(tuple(writes), returns, several)
+
+
+def _labels(result: Any) -> set[str]:
+    # The labels of a list are those of its elements, which the schema does not let us see; the parameter they
+    # come from is marked with a star.
+    if result.alias_info is None:
+        return set()
+    labels: set[str] = result.alias_info.before_set
+    return labels or {"*"}
+
+
+def _same_call(packet: torch._ops.OpOverloadPacket, target: torch._ops.OpOverload) -> torch._ops.OpOverload:
+    overloads = packet.overloads()
+    name = target._overloadname if target._overloadname in overloads else overloads[0]
+    found: torch._ops.OpOverload = getattr(packet, name)
+    return found
+
+
+def updates_statistics(node: torch.fx.Node) -> bool:
+    """Whether a call is a normalisation that updates its running statistics."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or target._schema.name not in NORMS:
+        return False
+    bound = bind(node)
+    return bool(bound[NORMS[target._schema.name]]) and isinstance(bound["running_mean"], torch.fx.Node)
+
+
+def storage_key(value: torch.Tensor) -> int:
+    """Identity of the memory behind a tensor."""
+    key: int = value.untyped_storage()._cdata
+    return key
+
+
+def shares_memory(node: torch.fx.Node, source: torch.fx.Node) -> bool:
+    """Whether a call that may return a view of ``source`` does."""
+    target = node.target
+    assert isinstance(target, torch._ops.OpOverload)
+    name = target._schema.name.split("::")[-1]
+    if name in _DROPOUTS:
+        bound = bind(node)
+        return not bound["train"] or bound["p"] == 0
+    if name == "conj_physical":
+        return not source.meta["val"].is_complex()
+    if name not in _MAY_COPY:
+        return True
+    given, result = source.meta["val"], node.meta["val"]
+    if given.dtype != result.dtype:
+        return False
+    # The capture ran the call on tensors with memory, so equal memory is proof. Different memory is not: a program
+    # that was saved and loaded has the strides it was captured with, but every value has memory of its own.
+    if storage_key(given) == storage_key(result):
+        return True
+    return storage_key(run_on_fakes(target, node.args, node.kwargs)) == storage_key(given)

@@ -1,0 +1,135 @@
+"""Copy a captured graph without its wrappers and assertions.
+
+``with torch.no_grad():`` and ``with torch.autocast(...):`` are captured as calls to a submodule; the nodes of that
+submodule take the place of the call. Assertions about shapes and dtypes held during the capture and are dropped.
+"""
+
+from __future__ import annotations
+
+from operator import getitem
+from typing import Any
+
+import torch
+from torch._ops import HigherOrderOperator
+
+from onnxport.prepare.autocast import Autocast, apply_autocast
+from onnxport.prepare.effects import effects, updates_statistics
+from onnxport.prepare.workspace import Workspace
+
+Node = torch.fx.Node
+
+_WRAPPERS = {
+    "wrap_with_set_grad_enabled": 1,
+    "wrap_with_autocast": 4,
+    "tag_activation_checkpoint": 0,
+    "wrap_activation_checkpoint": 0,
+    "invoke_subgraph": 0,
+    "wrap": 0,
+}
+"""Higher-order operators that just call a submodule, and the position of the submodule among their arguments."""
+
+_ASSERTIONS = {
+    "aten::_assert_tensor_metadata",
+    "aten::_assert_scalar",
+    "aten::_assert_async",
+    "aten::_functional_assert_async",
+    "aten::_functional_assert_scalar",
+    "aten::sym_constrain_range",
+    "aten::sym_constrain_range_for_size",
+    "aten::_functional_sym_constrain_range",
+    "aten::_functional_sym_constrain_range_for_size",
+}
+
+
+def is_wrapper(node: Node) -> bool:
+    """Whether a call only runs a submodule."""
+    return isinstance(node.target, HigherOrderOperator) and node.target.name() in _WRAPPERS
+
+
+def _is_assertion(node: Node) -> bool:
+    target = node.target
+    if isinstance(target, torch._ops.OpOverload):
+        return target._schema.name in _ASSERTIONS and not node.users
+    return target in (torch._check, torch._C._set_grad_enabled, torch.sym_constrain_range_for_size)
+
+
+def needs_inlining(graph: torch.fx.Graph) -> bool:
+    """Whether a copy of a graph would have fewer nodes, or the nodes of submodules."""
+    return any(
+        is_wrapper(node) or _is_assertion(node) or (not node.users and not _acts(node))
+        for node in graph.nodes
+        if node.op == "call_function"
+    )
+
+
+def _acts(node: Node) -> bool:
+    return bool(effects(node.target).writes) or updates_statistics(node)
+
+
+def inline(workspace: Workspace, graph: torch.fx.Graph) -> None:
+    """Copy ``graph`` into a workspace, wrappers replaced by what they run."""
+    copying = _Copying(workspace)
+    result = copying.body(graph, workspace.source, {}, None)
+    outputs = next(node for node in reversed(graph.nodes) if node.op == "output")
+    workspace.graph.output(result).meta.update(outputs.meta)
+    for node, autocast in copying.under_autocast:
+        apply_autocast(node, autocast, workspace.attach)
+
+
+class _Copying:
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+        self.under_autocast: list[tuple[Node, Autocast]] = []
+
+    def body(
+        self, graph: torch.fx.Graph, owner: torch.nn.Module, copies: dict[Node, Any], autocast: Autocast | None
+    ) -> Any:
+        """Copy the nodes of one graph and return what it returns, in terms of the copies."""
+        for node in graph.nodes:
+            if node in copies or (_is_assertion(node) and node.op == "call_function"):
+                continue
+            if node.op == "output":
+                return torch.fx.node.map_arg(node.args[0], copies.__getitem__)
+            if node.op == "get_attr":
+                if all(is_wrapper(user) for user in node.users):
+                    continue
+                copies[node] = self._attribute(node, owner, copies)
+            elif is_wrapper(node):
+                copies[node] = self._unwrap(node, owner, copies, autocast)
+            elif node.target is getitem and is_wrapper(node.args[0]):
+                copies[node] = copies[node.args[0]][node.args[1]]
+            else:
+                copy = self.workspace.graph.node_copy(node, copies.__getitem__)
+                copies[node] = copy
+                if autocast is not None and node.op == "call_function":
+                    self.under_autocast.append((copy, autocast))
+        raise AssertionError("a captured graph ends with an output node")
+
+    def _attribute(self, node: Node, owner: torch.nn.Module, copies: dict[Node, Any]) -> Node:
+        copy = self.workspace.graph.node_copy(node, copies.__getitem__)
+        if owner is not self.workspace.source:
+            copy.target = self.workspace.attach(str(node.target).replace(".", "_"), _lookup(owner, str(node.target)))
+        return copy
+
+    def _unwrap(self, node: Node, owner: torch.nn.Module, copies: dict[Node, Any], autocast: Autocast | None) -> Any:
+        assert isinstance(node.target, HigherOrderOperator)
+        name = node.target.name()
+        position = _WRAPPERS[name]
+        attribute = node.args[position]
+        assert isinstance(attribute, Node)
+        submodule = _lookup(owner, str(attribute.target))
+        operands = node.args[position + (2 if name == "invoke_subgraph" else 1) :]
+        if name == "wrap_with_autocast":
+            autocast = Autocast(*node.args[:3])  # type: ignore[arg-type]
+        inner = [placeholder for placeholder in submodule.graph.nodes if placeholder.op == "placeholder"]
+        values = [torch.fx.node.map_arg(operand, copies.__getitem__) for operand in operands]
+        # The result of a wrapper is always a tuple; a submodule with one result may return it bare.
+        result = self.body(submodule.graph, submodule, dict(zip(inner, values, strict=True)), autocast)
+        return tuple(result) if isinstance(result, (list, tuple)) else (result,)
+
+
+def _lookup(owner: torch.nn.Module, name: str) -> Any:
+    value: Any = owner
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value

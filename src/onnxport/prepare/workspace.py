@@ -1,0 +1,66 @@
+"""A graph of our own to edit, beside the captured program, which stays as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+
+class Workspace:
+    """A graph under construction and the attributes it reads: the source module's, and those added here."""
+
+    def __init__(self, source: torch.fx.GraphModule) -> None:
+        self.source = source
+        self.graph = torch.fx.Graph()
+        self._added: dict[str, Any] = {}
+        self._names: dict[int, str] = {}
+
+    def attach(self, hint: str, value: Any) -> str:
+        """Make a value readable by ``get_attr`` and return its name; the same value is attached once."""
+        if id(value) not in self._names:
+            name, count = hint, 0
+            while name in self._added or hasattr(self.source, name):
+                count += 1
+                name = f"{hint}_{count}"
+            self._added[name] = value
+            self._names[id(value)] = name
+        return self._names[id(value)]
+
+    def replace(self, name: str, value: Any) -> None:
+        """Let an attribute of the source stand for something else in this graph."""
+        self._added[name] = value
+
+    def attribute(self, name: str) -> Any:
+        """What ``get_attr`` reads under a name."""
+        if name in self._added:
+            return self._added[name]
+        value: Any = self.source
+        for part in name.split("."):
+            value = getattr(value, part)
+        return value
+
+    def owner(self) -> torch.fx.GraphModule:
+        """The module to read attributes from: the source itself when nothing was added."""
+        if not self._added:
+            return self.source
+        # An empty graph: this module is read, not run, and generating code for the whole graph would take longer
+        # than everything else in this stage.
+        owner = torch.fx.GraphModule(torch.nn.Module(), torch.fx.Graph())
+        for name, child in self.source.named_children():
+            setattr(owner, name, child)
+        for names in (self.source._parameters, self.source._buffers):
+            for name, tensor in names.items():
+                setattr(owner, name, tensor)
+        for node in self.graph.nodes:
+            if node.op == "get_attr" and "." not in node.target:
+                setattr(owner, node.target, self.attribute(node.target))
+        return owner
+
+    def remove_dead_code(self, keep: Iterable[torch.fx.Node] = ()) -> None:
+        """Erase calls that nothing uses; in a functional graph that is all a call is for."""
+        roots = set(keep)
+        for node in reversed(list(self.graph.nodes)):
+            if node.op in ("call_function", "get_attr") and not node.users and node not in roots:
+                self.graph.erase_node(node)

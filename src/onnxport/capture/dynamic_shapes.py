@@ -127,10 +127,9 @@ class _Matcher:
 
     def _by_name(self, spec: Mapping[Any, Any], names: list[str]) -> dict[str, Any]:
         entries = dict(spec)
-        extra = self.inputs.var_keyword
-        if extra in names and extra not in entries:
-            members = self.inputs.arguments[extra]
-            entries[extra] = {name: entries.pop(name) for name in members if name in entries}
+        gathered = self.inputs.var_keyword
+        if self.inputs.extra and gathered is not None and isinstance(entries.get(gathered), Mapping):
+            entries.update(entries.pop(gathered))
         if not entries:
             return dict.fromkeys(names)
         unknown = [name for name in entries if name not in names]
@@ -148,6 +147,10 @@ class _Matcher:
         return entries
 
     def _by_position(self, spec: list[Any], names: list[str]) -> dict[str, Any]:
+        extra = self.inputs.extra
+        if extra and isinstance(spec[-1], Mapping) and set(spec[-1]) == set(extra):
+            # torch counts **kwargs as one parameter, with a dict; each of its members is an input.
+            spec = [*spec[:-1], *(spec[-1][name] for name in extra)]
         rest = self.inputs.var_positional
         if rest in names:
             at, count = names.index(rest), len(self.inputs.arguments[rest])

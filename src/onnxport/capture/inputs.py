@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,7 @@ class Inputs:
     leaves: list[Leaf]
     var_positional: str | None = None
     var_keyword: str | None = None
+    extra: tuple[str, ...] = ()
 
     @property
     def tensors(self) -> list[Leaf]:
@@ -60,8 +62,11 @@ def bind(model: Model, args: Any, kwargs: Mapping[str, Any] | None, report: Call
         raise _mismatch(model, signature, positional, keywords) from error
     register_containers([positional, keywords], report)
     positional, keywords = _distinct(positional, keywords)
-    arguments = signature.bind(*positional, **keywords).arguments
     variadic = {p.kind: p.name for p in signature.parameters.values()}
+    arguments = signature.bind(*positional, **keywords).arguments
+    # What **kwargs swallowed are inputs like the others, each under its own name.
+    extra: dict[str, Any] = arguments.pop(variadic.get(inspect.Parameter.VAR_KEYWORD, ""), {})
+    arguments.update(extra)
     # torch.export keeps the order in which keywords were given; inputs of the model follow the signature.
     known = {name: keywords[name] for name in signature.parameters if name in keywords}
     ordered = known | {name: value for name, value in keywords.items() if name not in known}
@@ -72,6 +77,7 @@ def bind(model: Model, args: Any, kwargs: Mapping[str, Any] | None, report: Call
         leaves=[leaf for name, value in arguments.items() for leaf in leaves(value, name, (name,))],
         var_positional=variadic.get(inspect.Parameter.VAR_POSITIONAL),
         var_keyword=variadic.get(inspect.Parameter.VAR_KEYWORD),
+        extra=tuple(extra),
     )
 
 
@@ -100,6 +106,31 @@ def _bind_program(program: torch.export.ExportedProgram, args: tuple[Any, ...], 
     arguments = {**dict(zip(names, positional, strict=False)), **keywords}
     found = [leaf for name, value in arguments.items() for leaf in leaves(value, name, (name,))]
     return Inputs(args, kwargs, arguments, found)
+
+
+@contextlib.contextmanager
+def explicit_forward(model: torch.nn.Module, inputs: Inputs) -> Iterator[None]:
+    """While the block runs, forward names what it takes by **kwargs: torch mixes up dynamic shapes for them."""
+    if not inputs.extra:
+        yield
+        return
+    forward = model.forward
+    before = inspect.signature(forward)
+    named = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in inputs.extra]
+    others = [p for p in before.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+
+    def explicit(*args: Any, **kwargs: Any) -> Any:
+        return forward(*args, **kwargs)
+
+    vars(explicit)["__signature__"] = before.replace(parameters=[*others, *named])
+    was_own = vars(model).get("forward")
+    vars(model)["forward"] = explicit
+    try:
+        yield
+    finally:
+        del vars(model)["forward"]
+        if was_own is not None:
+            vars(model)["forward"] = was_own
 
 
 def _distinct(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -141,8 +172,10 @@ def _mismatch(
         required = parameter.default is parameter.empty and parameter.kind not in variadic
         if required and parameter.name not in filled and parameter.name not in kwargs:
             problems.append(Problem(f"'{parameter.name}' is missing."))
+    plain = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
+    shown = signature.replace(parameters=plain, return_annotation=signature.empty)
     headline = (
-        f"The example inputs do not fit {type(model).__name__}.forward{signature}; "
+        f"The example inputs do not fit {type(model).__name__}.forward{shown}; "
         f"given: ({', '.join(given)}). Pass args as a tuple with one entry for each positional argument."
     )
     return InputError(listing(headline, problems))

@@ -15,16 +15,6 @@ import torch.fx.experimental._config
 
 _exporting = False
 
-_MARKERS = (
-    "_dynamo_weak_dynamic_indices",
-    "_dynamo_dynamic_indices",
-    "_dynamo_dynamic_range",
-    "_dynamo_static_indices",
-    "_dynamo_unbacked_indices",
-    "_dynamo_propagated_dynamic_indices",
-    "_has_dynamo_dim_marking",
-)
-
 Restore = Callable[[], object]
 
 
@@ -123,21 +113,9 @@ def _generators() -> Iterator[Restore]:
 
 
 def _markers(tensors: Iterable[torch.Tensor]) -> Iterator[Restore]:
+    """Dynamic axes are marked by attributes on the example tensors, which a failed export leaves there."""
     for tensor in tensors:
-        yield _attributes(tensor)
-
-
-def _attributes(tensor: torch.Tensor) -> Restore:
-    before = {name: value for name in _MARKERS if (value := getattr(tensor, name, None)) is not None}
-
-    def restore() -> None:
-        for name in _MARKERS:
-            if name in before:
-                setattr(tensor, name, before[name])
-            elif hasattr(tensor, name):
-                delattr(tensor, name)
-
-    return restore
+        yield _table(tensor.__dict__)
 
 
 def _modules(model: torch.nn.Module) -> Iterator[Restore]:
@@ -150,13 +128,17 @@ def _modules(model: torch.nn.Module) -> Iterator[Restore]:
 
 
 def _module(module: torch.nn.Module) -> Restore:
-    attributes = dict(module.__dict__)
-    tables = [(value, value.copy()) for value in attributes.values() if isinstance(value, dict)]
+    tables = [_table(module.__dict__)]
+    tables += [_table(value) for value in module.__dict__.values() if isinstance(value, dict)]
+    return lambda: [restore() for restore in tables]
+
+
+def _table(table: dict[Any, Any]) -> Restore:
+    before = table.copy()
 
     def restore() -> None:
-        for table, before in ((module.__dict__, attributes), *tables):
-            if len(table) != len(before) or any(table.get(name, table) is not value for name, value in before.items()):
-                table.clear()
-                table.update(before)
+        if len(table) != len(before) or any(table.get(name, table) is not value for name, value in before.items()):
+            table.clear()
+            table.update(before)
 
     return restore

@@ -13,11 +13,12 @@ from typing import Any, Protocol
 import torch
 import torch.export._trace
 import torch.fx.experimental._config
+from torch._logging.structured import INTERN_TABLE
 from torch.export._draft_export import FailureType
 
 from onnxport.capture import forced
 from onnxport.capture.dynamic_shapes import Declarations
-from onnxport.capture.inputs import Inputs
+from onnxport.capture.inputs import Inputs, explicit_forward
 from onnxport.capture.outputs import watched
 from onnxport.capture.source import line_of_error, line_of_summary
 from onnxport.errors import CaptureError, InputError, OnnxExporterWarning, Problem, listing
@@ -95,7 +96,7 @@ class Export:
     def capture(self, request: Request) -> torch.export.ExportedProgram:
         # A forward hook would be traced into the graph by the bytecode tracer.
         watching = contextlib.nullcontext() if self.strict else watched(request.model, _note(request.events))
-        with watching:
+        with watching, explicit_forward(request.model, request.inputs):
             return torch.export.export(
                 request.model,
                 request.inputs.args,
@@ -117,7 +118,11 @@ class DraftExport:
         return _is_module(model)
 
     def capture(self, request: Request) -> torch.export.ExportedProgram:
-        with watched(request.model, _note(request.events)), _same_buffers(request.model):
+        with (
+            watched(request.model, _note(request.events)),
+            explicit_forward(request.model, request.inputs),
+            _same_buffers(request.model),
+        ):
             program = torch.export.draft_export(
                 request.model,
                 request.inputs.args,
@@ -249,9 +254,10 @@ def _all_failed(request: Request, failures: list[Failure]) -> str:
 
 def _assumptions(report: Any) -> Iterator[Problem]:
     """Say in our words what a draft export took for granted."""
+    # File names are logged once a process and as numbers after that, so the report's own table may lack them.
+    files = {number: name for name, number in INTERN_TABLE.items()}
     for failure in report.failures if report is not None else ():
         data = failure.data
-        files = report.str_to_filename
         frames = [
             (files.get(f["filename"], ""), f["line"], f["name"])
             for f in data.get("user_stack") or data.get("stack") or ()

@@ -84,8 +84,23 @@ def register_containers(value: Any, report: Callable[[str], None]) -> None:
     if here is None and _register(value):
         report(f"{kind.__module__}.{kind.__qualname__} was registered as a container of tensors for torch.export.")
         here = branch(value)
+    _complete(_pytree._get_node_type(value))
     for child in here.children if here is not None else ():
         register_containers(child, report)
+
+
+def _complete(kind: Any) -> None:
+    """Give a class the user registered without keys the keys torch.export asks for: positions."""
+    node = _pytree.SUPPORTED_NODES.get(kind)
+    if node is None or node.flatten_with_keys_fn is not None:
+        return
+    flatten = node.flatten_fn
+
+    def flatten_with_keys(value: Any) -> tuple[list[tuple[Any, Any]], Any]:
+        children, context = flatten(value)
+        return [(_pytree.SequenceKey(index), child) for index, child in enumerate(children)], context
+
+    _pytree.SUPPORTED_NODES[kind] = node._replace(flatten_with_keys_fn=flatten_with_keys)
 
 
 def _register(value: Any) -> bool:

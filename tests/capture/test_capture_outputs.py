@@ -1,0 +1,118 @@
+"""What a model may return."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from onnxport.capture import capture
+from onnxport.errors import InputError, OnnxExporterWarning
+from onnxport.events import EventLog
+
+
+class Return(nn.Module):
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(x + 1)
+
+
+@dataclass
+class Result:
+    values: torch.Tensor
+    extra: Any = None
+
+
+def model_output(x: torch.Tensor) -> Any:
+    from transformers.modeling_outputs import BaseModelOutput
+
+    return BaseModelOutput(last_hidden_state=x)
+
+
+def dynamic_cache(x: torch.Tensor) -> Any:
+    from transformers import DynamicCache
+
+    cache = DynamicCache()
+    cache.update(x[None, None], x[None, None] * 2, 0)
+    return x, cache
+
+
+def encoder_decoder_cache(x: torch.Tensor) -> Any:
+    from transformers import DynamicCache, EncoderDecoderCache
+
+    cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+    cache.self_attention_cache.update(x[None, None], x[None, None] * 2, 0)
+    return cache
+
+
+GOOD = [
+    ("tensor", lambda x: x, 1),
+    ("nested", lambda x: {"a": x, "b": [x * 2, (x * 3,)]}, 3),
+    ("numbers", lambda x: (x, 3, 2.5, True), 4),
+    ("dataclass", lambda x: Result(x, x * 2), 2),
+    ("dataclass with None", lambda x: Result(x), 1),
+    ("model output", model_output, 1),
+    ("cache", dynamic_cache, 3),
+    ("two caches", encoder_decoder_cache, 2),
+]
+
+
+@pytest.mark.parametrize(("function", "count"), [row[1:] for row in GOOD], ids=[row[0] for row in GOOD])
+def test_outputs(function: Any, count: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", OnnxExporterWarning)
+        captured = capture(Return(function), torch.ones(3, 4), events=EventLog())
+    assert len(captured.program.graph_signature.output_specs) == count
+
+
+def test_a_cache_comes_back_as_a_cache() -> None:
+    captured = capture(Return(dynamic_cache), torch.ones(3, 4), events=EventLog())
+    _, cache = captured.program.module()(torch.ones(3, 4))
+    assert torch.equal(cache.layers[0].values, torch.full((1, 1, 3, 4), 4.0))
+
+
+NONE = [
+    (lambda x: (x, None), "output[1]"),
+    (lambda x: {"a": None, "b": [x, None]}, "output['a'], output['b'][1]"),
+]
+
+
+@pytest.mark.parametrize(("function", "where"), NONE)
+def test_none_is_left_out_with_a_warning(function: Any, where: str) -> None:
+    events = EventLog()
+    with pytest.warns(OnnxExporterWarning) as caught:
+        capture(Return(function), torch.ones(3, 4), events=events)
+    message = f"The model returns None at {where}; ONNX has no None, so the ONNX model leaves it out."
+    assert [str(w.message) for w in caught if w.category is OnnxExporterWarning] == [message]
+    assert [event.message for event in events.of("warning")] == [message]
+
+
+class Opaque:
+    def __repr__(self) -> str:
+        return "Opaque()"
+
+
+BAD = [
+    (lambda x: (x, "label"), ["output[1] is of type str: 'label'", "Return tensors"]),
+    (lambda x: "label", ["output is of type str: 'label'"]),
+    (lambda x: {"a": x, "b": {"c": Opaque()}}, ["output['b']['c'] is of type Opaque: Opaque()"]),
+    (lambda x: (x, torch.float32, range(2)), ["output[1] is of type dtype", "output[2] is of type range: range(0, 2)"]),
+    (lambda x: None, ["The model returns no tensor (it returns None)", "Return at least one tensor"]),
+    (lambda x: (3, 2.5), ["The model returns no tensor (it returns 3, 2.5)"]),
+    (lambda x: (), ["The model returns no tensor (its result is empty)"]),
+]
+
+
+@pytest.mark.parametrize(("function", "said"), BAD)
+def test_outputs_onnx_cannot_have(function: Any, said: list[str]) -> None:
+    with pytest.raises(InputError) as caught:
+        capture(Return(function), torch.ones(3, 4), events=EventLog())
+    for words in said:
+        assert words in str(caught.value)

@@ -1,0 +1,150 @@
+"""The model and the process are as they were afterwards, whether the capture succeeds or fails."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch._dynamo.config
+from torch import nn
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from onnxport.capture import capture, is_in_onnx_export
+from onnxport.errors import OnnxExporterError
+from onnxport.events import EventLog
+
+
+class Vandal(nn.Module):
+    """Changes all it can reach, then succeeds or fails."""
+
+    def __init__(self, fails: bool) -> None:
+        super().__init__()
+        self.fails = fails
+        self.linear = nn.Linear(4, 4)
+        self.frozen = nn.Linear(4, 4).eval()
+        self.frozen.requires_grad_(False)
+        self.register_buffer("count", torch.zeros(1))
+        self.calls = 0
+        self.kept: Any = None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls = self.calls + 1
+        self.kept = x
+        self.frozen.train()
+        self.linear.eval()
+        self.linear.weight.requires_grad_(False)
+        self.linear.register_forward_pre_hook(lambda *_: None)
+        torch.manual_seed(0)
+        random.seed(0)
+        np.random.seed(0)
+        torch.set_default_dtype(torch.float64)
+        torch.set_autocast_cache_enabled(False)
+        torch.use_deterministic_algorithms(True)
+        torch._dynamo.config.recompile_limit = 77
+        if self.fails:
+            raise RuntimeError("on purpose")
+        return self.linear(x)
+
+
+def process() -> dict[str, Any]:
+    return {
+        "grad": torch.is_grad_enabled(),
+        "dtype": torch.get_default_dtype(),
+        "autocast": torch.is_autocast_enabled("cpu"),
+        "autocast cache": torch.is_autocast_cache_enabled(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "dynamo": torch._dynamo.config.recompile_limit,
+        "oblivious": torch.fx.experimental._config.backed_size_oblivious,
+        "torch random": torch.get_rng_state().tolist(),
+        "random": random.getstate(),
+        "numpy random": np.random.get_state()[1].tolist(),  # type: ignore[index,union-attr]
+        "exporting": (is_in_onnx_export(), torch.onnx.is_in_onnx_export()),
+        "shape env": ShapeEnv._set_replacement,
+    }
+
+
+def module(model: Vandal) -> dict[str, Any]:
+    return {
+        "training": [m.training for m in model.modules()],
+        "hooks": [(len(m._forward_hooks), len(m._forward_pre_hooks)) for m in model.modules()],
+        "requires grad": [p.requires_grad for p in model.parameters()],
+        "parameters": [id(p) for p in model.parameters()],
+        "calls": model.calls,
+        "kept": model.kept,
+        "count": model.count.tolist(),
+    }
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("grad", [False, True])
+def test_all_is_as_before(fails: bool, grad: bool) -> None:
+    model, x = Vandal(fails), torch.ones(3, 4)
+    torch.manual_seed(7)
+    with torch.set_grad_enabled(grad):
+        before = process(), module(model), sorted(vars(x))
+        try:
+            capture(model, x, dynamic_shapes=({0: "n"},), events=EventLog())
+        except OnnxExporterError as error:
+            assert fails, error
+        assert (process(), module(model), sorted(vars(x))) == before
+
+
+class Updates(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count += 1
+        return x + 1 if x.sum() > 0 else x - 1
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_draft_export_does_not_update_buffers() -> None:
+    model = Updates()
+    assert "draft" in capture(model, torch.ones(3), events=EventLog()).strategy
+    assert model.count.tolist() == [0.0]
+
+
+class Asks(nn.Module):
+    def __init__(self, ask: Any, strict: bool) -> None:
+        super().__init__()
+        self.ask, self.strict = ask, strict
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.strict and not torch.compiler.is_dynamo_compiling():
+            raise RuntimeError("leave it to bytecode tracing")
+        return x.sin() if self.ask() else x.cos()
+
+
+class AsksTorch(Asks):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.strict and not torch.compiler.is_dynamo_compiling():
+            raise RuntimeError("leave it to bytecode tracing")
+        return x.sin() if torch.onnx.is_in_onnx_export() else x.cos()
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(
+    "make", [lambda strict: Asks(is_in_onnx_export, strict), lambda strict: AsksTorch(None, strict)]
+)
+def test_the_model_can_ask_whether_it_is_being_exported(make: Any, strict: bool) -> None:
+    captured = capture(make(strict), torch.ones(3), events=EventLog())
+    assert [str(n.target) for n in captured.program.graph.nodes if n.op == "call_function"] == ["aten.sin.default"]
+    assert not is_in_onnx_export()
+    assert not torch.onnx.is_in_onnx_export()
+
+
+def test_the_users_grad_mode_is_the_captured_one() -> None:
+    class Graded(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.sin() if torch.is_grad_enabled() else x.cos()
+
+    for enabled, name in ((True, "aten.sin.default"), (False, "aten.cos.default")):
+        with torch.set_grad_enabled(enabled):
+            captured = capture(Graded(), torch.ones(3), events=EventLog())
+        assert [str(n.target) for n in captured.program.graph.nodes if n.op == "call_function"] == [name]

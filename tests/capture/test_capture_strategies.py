@@ -1,0 +1,104 @@
+"""The strategies, in order: which one succeeds, what is kept of those that failed, and the error when all do."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from onnxport.capture import capture
+from onnxport.errors import CaptureError, OnnxExporterWarning
+from onnxport.events import EventLog
+
+
+class OnlyStrict(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not torch.compiler.is_dynamo_compiling():
+            raise RuntimeError("only bytecode tracing can do this")
+        return x + 1
+
+
+class DataDependent(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.sum() > 0:  # here
+            return x + 1
+        return x - 1
+
+
+class Impossible(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ torch.ones(7, 2)  # here
+
+
+def line(marked: str) -> str:
+    with open(__file__) as file:
+        return f"{__file__}:{next(i for i, text in enumerate(file, 1) if marked in text)} in forward"
+
+
+def test_plain_execution_comes_first() -> None:
+    events = EventLog()
+    captured = capture(nn.Linear(4, 2), torch.ones(3, 4), events=events)
+    assert captured.strategy == "Obtain model graph with `torch.export.export(..., strict=False)`"
+    assert captured.failures == []
+    assert events.events == []
+
+
+def test_an_exported_program_is_used_as_it_is() -> None:
+    shapes = ({0: torch.export.Dim.DYNAMIC},)
+    program = torch.export.export(nn.Linear(4, 2), (torch.ones(3, 4),), dynamic_shapes=shapes)
+    captured = capture(program, dynamic_shapes=({0: "batch"},), events=EventLog())
+    assert captured.program is program
+    assert list(captured.dim_names.values()) == ["batch"]
+    assert torch.equal(captured.args[0], torch.ones(3, 4))
+
+
+def test_bytecode_tracing_comes_second() -> None:
+    events = EventLog()
+    captured = capture(OnlyStrict(), torch.ones(3, 4), dynamic_shapes=({0: "n"},), events=events)
+    assert captured.strategy == "Obtain model graph with `torch.export.export(..., strict=True)`"
+    assert [failure.strategy for failure in captured.failures] == [
+        "Obtain model graph with `torch.export.export(..., strict=False)`"
+    ]
+    assert str(captured.failures[0].error) == "only bytecode tracing can do this"
+    assert "strict=True)` succeeded after others failed" in events.of("note")[0].message
+    assert "only bytecode tracing can do this" in events.of("note")[0].message
+    assert list(captured.dim_names.values()) == ["n"]
+
+
+def test_draft_export_comes_last_and_warns(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    events = EventLog()
+    with pytest.warns(OnnxExporterWarning, match="depends on the data; the export assumes True") as caught:
+        captured = capture(DataDependent(), torch.ones(3, 4), events=events)
+    assert captured.strategy == "Obtain model graph with `torch.export.draft_export`"
+    assert len(captured.failures) == 2
+    assert line("if x.sum() > 0:  # here") in str(caught[-1].message)
+    assert line("if x.sum() > 0:  # here") in events.of("warning")[0].where
+    assert capsys.readouterr().err == ""
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+    assert not logging.getLogger("torch.export._trace").disabled
+
+
+def test_all_fail() -> None:
+    with pytest.raises(CaptureError) as caught:
+        capture(Impossible(), torch.ones(3, 4), events=EventLog())
+    first, *_ = str(caught.value).split("\n  - ")[1:]
+    assert str(caught.value).startswith("Impossible could not be captured as a graph:")
+    assert "a and b must have same reduction dim" in first
+    assert line("torch.ones(7, 2)  # here") in first
+    assert "Check that the model runs with these inputs in eager mode" in first
+    for strategy in ("strict=False", "strict=True", "draft_export"):
+        assert strategy in str(caught.value)
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+@pytest.mark.parametrize("dims", [None, ({0: "n"},)])
+def test_the_graph_has_no_assertions_of_ours(dims: Any) -> None:
+    captured = capture(nn.Linear(4, 2), torch.ones(3, 4), dynamic_shapes=dims, events=EventLog())
+    assert [n.target for n in captured.program.graph.nodes if n.op == "call_function"] == [
+        torch.ops.aten.linear.default
+    ]

@@ -259,6 +259,6 @@ def test_time_is_linear_and_small() -> None:
     body = " ".join(f"v{at + 1} = Relu(v{at})" for at in range(count))
     model = parse(body.replace("(v0)", "(x)"), outputs=f"float[2,3] v{count}")
     schema_of("Relu", 18)
-    start = time.perf_counter()
+    start = time.process_time()
     legalize(model, 18)
-    assert (time.perf_counter() - start) / count < 100e-6
+    assert (time.process_time() - start) / count < 100e-6

@@ -226,6 +226,53 @@ INDEX = [
     case("OneHot", I(3, low=0, high=4), scalar(4, np.int64), Literal(np.array([0, 1], np.float32)), axis=-1),
 ]
 
+EMPTY = Literal(np.zeros(0, np.float32))
+
+
+def scales(*items: float) -> Literal:
+    return Literal(np.array(items, np.float32))
+
+
+RESIZE = [
+    case("Resize", F(1, 2, 4, 5), None, scales(1, 1, 2, 3), mode="nearest"),
+    case("Resize", F(1, 2, 4, 5), None, scales(1, 1, 2, 2), mode="nearest", dynamic=True),
+    case("Resize", F(1, 2, 4, 5), None, scales(2.5, 0.6), axes=[2, 3], mode="linear"),
+    case("Resize", F(1, 2, 4, 5), None, None, ints(7, 3), axes=[-2, -1], mode="linear"),
+    case("Resize", F(1, 2, 4, 5), None, None, ints(7, 3), axes=[2, 3], mode="linear", dynamic=True, lowest=11),
+    case(
+        "Resize", F(1, 2, 4), None, None, ints(1, 2, 9), mode="linear", coordinate_transformation_mode="align_corners"
+    ),
+    case("Resize", F(1, 2, 4, 5), None, None, ints(1, 2, 7, 9), mode="cubic"),
+    case("Resize", F(1, 2, 4, 5), None, scales(1, 1, 2, 2), mode="linear", coordinate_transformation_mode="asymmetric"),
+    case("Resize", F(1, 2, 8, 9), None, None, ints(1, 2, 3, 4), mode="linear", antialias=1, exclude_outside=1),
+    *[
+        case("Resize", F(1, 1, 7, 5), None, None, ints(1, 1, 3, 11), nearest_mode=rounding, note="nearest")
+        for rounding in ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+    ],
+]
+
+CONTRACTION = [
+    case("Einsum", F(2, 3), F(3, 4), equation="ij,jk->ik"),
+    case("Einsum", F(2, 5, 3, 4), F(2, 6, 3, 4), equation="bqhd,bkhd->bhqk"),
+    case("Einsum", F(2, 3, 5, 6), F(2, 6, 3, 4), equation="bhqk,bkhd->bqhd", dynamic=True),
+    case("Einsum", F(2, 3, 4), F(4, 3, 5, 6), equation="abc,cbde->ade"),
+    case("Einsum", F(2, 3), F(3), equation="ij,j->i"),
+    case("Einsum", F(2, 3), F(4), equation="ij,k->ijk"),
+    case("Einsum", F(2, 3, 4), equation="ijk->kj"),
+    case("Einsum", F(2, 3, 4), F(4, 5), equation="...j,jk->...k"),
+    case("Einsum", F(2, 3), F(3, 4), F(4), equation="ij,jk,k"),
+]
+
+POOL = [
+    case("MaxPool", F(1, 2, 7, 8), kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+    case("MaxPool", F(1, 2, 8, 8), kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1, dilations=[1, 1]),
+    case("MaxPool", F(1, 2, 8, 8), kernel_shape=[3, 3], dilations=[2, 2], lowest=10),
+    case("AveragePool", F(1, 2, 8, 8), kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+    case("GridSample", F(1, 2, 4, 5), F(1, 3, 3, 2), mode="linear", lowest=16),
+    case("DFT", F(2, 8, 1), None, scalar(1, np.int64), lowest=17),
+    case("Dropout", F(3, 4), scalar(0.5), scalar(False, np.bool_)),
+]
+
 ARITHMETIC = [
     *[case(op, *PAIR, note="nan") for op in ("LessOrEqual", "GreaterOrEqual", "Equal", "Less")],
     *[case(op, I(9), I(9)) for op in ("LessOrEqual", "GreaterOrEqual", "Equal")],
@@ -260,7 +307,9 @@ ARITHMETIC = [
 
 
 @pytest.mark.parametrize("opset", OPSETS)
-@pytest.mark.parametrize("one", NORMALIZATION + ACTIVATION + REDUCTION + VIEW + INDEX + ARITHMETIC, ids=str)
+@pytest.mark.parametrize(
+    "one", NORMALIZATION + ACTIVATION + REDUCTION + VIEW + INDEX + RESIZE + CONTRACTION + POOL + ARITHMETIC, ids=str
+)
 def test_rule(one: Case, opset: int) -> None:
     if opset < one.lowest:
         pytest.skip(f"refused below {one.lowest}; see test_refusals")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -50,27 +50,47 @@ class Names:
         return name
 
 
+class Contents:
+    """An array and its element type, with what tells it from others."""
+
+    def __init__(self, array: npt.NDArray[np.generic], dtype: ir.DataType) -> None:
+        self.array = np.asarray(array, order="C")
+        self.dtype = dtype
+        self.key: Hashable = (dtype, self.array.shape, self.array.tobytes())
+
+    def name(self) -> str:
+        """A telling name: the numbers themselves while they are few and whole."""
+        kind = self.dtype.name.lower()
+        if self.array.size > 4 or not np.issubdtype(self.array.dtype, np.integer):
+            return f"literal_{kind}"
+        items = self.array.reshape(-1).tolist()
+        return "_".join([f"literal_{kind}", *(str(item).replace("-", "m") for item in items)])
+
+
 class Literals:
     """Constants that rules need, one initializer for each distinct content."""
 
     def __init__(self, graph: ir.Graph, names: Names) -> None:
         self._graph = graph
         self._names = names
-        self._known: dict[tuple[ir.DataType, tuple[int, ...], bytes], ir.Value] = {}
+        self._known: dict[Hashable, ir.Value] = {}
 
-    def value(self, tensor: ir.Tensor[npt.NDArray[np.generic]]) -> ir.Value:
-        """The initializer that holds this tensor."""
-        array = tensor.numpy()
-        key = (tensor.dtype, array.shape, array.tobytes())
-        known = self._known.get(key)
+    def value(self, contents: Contents) -> ir.Value:
+        """The initializer that holds these contents."""
+        known = self._known.get(contents.key)
         if known is not None and known.is_initializer():
             return known
-        name = self._names.fresh(_literal_name(tensor))
-        tensor.name = name
-        value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
+        name = self._names.fresh(contents.name())
+        tensor = ir.Tensor(contents.array, contents.dtype, name=name)
+        value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=tensor.shape, const_value=tensor)
         self._graph.register_initializer(value)
-        self._known[key] = value
+        self._known[contents.key] = value
         return value
+
+
+@functools.lru_cache(maxsize=256)
+def _filled(number: float | bool, dtype: ir.DataType, shape: tuple[int, ...]) -> Contents:
+    return Contents(np.full(shape, number).astype(dtype.numpy()), dtype)
 
 
 class Shared:
@@ -93,14 +113,6 @@ class Shared:
         """Take note that another value now goes by the name of a shared one."""
         if new.name in self._values:
             self._values[new.name] = new
-
-
-def _literal_name(tensor: ir.Tensor[npt.NDArray[np.generic]]) -> str:
-    array = tensor.numpy().reshape(-1)
-    kind = tensor.dtype.name.lower()
-    if array.size > 4 or not np.issubdtype(array.dtype, np.integer):
-        return f"literal_{kind}"
-    return "_".join([f"literal_{kind}", *(str(item).replace("-", "m") for item in array.tolist())])
 
 
 class Builder:
@@ -193,10 +205,10 @@ class Builder:
 
     def literal(self, array: npt.NDArray[np.generic], dtype: ir.DataType | None = None) -> ir.Value:
         """A constant tensor."""
-        tensor = ir.Tensor(np.asarray(array, order="C"), dtype=dtype)
+        contents = Contents(array, ir.DataType.from_numpy(array.dtype) if dtype is None else dtype)
         if self._literals is not None:
-            return self._literals.value(tensor)
-        return self.emit("Constant", value=tensor)
+            return self._literals.value(contents)
+        return self.emit("Constant", value=ir.Tensor(contents.array, contents.dtype))
 
     def i64(self, items: int | Sequence[int]) -> ir.Value:
         """A constant integer scalar, or list."""
@@ -206,7 +218,8 @@ class Builder:
         """A constant filled with one number, of the given element type."""
         if dtype is None:
             raise Refusal("the element type of its input is not known")
-        return self.literal(np.full(tuple(shape), number).astype(dtype.numpy()), dtype)
+        contents = _filled(number, dtype, tuple(shape))
+        return self.literal(contents.array, dtype) if self._literals is None else self._literals.value(contents)
 
     def like(self, number: float | bool, value: ir.Value) -> ir.Value:
         """A constant scalar of the element type of ``value``."""

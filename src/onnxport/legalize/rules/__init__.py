@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import importlib
 
-FAMILIES = ("activation", "arithmetic", "attention", "defaults", "index", "normalization", "reduction", "view")
+FAMILIES = (
+    "activation",
+    "arithmetic",
+    "attention",
+    "contraction",
+    "defaults",
+    "index",
+    "normalization",
+    "pool",
+    "reduction",
+    "resize",
+    "view",
+)
 
 for _family in FAMILIES:
     importlib.import_module(f"{__name__}.{_family}")

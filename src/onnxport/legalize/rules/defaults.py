@@ -10,7 +10,6 @@ from onnxport.legalize.engine import Replacement, RuleFunction, lowers
 # Operators, the opset that brought the attributes, and the value older opsets imply.
 _LATER: tuple[tuple[str, int, dict[str, object]], ...] = (
     ("AveragePool", 19, {"dilations": 1}),
-    ("AveragePool", 10, {"ceil_mode": 0}),
     ("Cast CastLike", 24, {"round_mode": "up"}),
     ("DepthToSpace", 11, {"mode": "DCR"}),
     ("SpaceToDepth", 28, {"mode": "DCR"}),
@@ -18,7 +17,6 @@ _LATER: tuple[tuple[str, int, dict[str, object]], ...] = (
     ("DequantizeLinear", 21, {"block_size": 0}),
     ("GRU LSTM RNN", 14, {"layout": 0}),
     ("LpPool", 18, {"ceil_mode": 0, "dilations": 1}),
-    ("MaxPool", 10, {"ceil_mode": 0, "dilations": 1}),
     ("MaxPool", 8, {"storage_order": 0}),
     ("QuantizeLinear", 23, {"precision": 0}),
     ("QuantizeLinear", 21, {"block_size": 0, "output_dtype": 0}),

@@ -1,0 +1,87 @@
+"""Einsum before it had an operator."""
+
+from __future__ import annotations
+
+import functools
+
+import onnx_ir as ir
+
+from onnxport.legalize.builder import Builder, Refusal
+from onnxport.legalize.engine import Replacement, lowers
+
+_SPARE = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@lowers("Einsum", below=12)
+def einsum(op: Builder, node: ir.Node) -> Replacement:
+    """Operands one after the other: a matrix product where one label of each kind is left, else products summed up."""
+    operands = [op.needed(position) for position in range(len(node.inputs))]
+    terms, result = _labels(op, op.attr_string("equation", ""), operands)
+    if any(len(set(term)) != len(term) for term in terms):
+        raise Refusal("it takes a diagonal")
+    work = list(zip(terms, operands, strict=True))
+    while len(work) > 1:
+        (left, one), (right, other), *rest = work
+        needed = set(result).union(*(term for term, _ in rest))
+        work = [_pair(op, left, one, right, other, needed), *rest]
+    term, value = work[0]
+    term, value = _sum_out(op, term, value, set(result))
+    return _arranged(op, term, value, result)
+
+
+def _labels(op: Builder, equation: str, operands: list[ir.Value]) -> tuple[list[str], str]:
+    """The labels of each operand and of the result, with letters of their own for the ellipsis."""
+    equation = equation.replace(" ", "")
+    given, arrow, result = equation.partition("->")
+    terms = given.split(",")
+    spare = "".join(letter for letter in _SPARE if letter not in equation)
+    widest = 0
+    for position, term in enumerate(terms):
+        if "..." in term:
+            width = op.rank(operands[position]) - len(term) + 3
+            widest = max(widest, width)
+    for position, term in enumerate(terms):
+        if "..." in term:
+            width = op.rank(operands[position]) - len(term) + 3
+            terms[position] = term.replace("...", spare[widest - width : widest])
+    ellipsis = spare[:widest]
+    if not arrow:
+        counted = "".join(terms)
+        result = ellipsis + "".join(sorted(letter for letter in set(counted) if counted.count(letter) == 1))
+        return terms, "".join(dict.fromkeys(result))
+    return terms, result.replace("...", ellipsis)
+
+
+def _sum_out(op: Builder, term: str, value: ir.Value, needed: set[str]) -> tuple[str, ir.Value]:
+    gone = [at for at, letter in enumerate(term) if letter not in needed]
+    if gone:
+        value = op.reduce("ReduceSum", value, gone, keepdims=False)
+    return "".join(letter for letter in term if letter in needed), value
+
+
+def _arranged(op: Builder, term: str, value: ir.Value, wanted: str) -> ir.Value:
+    """Axes in the order of ``wanted``, of length one where the term lacks a label."""
+    order = [term.index(letter) for letter in wanted if letter in term]
+    if order != sorted(order):
+        value = op.Transpose(value, perm=order)
+    missing = [at for at, letter in enumerate(wanted) if letter not in term]
+    return op.unsqueeze(value, missing) if missing else value
+
+
+def _pair(op: Builder, left: str, one: ir.Value, right: str, other: ir.Value, needed: set[str]) -> tuple[str, ir.Value]:
+    left, one = _sum_out(op, left, one, needed | set(right))
+    right, other = _sum_out(op, right, other, needed | set(left))
+    summed = [letter for letter in left if letter in right and letter not in needed]
+    batch = "".join(letter for letter in left if letter in right and letter in needed)
+    rows = "".join(letter for letter in left if letter not in right)
+    columns = "".join(letter for letter in right if letter not in left)
+    if len(summed) == 1 and len(rows) <= 1 and len(columns) <= 1:
+        product = op.MatMul(
+            _arranged(op, left, one, batch + (rows or "?") + summed[0]),
+            _arranged(op, right, other, batch + summed[0] + (columns or "!")),
+        )
+        extra = [len(batch) + at for at, letters in enumerate((rows, columns)) if not letters]
+        return batch + rows + columns, op.squeeze(product, extra) if extra else product
+    every = batch + rows + columns + "".join(summed)
+    product = functools.reduce(op.Mul, (_arranged(op, left, one, every), _arranged(op, right, other, every)))
+    return _sum_out(op, every, product, needed)

@@ -16,11 +16,10 @@ def remove_dead_code(scope: Scope) -> None:
 
     One walk backwards: all readers of a value have been seen, and counted if they live, before the node that makes it.
     """
-    counts: dict[ir.Value, int] = {}
-    _sweep(scope.graph, counts, scope.tally)
-    _drop_initializers(scope.graph, counts, scope.tally)
-    scope.counts = counts
+    scope.counts.clear()
     scope.dead.clear()
+    scope.nested.clear()
+    _sweep(scope.graph, scope)
 
 
 def remove_uncalled_functions(model: ir.Model, tally: Counter[str]) -> None:
@@ -41,9 +40,10 @@ def remove_uncalled_functions(model: ir.Model, tally: Counter[str]) -> None:
         tally["function nobody calls"] += 1
 
 
-def _sweep(graph: ir.Graph, counts: dict[ir.Value, int], tally: Counter[str]) -> None:
+def _sweep(graph: ir.Graph, scope: Scope) -> None:
     dead = []
-    tally["visits"] += len(graph)
+    counts = scope.counts
+    scope.tally["visits"] += len(graph)
     for node in reversed(graph):
         for output in node.outputs:
             if output in counts or output.is_graph_output():
@@ -52,8 +52,8 @@ def _sweep(graph: ir.Graph, counts: dict[ir.Value, int], tally: Counter[str]) ->
             dead.append(node)
             continue
         for body in bodies(node):
-            _sweep(body, counts, tally)
-            _drop_initializers(body, counts, tally)
+            scope.nested.append(body)
+            _sweep(body, scope)
         for value in node.inputs:
             if value is not None:
                 counts[value] = counts.get(value, 0) + 1
@@ -62,7 +62,8 @@ def _sweep(graph: ir.Graph, counts: dict[ir.Value, int], tally: Counter[str]) ->
             for body in bodies(node):
                 _detach(body)
         graph.remove(dead, safe=True)
-        tally["dead node"] += len(dead)
+        scope.tally["dead node"] += len(dead)
+    _drop_initializers(graph, scope)
 
 
 def _detach(body: ir.Graph) -> None:
@@ -74,13 +75,13 @@ def _detach(body: ir.Graph) -> None:
             _detach(inner)
 
 
-def _drop_initializers(graph: ir.Graph, counts: dict[ir.Value, int], tally: Counter[str]) -> None:
+def _drop_initializers(graph: ir.Graph, scope: Scope) -> None:
     unused = [
         name
         for name, value in graph.initializers.items()
-        if value not in counts and not value.is_graph_output() and not value.is_graph_input()
+        if value not in scope.counts and not value.is_graph_output() and not value.is_graph_input()
     ]
     for name in unused:
         del graph.initializers[name]
     if unused:
-        tally["unused initializer"] += len(unused)
+        scope.tally["unused initializer"] += len(unused)

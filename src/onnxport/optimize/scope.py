@@ -102,6 +102,8 @@ class Scope:
         self.in_function = in_function
         self.counts: dict[ir.Value, int] = {}
         self.dead: set[ir.Node] = set()
+        #: All bodies nested in the graph, outer ones before inner ones.
+        self.nested: list[ir.Graph] = []
         self.pool: dict[tuple[Any, ...], ir.Value] = {}
         self._arrays: dict[ir.Value, Array | None] = {}
         self._lists: dict[ir.Value, list[int] | None] = {}
@@ -298,14 +300,10 @@ class Scope:
     def _unique(self, name: str) -> str:
         if self._names is None:
             self._names = set()
-            stack = [self.graph]
-            while stack:
-                graph = stack.pop()
+            for graph in (self.graph, *self.nested):
                 self._names.update(value.name for value in graph.inputs)
                 self._names.update(graph.initializers)
-                for node in graph:
-                    self._names.update(value.name for value in node.outputs)
-                    stack.extend(bodies(node))
+                self._names.update(value.name for node in graph for value in node.outputs)
         unique = name
         number = 1
         while unique in self._names:

@@ -7,7 +7,7 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from onnxport.optimize.scope import Scope, bodies, is_weight, literal_key, readable
+from onnxport.optimize.scope import Scope, is_weight, literal_key, readable
 
 ALIASES = "onnxport.aliases"
 
@@ -21,12 +21,9 @@ def share_initializers(scope: Scope) -> None:
     ``lm_head.weight`` tied to ``embed.weight`` -> ``embed.weight`` with ``onnxport.aliases = "lm_head.weight"``
     """
     _share(scope, scope.graph, scope.pool, {})
-    stack = [body for node in scope.graph for body in bodies(node)]
-    while stack:
-        body = stack.pop()
+    for body in scope.nested:
         # A body sees the literals of the root graph, but not the other way round.
         _share(scope, body, {}, {})
-        stack.extend(inner for node in body for inner in bodies(node))
 
 
 def _share(

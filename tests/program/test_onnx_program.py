@@ -192,6 +192,13 @@ def test_inputs_without_an_exported_program(call, message: str) -> None:
         call(linear_program())
 
 
+def test_inputs_that_have_a_default_need_not_be_given() -> None:
+    program = linear_program()
+    graph = program.model.graph
+    graph.inputs.append(graph.initializers["fc.weight"])
+    torch.testing.assert_close(program(torch.ones(1, 8))[0], expected_linear(program, torch.ones(1, 8)))
+
+
 # Sessions
 
 
@@ -207,9 +214,16 @@ def test_sessions_are_opened_once_and_released() -> None:
     program(torch.ones(1, 8))
     program(torch.ones(1, 8))
     assert len(opened) == 1 and isinstance(opened[0], bytes)
-    program.release()
-    program(torch.ones(1, 8))
-    assert len(opened) == 2
+    changes = [
+        program.release,
+        program.optimize,
+        lambda: program.apply_weights({}),
+        lambda: program.initialize_inference_session(initializer),
+    ]
+    for count, change in enumerate(changes, start=2):
+        change()
+        program(torch.ones(1, 8))
+        assert len(opened) == count
 
 
 def test_large_models_are_opened_from_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,14 +245,14 @@ def test_large_models_are_opened_from_a_file(monkeypatch: pytest.MonkeyPatch) ->
         opened.append(str(model))
         raise KeyError("no session today")
 
-    with pytest.raises(KeyError, match="no session today"):
+    with pytest.raises(KeyError, match="no session today") as caught:
         program.initialize_inference_session(failing)
+    assert caught.value.__traceback__ is not None
     assert not os.path.exists(opened[1])
 
 
-def test_optimize_opens_a_new_session() -> None:
+def test_optimize_works_in_place() -> None:
     program = linear_program()
-    program(torch.ones(1, 8))
     x = program.model.graph.inputs[0]
     program.model.graph.append(programs.node("Relu", [x], programs.value("unused", shape=("batch", 8))))
     program.optimize()
@@ -273,6 +287,21 @@ def test_compute_values() -> None:
     assert "y" in values and "z" not in values
     assert torch.equal(program.compute_values("y", kwargs={"x": x})["y"], values[1])
     assert [v.name for v in program.model.graph.outputs] == ["y"]
+
+
+def test_compute_values_adds_each_output_once() -> None:
+    opened: list[onnx.ModelProto] = []
+
+    def initializer(model: str | bytes) -> onnxruntime.InferenceSession:
+        opened.append(onnx.load_from_string(model))
+        return runtime.default_session(model)
+
+    program = linear_program()
+    program.initialize_inference_session(initializer)
+    program.compute_values(["total", "product", "total"], (torch.ones(1, 8),))
+    assert [output.name for output in opened[-1].graph.output] == ["total", "product"]
+    program.compute_values(["y", "x"], (torch.ones(1, 8),))
+    assert len(opened) == 2
 
 
 def test_computed_values_by_unknown_name() -> None:

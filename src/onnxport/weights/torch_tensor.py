@@ -92,8 +92,6 @@ class TorchTensor(ir.Tensor[torch.Tensor]):
                 "include_initializers=False."
             )
         tensor = self.raw.detach()
-        if tensor.layout != torch.strided:
-            tensor = tensor.to_dense()
         if tensor.dtype in COMPLEX_PARTS:
             tensor = torch.view_as_real(tensor.resolve_conj())
         return tensor.resolve_neg().cpu()

@@ -65,6 +65,7 @@ class Builder:
         self.sizes: Sizes = Sizes(self, outer.sizes if outer is not None else None)
         self.scope = ""
         self.metadata: dict[str, str] = {}
+        self.call: torch.fx.Node | None = None
 
     def __getattr__(self, op_type: str) -> Emit:
         if not op_type[0].isupper():
@@ -160,6 +161,13 @@ class Builder:
         if op_type in BROADCASTING:
             return broadcast([x.known_shape for x in inputs if x is not None])
         return None
+
+    def result_shapes(self) -> list[tuple[Int, ...]]:
+        """The shapes torch gives the results of the call being translated: only it can tell how many there are."""
+        assert self.call is not None
+        results = self.call.meta["val"]
+        shape = self.shared.dim_names.shape
+        return [shape(value) for value in (results if isinstance(results, list | tuple) else [results])]
 
     def ir_shape(self, shape: Sequence[Int]) -> ir.Shape:
         """The shape as onnx_ir holds it, run-time sizes by the user's names; equal ones are one frozen object."""
@@ -331,7 +339,7 @@ class Builder:
     def subgraph(self) -> Builder:
         """A builder for a graph attribute (an If or Loop body) that sees this one's values."""
         inner = Builder(self.shared, self)
-        inner.scope, inner.metadata = self.scope, self.metadata
+        inner.scope, inner.metadata, inner.call = self.scope, self.metadata, self.call
         return inner
 
 

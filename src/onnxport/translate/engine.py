@@ -100,7 +100,7 @@ class Engine:
             return
         translation = self._translation(node)
         assert translation is not None
-        self.op.scope = node.name
+        self.op.call, self.op.scope = node, node.name
         self.op.metadata = node_metadata(node, self._stacks)
         start = len(self.op.nodes)
         try:

@@ -2,14 +2,17 @@
 
 from onnxport.aten import (  # noqa: F401
     activation,
+    adaptive_pool,
     attention,
     compare,
     conv,
     create,
     elementwise,
+    fold,
     index,
     linear,
     norm,
+    pad,
     pool,
     reduce,
     view,

@@ -47,13 +47,12 @@ class Names:
 def translate(program: FunctionalProgram, find: Lookup, names: Names, events: EventLog) -> ir.Model:
     """Translate a program to an ONNX model at the canonical opset."""
     shared = Shared(DimNames(names.dims, names.same_dims))
-    for name in names.outputs:
-        shared.unique(name)
     op = Builder(shared)
     engine = Engine(op, find, program.owner, events)
     inputs, weights = _inputs(program, engine, names)
+    _reserve_output_names(shared, names.outputs, {value.name for value in (*inputs, *weights)})
     engine.run(program.graph)
-    outputs = _outputs(program, engine, names, inputs)
+    outputs = _outputs(program, engine, names)
     literals = [value for value in shared.literals.values() if value.uses()]
     graph = ir.Graph(
         inputs,
@@ -162,10 +161,23 @@ def _tensor(engine: Engine, name: str, value: torch.Tensor, metadata: dict[str, 
     return Tensor(op, onnx_value, dtype, shape)
 
 
-def _outputs(program: FunctionalProgram, engine: Engine, names: Names, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def _reserve_output_names(shared: Shared, names: Sequence[str], taken: set[str | None]) -> None:
+    if clashes := [name for name in names if name in taken]:
+        raise InputError(
+            f"{', '.join(clashes)} in `output_names` is the name of an input or weight; every value needs its own."
+        )
+    for name in names:
+        shared.unique(name)
+
+
+def _outputs(program: FunctionalProgram, engine: Engine, names: Names) -> list[ir.Value]:
     output = next(node for node in program.graph.nodes if node.op == "output")
     results = [item for item in output.args[0] if item is not None]
-    _check_names(names, len(results), {value.name for value in inputs})
+    if len(names.outputs) > len(results):
+        raise InputError(
+            f"`output_names` has {len(names.outputs)} names ({', '.join(names.outputs)}), "
+            f"but the model has {len(results)} output(s)."
+        )
     outputs: list[ir.Value] = []
     for index, item in enumerate(results):
         name = item.name if isinstance(item, torch.fx.Node) else f"output_{index}"
@@ -173,20 +185,6 @@ def _outputs(program: FunctionalProgram, engine: Engine, names: Names, inputs: S
             name = names.outputs[index]
         outputs.append(_output(engine, item, name, index < len(names.outputs), outputs, names.output_dims))
     return outputs
-
-
-def _check_names(names: Names, count: int, inputs: set[str | None]) -> None:
-    if len(names.outputs) > count:
-        raise InputError(
-            f"`output_names` has {len(names.outputs)} names ({', '.join(names.outputs)}), "
-            f"but the model has {count} output(s)."
-        )
-    if len(set(names.outputs)) != len(names.outputs):
-        raise InputError(f"`output_names` has a name twice: {', '.join(names.outputs)}. Every name may stand once.")
-    if shared := sorted(inputs.intersection(names.outputs)):  # type: ignore[type-var]
-        raise InputError(
-            f"The name(s) {', '.join(map(str, shared))} stand for an input and for an output; choose another."
-        )
 
 
 def _output(

@@ -139,16 +139,17 @@ ROWS = {
         ["Not"],
     ),
     "expand before broadcasting": (
-        "(float[n,3] x, float[1,3] w) => (float[n,3] y) { s = Shape(x) e = Expand(w, s) y = Add(e, x) }",
-        ["Add"],
+        "(float[n,3] x, float[1,3] w) => (float[n,3] y) { s = Shape(x) e = Expand(w, s) a = Add(e, x) y = Relu(a) }",
+        ["Add", "Relu"],
     ),
     "expand that decides the shape": (
         "(float[1,3] x, float[1,3] w) => (float[2,3] y) <int64[2] s = {2, 3}> { e = Expand(w, s) y = Add(e, x) }",
         ["Expand", "Add"],
     ),
     "fill before broadcasting": (
-        "(int64[n,3] x) => (int64[n,3] y) { s = Shape(x) f = ConstantOfShape<value = int64[1] {2}>(s) y = Min(x, f) }",
-        ["Min"],
+        "(int64[n,3] x) => (int64[n,3] y) "
+        "{ s = Shape(x) f = ConstantOfShape<value = int64[1] {2}>(s) a = Min(x, f) y = Neg(a) }",
+        ["Min", "Neg"],
     ),
     "fill that decides the shape": (
         "(float[n,3] x, float[3] w) => (float[n,3] y) { s = Shape(x) f = ConstantOfShape(s) y = Min(w, f) }",
@@ -213,8 +214,17 @@ ROWS = {
     ),
     "reshape by a computed shape with copied free dimensions": (
         "(float[n,m,6] x) => (float[n,m,2,3] y) <int64[2] tail = {2, 3}> "
-        "{ s = Shape<start = 0, end = 2>(x) t = Concat<axis = 0>(s, tail) y = Reshape(x, t) }",
-        ["Reshape"],
+        "{ s = Shape<start = 0, end = 2>(x) t = Concat<axis = 0>(s, tail) a = Reshape(x, t) y = Relu(a) }",
+        ["Reshape", "Relu"],
+    ),
+    "slice to an output with the name of another size": (
+        "(float[n] x) => (float[n] y) <int64[1] b = {1}, int64[1] e = {9223372036854775807}> { y = Slice(x, b, e) }",
+        ["Slice"],
+    ),
+    "reshape to an output with the names of other sizes": (
+        "(float[n,m] x) => (float[n,m] y) "
+        "{ n1 = Shape<start = 0, end = 1>(x) m1 = Shape<start = 1>(x) t = Concat<axis = 0>(m1, n1) y = Reshape(x, t) }",
+        ["Shape", "Shape", "Concat", "Reshape"],
     ),
     "reshape by a computed shape with free dimensions moved": (
         "(float[n,2,m] x) => (float[k,m] y) <int64[1] two = {2}> { n1 = Shape<start = 0, end = 1>(x) "

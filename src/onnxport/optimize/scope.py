@@ -54,10 +54,21 @@ def known_dims(value: ir.Value | None) -> Dims | None:
     return dims
 
 
+def comparable_dims(value: ir.Value | None) -> Dims | None:
+    """The known dimensions of a value, if names in them mean sizes.
+
+    The axes of graph outputs are named by the user, who may well call two different sizes ``length``.
+    """
+    dims = known_dims(value)
+    if dims is None or value is None or not value.is_graph_output():
+        return dims
+    return dims if all(isinstance(dim, int) for dim in dims) else None
+
+
 def same_shape(left: ir.Value | None, right: ir.Value | None) -> bool:
     """Whether two values surely have the same shape at run time."""
-    dims = known_dims(left)
-    return dims is not None and dims == known_dims(right)
+    dims = comparable_dims(left)
+    return dims is not None and dims == comparable_dims(right)
 
 
 def readable(tensor: ir.TensorProtocol) -> bool:
@@ -178,8 +189,8 @@ class Scope:
         """
         node = value.producer()
         assert node is not None, "only outputs of nodes are replaced here"
-        self._describe(by, value)
         if not value.is_graph_output():
+            self._describe(by, value)
             self._redirect(value, by)
             self.discard(node)
             return True

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.optimize.rules.pattern import Rule, producer_of, rules_for
-from onnxport.optimize.scope import Scope, known_dims, same_shape
+from onnxport.optimize.scope import Scope, comparable_dims, known_dims, same_shape
 
 _EVERYTHING = 2**31 - 1
 
@@ -40,8 +40,10 @@ def _constant_shape(node: ir.Node, scope: Scope) -> Literal[True] | None:
         dims = [dim if isinstance(dim, int) else -1 for dim in target]
     else:
         # Copied dimensions and an inferred one don't mix: with an empty batch there is nothing to infer from.
-        source = known_dims(node.inputs[0])
-        if source is None or any(index >= len(source) or source[index] != target[index] for index in free):
+        source, target = comparable_dims(node.inputs[0]), comparable_dims(node.outputs[0])
+        if source is None or target is None:
+            return None
+        if any(index >= len(source) or source[index] != target[index] for index in free):
             return None
         dims = [dim if isinstance(dim, int) else 0 for dim in target]
     return _new_shape(node, scope, dims)
@@ -54,14 +56,15 @@ def _reshape_of_reshape(node: ir.Node, scope: Scope) -> Literal[True] | None:
     if source is None or target is None:
         return None
     if 0 in target and not node.attributes.get_int("allowzero", 0):
-        before, between = known_dims(source), known_dims(middle)
+        before, between = comparable_dims(source), known_dims(middle)
         if between is None:
             return None
+        compared = comparable_dims(middle) is not None
         dims = []
         for index, dim in enumerate(target):
             if dim != 0:
                 dims.append(dim)
-            elif before is not None and index < len(before) and before[index] == between[index]:
+            elif before is not None and compared and index < len(before) and before[index] == between[index]:
                 dims.append(0)
             else:
                 kept = between[index]

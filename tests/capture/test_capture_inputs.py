@@ -211,3 +211,41 @@ def test_an_exported_program_takes_only_its_own_inputs() -> None:
     program = torch.export.export(Two(), (t(), t()))
     with pytest.raises(InputError, match=r"takes 2 input\(s\) when flattened, but the example inputs flatten to 1"):
         capture(program, (t(),), events=EventLog())
+
+
+def test_an_exported_programs_keyword_inputs_can_be_named() -> None:
+    shapes = {"x": {0: torch.export.Dim.DYNAMIC}, "y": {0: torch.export.Dim.DYNAMIC}}
+    program = torch.export.export(Two(), (t(),), {"y": t()}, dynamic_shapes=shapes)
+    captured = capture(program, dynamic_shapes={"x": None, "y": {0: "n"}}, events=EventLog())
+    assert list(captured.dim_names.values()) == ["n"]
+
+
+def test_a_cache_as_input_has_dynamic_axes() -> None:
+    from transformers import DynamicCache
+
+    class Reads(nn.Module):
+        def forward(self, x: torch.Tensor, cache: Any) -> torch.Tensor:
+            return torch.cat([cache.layers[0].keys, x], 2)
+
+    cache = DynamicCache()
+    cache.update(torch.ones(1, 2, 3, 4), torch.ones(1, 2, 3, 4), 0)
+    axes = {0: "batch", 2: "past"}
+    shapes = {"x": {0: "batch"}, "cache": {"key_cache": [axes], "value_cache": [axes]}}
+    captured = capture(Reads(), (torch.ones(1, 2, 1, 4), cache), dynamic_shapes=shapes, events=EventLog())
+    assert sorted(captured.dim_names.values()) == ["batch", "past"]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_keywords_beyond_the_signature_can_be_dynamic_in_both_ways_of_tracing(strict: bool) -> None:
+    class Open(nn.Module):
+        def forward(self, a: torch.Tensor, **more: torch.Tensor) -> torch.Tensor:
+            if strict and not torch.compiler.is_dynamo_compiling():
+                raise RuntimeError("leave it to bytecode tracing")
+            return torch.cat([a, *more.values()])
+
+    model = Open()
+    shapes = {"a": None, "more": {"z": {0: "n"}}}
+    captured = capture(model, (t(),), {"z": t(5, 4)}, dynamic_shapes=shapes, events=EventLog())
+    assert f"strict={strict}" in captured.strategy
+    assert list(captured.dim_names.values()) == ["n"]
+    assert "forward" not in vars(model)

@@ -76,7 +76,7 @@ def capture(
     tensors = [leaf.value for leaf in inputs.tensors]
     with preserved(model, tensors), exporting():
         program, strategy, failures = strategies.run(request, recorder, candidates)
-    sizes = forced.check_placeholders(program, declared.axes, recorder)
+    sizes = forced.check_placeholders(program, declared.axes, recorder, given=program is model)
     check_outputs(program, events)
     captured = Captured(program, strategy, inputs.args, inputs.kwargs, failures=failures)
     captured.output_dim_names = declared.output_dim_names

@@ -148,7 +148,7 @@ class _Matcher:
 
     def _by_position(self, spec: list[Any], names: list[str]) -> dict[str, Any]:
         extra = self.inputs.extra
-        if extra and isinstance(spec[-1], Mapping) and set(spec[-1]) == set(extra):
+        if extra and spec and isinstance(spec[-1], Mapping) and set(spec[-1]) == set(extra):
             # torch counts **kwargs as one parameter, with a dict; each of its members is an input.
             spec = [*spec[:-1], *(spec[-1][name] for name in extra)]
         rest = self.inputs.var_positional

@@ -22,9 +22,7 @@ _SIZE = re.compile(r"(?:L|inputs)((?:\['[^']*'\]|\[\d+\]|\.(?!size\b|shape\b)\w+
 _CONSTANT = re.compile(r"constant \((\d+)\)|static shape of (\d+)")
 _UNBOUNDED = re.compile(r" and [^,;]* <= IntInfinity\(\)")
 _CONFLICT = "Found the following conflicts between user-specified ranges"
-_REMEDY = (
-    "Make that line work for any size, or declare the axis static (leave it out) or Dim.AUTO (dynamic if possible)."
-)
+_OR_STATIC = "or declare the axis static (leave it out) or Dim.AUTO (dynamic if possible)."
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,7 @@ def problem(axis: Axis, value: int, where: str) -> Problem:
     """Say which axis the model forces, to which value, on which line, and what to do."""
     named = f" as '{axis.name}'" if axis.name is not None else ""
     what = f"{str(axis)[0].upper()}{str(axis)[1:]} was declared dynamic{named}, but the model forces it to be {value}."
-    return Problem(what, where, _REMEDY)
+    return Problem(what, where, f"Make {'that line' if where else 'the model'} work for any size, {_OR_STATIC}")
 
 
 def error_of(problems: Sequence[Problem]) -> DynamicShapeError:
@@ -161,9 +159,12 @@ def _suggestion(text: str) -> str:
 
 
 def check_placeholders(
-    program: torch.export.ExportedProgram, axes: Sequence[Axis], recorder: Recorder
+    program: torch.export.ExportedProgram, axes: Sequence[Axis], recorder: Recorder, *, given: bool = False
 ) -> list[tuple[Axis, Any]]:
-    """Return each declared axis with its size in the program; one that had to vary and does not is an error."""
+    """Return each declared axis with its size in the program; one that had to vary and does not is an error.
+
+    A program that was given, not captured here, is to be exported anew; there is no line to point at.
+    """
     placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     user = [spec.arg for spec in program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
     sizes: list[tuple[Axis, Any]] = []
@@ -173,7 +174,14 @@ def check_placeholders(
         value = node.meta.get("val") if node is not None else axis.leaf.value
         size = value if axis.axis is None else value.shape[axis.axis]
         sizes.append((axis, size))
-        if axis.must_vary and isinstance(size, int):
+        if not axis.must_vary or not isinstance(size, int):
+            continue
+        if given:
+            what = f"The exported program has {axis} fixed at {size}, but it was declared dynamic."
+            problems.append(
+                Problem(what, remedy="Export the program with that axis dynamic, or leave the axis out here.")
+            )
+        else:
             problems.append(problem(axis, size, recorder.line(axis, size)))
     if problems:
         raise error_of(problems)

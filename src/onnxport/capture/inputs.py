@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -194,7 +195,7 @@ def check_names(
 ) -> None:
     """Refuse duplicate names and more input names than there are inputs and parameters to carry them."""
     for option, names in (("input_names", input_names), ("output_names", output_names)):
-        repeated = sorted({name for name in names or () if list(names or ()).count(name) > 1})
+        repeated = sorted(name for name, count in Counter(names or ()).items() if count > 1)
         if repeated:
             raise InputError(f"{option} repeats {', '.join(map(repr, repeated))}; each name must be given once.")
     if input_names is None:

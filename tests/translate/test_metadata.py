@@ -94,6 +94,8 @@ def test_node_names_follow_the_values(program: onnxport.ONNXProgram) -> None:
 def test_names_run_on_into_the_parameters() -> None:
     program = onnxport.export(torch.nn.Linear(3, 2), (torch.ones(1, 3),), input_names=["x", "w", "b"])
     assert set(program.model.graph.initializers) == {"w", "b"}
+    program.apply_weights({"weight": torch.zeros(2, 3), "bias": torch.ones(2)})
+    assert program(torch.ones(1, 3))[0].tolist() == [[1.0, 1.0]]
 
 
 class Same(torch.nn.Module):

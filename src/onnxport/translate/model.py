@@ -125,8 +125,7 @@ def _weight(
     key = _identity(content)
     if key in weights:
         value = weights[key]
-        known = value.metadata_props.get("onnxport.aliases")
-        value.metadata_props["onnxport.aliases"] = f"{known},{spec.target}" if known else spec.target
+        _add_alias(value, spec.target)
     else:
         name = engine.op.shared.unique(spec.target if chosen is None else chosen)
         metadata = {
@@ -136,8 +135,16 @@ def _weight(
         }
         value = _tensor(engine, name, node.meta["val"], metadata).value
         value.const_value = TorchTensor(content, name)
+        if name != spec.target:
+            _add_alias(value, spec.target)
         weights[key] = value
     engine.env[node] = Tensor(engine.op, value, content.dtype, tuple(content.shape))
+
+
+def _add_alias(value: ir.Value, name: str) -> None:
+    """Remember another state-dict name of a weight, by which new values can be applied to it."""
+    known = value.metadata_props.get("onnxport.aliases")
+    value.metadata_props["onnxport.aliases"] = f"{known},{name}" if known else name
 
 
 def _identity(tensor: torch.Tensor) -> tuple[Any, ...]:

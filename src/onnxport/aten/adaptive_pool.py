@@ -121,7 +121,7 @@ def adaptive_max_pool(op: Builder, self: Tensor, output_size: Sequence[int]) -> 
         kernel, strides = zip(*(pair for pair in plain if pair is not None), strict=True)
         batched = with_batch(op, self, spatial + 2)
         values, indices = op.multi("MaxPool", batched, outputs=2, kernel_shape=kernel, strides=strides)
-        indices = indices % product(sizes)
+        indices = op.Mod(indices, op.scalar(product(sizes), torch.int64))
         return (values, indices) if batched is self else (op.Squeeze(values, [0]), op.Squeeze(indices, [0]))
     return _gathered_max(op, self, output_size)
 

@@ -85,17 +85,27 @@ def conv_transpose(
 ) -> Tensor:
     spatial = weight.rank - 2
     batched = with_batch(op, input, spatial + 2)
-    extra = per_axis(output_padding, spatial)
+    strides, extra = per_axis(stride, spatial), per_axis(output_padding, spatial)
+    before = per_axis(padding, spatial)
+    after, beyond = before, [0] * spatial
+    if any(more >= step for more, step in zip(extra, strides, strict=True)):
+        # Runtimes refuse more output padding than the stride: cut off less at the end, and beyond that is only bias.
+        after = [max(0, pad - more) for pad, more in zip(before, extra, strict=True)]
+        beyond = [max(0, more - pad) for pad, more in zip(before, extra, strict=True)]
+        extra = [0] * spatial
     result = op.ConvTranspose(
         batched,
         weight,
-        bias,
-        strides=per_axis(stride, spatial),
-        pads=per_axis(padding, spatial) * 2,
+        None if any(beyond) else bias,
+        strides=strides,
+        pads=before + after,
         dilations=per_axis(dilation, spatial),
         output_padding=extra if any(extra) else None,
         group=groups,
     )
+    if any(beyond):
+        result = op.Pad(result, [0] * (spatial + 4) + beyond)
+        result = result if bias is None else op.Add(result, op.unsqueeze(bias, list(range(1, spatial + 1))))
     return result if batched is input else op.Squeeze(result, [0])
 
 

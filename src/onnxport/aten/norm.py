@@ -245,6 +245,8 @@ def group_norm(
     eps: float,
     cudnn_enabled: bool,
 ) -> Tensor:
+    if 0 in input.shape:
+        return input
     channels = [input.shape[1]]
     scale = op.full(1, channels, input.dtype) if weight is None else weight
     shift = op.full(0, channels, input.dtype) if bias is None else bias

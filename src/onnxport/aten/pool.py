@@ -42,7 +42,7 @@ def _max_pool_with_indices(
         ceil_mode=ceil_mode if ceil_mode else None,
     )
     # ONNX counts through the whole tensor, torch starts at 0 in every plane.
-    indices = indices % product(batched.shape[2:])
+    indices = op.Mod(indices, op.scalar(product(batched.shape[2:]), torch.int64))
     if batched is not data:
         values, indices = op.Squeeze(values, [0]), op.Squeeze(indices, [0])
     return values, indices

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -148,3 +151,9 @@ def test_the_users_grad_mode_is_the_captured_one() -> None:
         with torch.set_grad_enabled(enabled):
             captured = capture(Graded(), torch.ones(3), events=EventLog())
         assert [str(n.target) for n in captured.program.graph.nodes if n.op == "call_function"] == [name]
+
+
+def test_importing_does_not_load_the_tracer() -> None:
+    code = "import sys, onnxport.capture; sys.exit('torch._dynamo' in sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0

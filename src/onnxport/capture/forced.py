@@ -9,9 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch._dynamo.exc import UserError, UserErrorType
-from torch._guards import TracingContext
-from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, ShapeEnv
 
 from onnxport.capture.dynamic_shapes import Axis
 from onnxport.capture.source import line_of_caller, line_of_error, line_of_summary
@@ -43,10 +40,13 @@ class Recorder:
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
         """Record while the block runs. torch keeps the guard but, outside bytecode tracing, not the user's line."""
+        from torch._guards import TracingContext
+        from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
         original = ShapeEnv._set_replacement
         recorder = self
 
-        def record(env: ShapeEnv, symbol: Any, target: Any, reason: str) -> None:
+        def record(env: Any, symbol: Any, target: Any, reason: str) -> None:
             if getattr(target, "is_Integer", False) and env.replacements.get(symbol) != target:
                 where = line_of_summary(TracingContext.extract_stack()) or line_of_caller()
                 sources = tuple(_text(source) for source in env.var_to_sources.get(symbol, ()))
@@ -101,6 +101,9 @@ def error_of(problems: Sequence[Problem]) -> DynamicShapeError:
 
 def is_violation(error: BaseException) -> bool:
     """Whether torch refused the declared dynamic shapes (and not the model)."""
+    from torch._dynamo.exc import UserError, UserErrorType
+    from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
+
     if isinstance(error, ConstraintViolationError):
         return True
     if isinstance(error, UserError):

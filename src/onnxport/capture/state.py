@@ -9,9 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
-import torch._dynamo.config
-import torch._functorch.config
-import torch.fx.experimental._config
 
 _exporting = False
 
@@ -59,6 +56,11 @@ def preserved(model: object, tensors: Iterable[torch.Tensor] = ()) -> Iterator[N
 
 
 def _globals() -> Iterator[Restore]:
+    # Loading torch._dynamo takes seconds: the first capture pays, not the import of the package.
+    import torch._dynamo.config
+    import torch._functorch.config
+    import torch.fx.experimental._config
+
     grad = torch.is_grad_enabled()
     yield lambda: torch.set_grad_enabled(grad)
     dtype = torch.get_default_dtype()

@@ -11,10 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-import torch.export._trace
 import torch.fx.experimental._config
-from torch._logging.structured import INTERN_TABLE
-from torch.export._draft_export import FailureType
 
 from onnxport.capture import forced
 from onnxport.capture.dynamic_shapes import Declarations
@@ -197,6 +194,8 @@ def run(
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Keep torch's account of a failure off stderr, unless the user asked for those logs."""
+    import torch.export._trace
+
     loggers = [logging.getLogger(name) for name in _CHATTY]
     silenced = [logger for logger in loggers if not logger.disabled and logger.getEffectiveLevel() >= logging.WARNING]
     for logger in silenced:
@@ -254,6 +253,9 @@ def _all_failed(request: Request, failures: list[Failure]) -> str:
 
 def _assumptions(report: Any) -> Iterator[Problem]:
     """Say in our words what a draft export took for granted."""
+    from torch._logging.structured import INTERN_TABLE
+    from torch.export._draft_export import FailureType
+
     # File names are logged once a process and as numbers after that, so the report's own table may lack them.
     files = {number: name for name, number in INTERN_TABLE.items()}
     for failure in report.failures if report is not None else ():

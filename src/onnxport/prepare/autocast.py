@@ -17,6 +17,7 @@ from onnxport.prepare.emit import Emitter, fake_mode_of, on_fake_values, run_on_
 from onnxport.prepare.trace import Attach, splice, trace
 
 aten = torch.ops.aten
+_autocast: Any = torch.autocast
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class Autocast:
 
     def context(self) -> torch.autocast:
         """The region, without the cache of cast weights, which would hide casts."""
-        return torch.autocast(self.device_type, self.dtype, self.enabled, cache_enabled=False)  # type: ignore[no-untyped-call]
+        region: torch.autocast = _autocast(self.device_type, self.dtype, self.enabled, cache_enabled=False)
+        return region
 
 
 class _CastsOf(TorchDispatchMode):

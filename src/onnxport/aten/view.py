@@ -1,4 +1,4 @@
-"""Views and rearrangements: the same elements in another shape or order."""
+"""Views: the same elements in another shape, order or dtype."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from onnxport.aten.axes import axis_of
+from onnxport.errors import TranslationError
 from onnxport.translate import Builder, Dim, Int, Tensor, translates
 from onnxport.translate.builder import INT64_MAX
 from onnxport.translate.dims import product
@@ -21,37 +22,45 @@ from onnxport.translate.dims import product
     "aten::lift_fresh",
     "aten::lift_fresh_copy",
     "aten::positive",
+    complex="same",
 )
 def identity(op: Builder, self: Tensor) -> Tensor:
     return self
 
 
-@translates("aten::dropout", "aten::feature_dropout")
-def dropout(op: Builder, input: Tensor, p: float, train: bool) -> Tensor:
-    if not train or p == 0:
-        return input
-    ratio, training = op.scalar(p, torch.float32), op.scalar(True, torch.bool)
-    return op.Dropout(input, ratio, training)
-
-
-@translates("aten::to.dtype", "aten::to.dtype_layout", "aten::to.device", "aten::to.other", "aten::_to_copy")
+@translates(
+    "aten::to.dtype",
+    "aten::to.dtype_layout",
+    "aten::to.device",
+    "aten::to.other",
+    "aten::_to_copy",
+    complex="same",
+)
 def to(op: Builder, self: Tensor, dtype: torch.dtype | None = None, other: Tensor | None = None) -> Tensor:
     if other is not None:
         dtype = other.dtype
     return self if dtype is None else op.cast(self, dtype)
 
 
-@translates("aten::type_as")
+@translates("aten::type_as", complex="same")
 def type_as(op: Builder, self: Tensor, other: Tensor) -> Tensor:
     return op.cast(self, other.dtype)
 
 
-@translates("aten::view", "aten::_unsafe_view")
+@translates("aten::copy", complex="same")
+def copy(op: Builder, self: Tensor, src: Tensor) -> Tensor:
+    return op.expand(op.cast(src, self.dtype), self.shape)
+
+
+# Shapes
+
+
+@translates("aten::view", "aten::_unsafe_view", complex="same")
 def view(op: Builder, self: Tensor, size: Sequence[Int]) -> Tensor:
     return op.reshape(self, _resolved(self, size))
 
 
-@translates("aten::reshape")
+@translates("aten::reshape", complex="same")
 def reshape(op: Builder, self: Tensor, shape: Sequence[Int]) -> Tensor:
     return op.reshape(self, _resolved(self, shape))
 
@@ -65,14 +74,37 @@ def _resolved(self: Tensor, shape: Sequence[Int]) -> list[Int]:
     return sizes
 
 
-@translates("aten::flatten.using_ints")
+@translates("aten::view_as", "aten::reshape_as", complex="same")
+def view_as(op: Builder, self: Tensor, other: Tensor) -> Tensor:
+    return op.reshape(self, other.shape)
+
+
+@translates("aten::view.dtype")
+def view_dtype(op: Builder, self: Tensor, dtype: torch.dtype) -> Tensor:
+    one_byte = {torch.bool, torch.uint8, torch.int8}
+    if self.dtype == dtype:
+        return self
+    # A bool is stored as 0 or 1, so its bits are its value; the other way round torch itself leaves the result open.
+    if {self.dtype, dtype} <= one_byte:
+        return op.cast(self, dtype)
+    raise TranslationError(
+        f"reading the bits of {self.dtype} as {dtype} has no ONNX form; convert the values with `.to()` instead"
+    )
+
+
+@translates("aten::ravel", complex="same")
+def ravel(op: Builder, self: Tensor) -> Tensor:
+    return op.reshape(self, [product(self.shape)])
+
+
+@translates("aten::flatten.using_ints", complex="same")
 def flatten(op: Builder, self: Tensor, start_dim: int, end_dim: int) -> Tensor:
     first, last = axis_of(start_dim, self.rank), axis_of(end_dim, self.rank)
     sizes = self.shape
     return op.reshape(self, [*sizes[:first], product(sizes[first : last + 1]), *sizes[last + 1 :]])
 
 
-@translates("aten::unflatten.int")
+@translates("aten::unflatten.int", complex="same")
 def unflatten(op: Builder, self: Tensor, dim: int, sizes: Sequence[Int]) -> Tensor:
     axis = axis_of(dim, self.rank)
     wanted = list(sizes)
@@ -81,50 +113,100 @@ def unflatten(op: Builder, self: Tensor, dim: int, sizes: Sequence[Int]) -> Tens
     return op.reshape(self, [*self.shape[:axis], *wanted, *self.shape[axis + 1 :]])
 
 
-@translates("aten::unsqueeze")
+@translates("aten::resize")
+def resize(op: Builder, self: Tensor, size: Sequence[Int]) -> Tensor:
+    flat, wanted = ravel(op, self), product(size)
+    held = product(self.shape)
+    if held == wanted:
+        return op.reshape(self, size)
+    if isinstance(held, Dim) or isinstance(wanted, Dim):
+        # What torch leaves uninitialised is zero here; the surplus is cut off.
+        grown = op.Concat(flat, op.full(0, [wanted], self.dtype), axis=0)
+        return op.reshape(op.slice(grown, 0, 0, wanted), size)
+    if held < wanted:
+        return op.reshape(op.Pad(flat, [0, wanted - held]), size)
+    return op.reshape(op.slice(flat, 0, 0, wanted), size)
+
+
+@translates("aten::unsqueeze", complex="same")
 def unsqueeze(op: Builder, self: Tensor, dim: int) -> Tensor:
     return op.unsqueeze(self, [axis_of(dim, self.rank + 1)])
 
 
-@translates("aten::squeeze", "aten::squeeze.dim", "aten::squeeze.dims")
+@translates("aten::squeeze", "aten::squeeze.dim", "aten::squeeze.dims", complex="same")
 def squeeze(op: Builder, self: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     candidates = range(self.rank) if dim is None else [dim] if isinstance(dim, int) else dim
     axes = sorted(axis_of(axis, self.rank) for axis in candidates) if self.rank else []
     return op.squeeze(self, [axis for axis in axes if self.shape[axis] == 1])
 
 
-@translates("aten::transpose.int")
-def transpose(op: Builder, self: Tensor, dim0: int, dim1: int) -> Tensor:
-    order = list(range(self.rank))
-    if order:
-        first, second = axis_of(dim0, self.rank), axis_of(dim1, self.rank)
-        order[first], order[second] = second, first
-    return op.transpose(self, order)
-
-
-@translates("aten::t")
-def t(op: Builder, self: Tensor) -> Tensor:
-    return op.transpose(self, list(reversed(range(self.rank))))
-
-
-@translates("aten::permute")
-def permute(op: Builder, self: Tensor, dims: Sequence[int]) -> Tensor:
-    return op.transpose(self, [axis_of(dim, self.rank) for dim in dims])
-
-
-@translates("aten::expand")
+@translates("aten::expand", complex="same")
 def expand(op: Builder, self: Tensor, size: Sequence[Int], implicit: bool) -> Tensor:
     kept = [1] * (len(size) - self.rank) + list(self.shape)
     return op.expand(self, [old if new == -1 else new for old, new in zip(kept, size, strict=True)])
 
 
-@translates("aten::expand_as")
+@translates("aten::broadcast_to", complex="same")
+def broadcast_to(op: Builder, self: Tensor, size: Sequence[Int]) -> Tensor:
+    return expand(op, self, size, implicit=False)
+
+
+@translates("aten::expand_as", complex="same")
 def expand_as(op: Builder, self: Tensor, other: Tensor) -> Tensor:
     return op.expand(self, other.shape)
 
 
-@translates("aten::slice.Tensor")
-def slice_(op: Builder, self: Tensor, dim: int, start: Int | None, end: Int | None, step: int) -> Tensor:
+@translates("aten::broadcast_tensors")
+def broadcast_tensors(op: Builder, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+    return [op.expand(tensor, shape) for tensor, shape in zip(tensors, op.result_shapes(), strict=True)]
+
+
+# Order of dimensions
+
+
+@translates("aten::transpose.int", "aten::swapdims", "aten::swapaxes", complex="same")
+def transpose(
+    op: Builder, self: Tensor, dim0: int = 0, dim1: int = 0, axis0: int | None = None, axis1: int | None = None
+) -> Tensor:
+    order = list(range(self.rank))
+    if order:
+        first = axis_of(dim0 if axis0 is None else axis0, self.rank)
+        second = axis_of(dim1 if axis1 is None else axis1, self.rank)
+        order[first], order[second] = second, first
+    return op.transpose(self, order)
+
+
+@translates("aten::t", "aten::numpy_T", complex="same")
+def reverse_dims(op: Builder, self: Tensor) -> Tensor:
+    return op.transpose(self, list(reversed(range(self.rank))))
+
+
+@translates("aten::mT", complex="same")
+def matrix_transpose(op: Builder, self: Tensor) -> Tensor:
+    return transpose(op, self, -2, -1)
+
+
+@translates("aten::permute", complex="same")
+def permute(op: Builder, self: Tensor, dims: Sequence[int]) -> Tensor:
+    return op.transpose(self, [axis_of(dim, self.rank) for dim in dims])
+
+
+@translates(
+    "aten::movedim.int", "aten::movedim.intlist", "aten::moveaxis.int", "aten::moveaxis.intlist", complex="same"
+)
+def movedim(op: Builder, self: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+    sources = [axis_of(dim, self.rank) for dim in ([source] if isinstance(source, int) else source)]
+    targets = [axis_of(dim, self.rank) for dim in ([destination] if isinstance(destination, int) else destination)]
+    placed = dict(zip(targets, sources, strict=True))
+    others = iter(axis for axis in range(self.rank) if axis not in sources)
+    return op.transpose(self, [placed[axis] if axis in placed else next(others) for axis in range(self.rank)])
+
+
+# Parts
+
+
+@translates("aten::slice.Tensor", complex="same")
+def slice_(op: Builder, self: Tensor, dim: int, start: Int | None, end: Int | None, step: Int) -> Tensor:
     axis = axis_of(dim, self.rank)
     size = self.shape[axis]
     first: Int = 0 if start is None else start
@@ -132,65 +214,26 @@ def slice_(op: Builder, self: Tensor, dim: int, start: Int | None, end: Int | No
     takes_all = first == 0 and step == 1 and (last == size or (isinstance(last, int) and last >= INT64_MAX))
     if takes_all or (first == 0 and step == 1 and isinstance(last, int) and isinstance(size, int) and last >= size):
         return self
-    return op.slice(self, axis, first, last, step)
+    return op.Slice(self, [first], [last], [axis], None if step == 1 else [step])
 
 
-@translates("aten::narrow")
-def narrow(op: Builder, self: Tensor, dim: int, start: Int, length: Int) -> Tensor:
+@translates("aten::narrow", "aten::narrow.Tensor", complex="same")
+def narrow(op: Builder, self: Tensor, dim: int, start: Int | Tensor, length: Int) -> Tensor:
     axis = axis_of(dim, self.rank)
-    first = start + self.shape[axis] if isinstance(start, int) and start < 0 else start
-    return op.slice(self, axis, first, first + length)
+    first = from_front(op, start, self.shape[axis])
+    if isinstance(first, Tensor):
+        return op.Slice(self, first, first + op.ints([length]), [axis])
+    return op.Slice(self, [first], [first + length], [axis])
 
 
-@translates("aten::cat", "aten::concat")
-def cat(op: Builder, tensors: Sequence[Tensor], dim: int) -> Tensor:
-    # torch lets an empty 1-d tensor stand in a list of tensors of any rank, and ignores it.
-    rank = max(tensor.rank for tensor in tensors)
-    parts = [tensor for tensor in tensors if not (tensor.shape == (0,) and rank > 1)]
-    dtype = parts[0].dtype
-    for part in parts[1:]:
-        dtype = torch.promote_types(dtype, part.dtype)
-    if len(parts) == 1:
-        return parts[0]
-    return op.Concat(*(op.cast(part, dtype) for part in parts), axis=axis_of(dim, rank))
-
-
-@translates("aten::stack")
-def stack(op: Builder, tensors: Sequence[Tensor], dim: int) -> Tensor:
-    axis = axis_of(dim, tensors[0].rank + 1)
-    return cat(op, [op.unsqueeze(tensor, [axis]) for tensor in tensors], axis)
-
-
-@translates("aten::split_with_sizes", "aten::split.sizes")
-def split_sizes(
-    op: Builder, self: Tensor, dim: int, split_sizes: Sequence[Int] = (), split_size: Sequence[Int] = ()
-) -> Sequence[Tensor]:
-    sizes = split_sizes if len(split_sizes) else split_size
-    return op.multi("Split", self, list(sizes), axis=axis_of(dim, self.rank), outputs=len(sizes))
-
-
-@translates("aten::split.Tensor")
-def split(op: Builder, self: Tensor, split_size: Int, dim: int) -> Sequence[Tensor]:
-    axis = axis_of(dim, self.rank)
-    size = self.shape[axis]
-    if isinstance(size, Dim) or isinstance(split_size, Dim):
-        raise AssertionError("The number of pieces of a split depends on a run-time size.")
-    pieces = max(1, -(-size // split_size)) if split_size else 1
-    last = size - split_size * (pieces - 1)
-    return split_sizes(op, self, axis, [*[split_size] * (pieces - 1), last])
-
-
-@translates("aten::chunk")
-def chunk(op: Builder, self: Tensor, chunks: int, dim: int) -> Sequence[Tensor]:
-    size = self.shape[axis_of(dim, self.rank)]
-    return split(op, self, -(-size // chunks), dim)
-
-
-@translates("aten::unbind.int")
-def unbind(op: Builder, self: Tensor, dim: int) -> Sequence[Tensor]:
-    axis = axis_of(dim, self.rank)
-    size = self.shape[axis]
-    if isinstance(size, Dim):
-        raise AssertionError("The number of pieces of an unbind depends on a run-time size.")
-    parts = split_sizes(op, self, axis, [1] * size)
-    return [op.Squeeze(part, [axis]) for part in parts]
+def from_front(op: Builder, position: Int | Tensor, size: Int) -> Int | Tensor:
+    """A position counted from either end, counted from the front; a vector of length 1 where only run time can tell."""
+    if isinstance(position, int):
+        return position + size if position < 0 else position
+    if isinstance(position, Dim):
+        if position.expr.is_nonnegative:
+            return position
+        vector = op.ints([position])
+    else:
+        vector = op.reshape(op.cast(position, torch.int64), [1])
+    return op.Where(vector < 0, vector + op.ints([size]), vector).with_shape([1])

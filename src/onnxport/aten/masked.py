@@ -1,0 +1,102 @@
+"""Results whose size depends on values: masks, positions of elements, and numbers read from tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from onnxport.translate import Builder, Int, Tensor, translates
+from onnxport.translate.builder import broadcast
+from onnxport.translate.dims import product
+
+
+def compress(op: Builder, self: Tensor, mask: Tensor, axis: int) -> Tensor:
+    """The parts of ``self`` where ``mask``, which spans its dimensions from ``axis`` on, is true."""
+    sizes = self.shape
+    covered = product(sizes[axis : axis + mask.rank])
+    merged = op.reshape(self, [*sizes[:axis], covered, *sizes[axis + mask.rank :]])
+    where = op.reshape(mask, [product(mask.shape)])
+    if self.is_complex:
+        kept = op.Squeeze(op.NonZero(where), [0])
+        return op.Gather(merged, kept, axis=axis)
+    return op.Compress(merged, where, axis=axis)
+
+
+@translates("aten::masked_select", complex="same")
+def masked_select(op: Builder, self: Tensor, mask: Tensor) -> Tensor:
+    common = broadcast([self.shape, mask.shape])
+    if common is not None:
+        self, mask = op.expand(self, common), op.expand(mask, common)
+    where = op.cast(mask, torch.bool)
+    if self.rank == 0:
+        self, where = op.reshape(self, [1]), op.reshape(where, [1])
+    return compress(op, self, where, 0)
+
+
+@translates("aten::masked_scatter")
+def masked_scatter(op: Builder, self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    (shape,) = op.result_shapes()
+    data, where = op.expand(self, shape), op.expand(op.cast(mask, torch.bool), shape)
+    if not shape:
+        data, where = op.reshape(data, [1]), op.reshape(where, [1])
+    places = op.Transpose(op.NonZero(where), perm=[1, 0])
+    taken = op.Slice(op.reshape(source, [product(source.shape)]), [0], op.Shape(places, end=1), [0])
+    return op.reshape(op.ScatterND(data, places, taken), shape)
+
+
+# Positions
+
+
+@translates("aten::nonzero", "aten::argwhere")
+def nonzero(op: Builder, self: Tensor) -> Tensor:
+    if self.rank == 0:
+        found = op.Transpose(op.NonZero(op.reshape(self, [1])), perm=[1, 0])
+        return op.slice(found, 1, 0, 0)
+    return op.Transpose(op.NonZero(self), perm=[1, 0])
+
+
+@translates("aten::nonzero_numpy", "aten::where")
+def where_true(op: Builder, self: Tensor | None = None, condition: Tensor | None = None) -> Sequence[Tensor]:
+    given = condition if self is None else self
+    assert given is not None
+    found = op.NonZero(op.reshape(given, [1]) if given.rank == 0 else given)
+    if given.rank <= 1:
+        return [op.Squeeze(found, [0])]
+    return [op.Gather(found, op.scalar(axis, torch.int64), axis=0) for axis in range(given.rank)]
+
+
+@translates("aten::nonzero_static")
+def nonzero_static(op: Builder, self: Tensor, size: Int, fill_value: int) -> Tensor:
+    found = nonzero(op, self)
+    if self.rank == 0:
+        return op.full(fill_value, [size, 0], torch.int64)
+    padded = op.Pad(found, [0, 0, size, 0], op.scalar(fill_value, torch.int64))
+    return op.slice(padded, 0, 0, size)
+
+
+@translates("aten::one_hot")
+def one_hot(op: Builder, self: Tensor, num_classes: int) -> Tensor:
+    if num_classes < 0:
+        largest = op.ReduceMax(op.reshape(self, [product(self.shape)]), [0], keepdims=True)
+        depth = largest + op.ints([1])
+    else:
+        depth = op.ints([num_classes])
+    indices = op.reshape(self, [1]) if self.rank == 0 else self
+    coded = op.OneHot(indices, depth, op.const([0, 1], torch.int64), axis=-1)
+    return op.reshape(coded, [num_classes]) if self.rank == 0 else coded
+
+
+# Numbers
+
+
+@translates("aten::item", "aten::_local_scalar_dense")
+def item(op: Builder, self: Tensor) -> Tensor:
+    if self.dtype == torch.bool:
+        return self
+    return op.cast(self, torch.float64 if self.is_float else torch.int64)
+
+
+@translates("aten::is_nonzero")
+def is_nonzero(op: Builder, self: Tensor) -> Tensor:
+    return op.cast(self, torch.bool)

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from transformers import DynamicCache, EncoderDecoderCache
+from transformers.modeling_outputs import BaseModelOutput
+from transformers.utils import ModelOutput
 
 from onnxport.capture import capture
 from onnxport.errors import InputError, OnnxExporterWarning
@@ -31,22 +34,16 @@ class Result:
 
 
 def model_output(x: torch.Tensor) -> Any:
-    from transformers.modeling_outputs import BaseModelOutput
-
     return BaseModelOutput(last_hidden_state=x)
 
 
 def dynamic_cache(x: torch.Tensor) -> Any:
-    from transformers import DynamicCache
-
     cache = DynamicCache()
     cache.update(x[None, None], x[None, None] * 2, 0)
     return x, cache
 
 
 def encoder_decoder_cache(x: torch.Tensor) -> Any:
-    from transformers import DynamicCache, EncoderDecoderCache
-
     cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
     cache.self_attention_cache.update(x[None, None], x[None, None] * 2, 0)
     return cache
@@ -76,6 +73,22 @@ def test_a_cache_comes_back_as_a_cache() -> None:
     captured = capture(Return(dynamic_cache), torch.ones(3, 4), events=EventLog())
     _, cache = captured.program.module()(torch.ones(3, 4))
     assert torch.equal(cache.layers[0].values, torch.full((1, 1, 3, 4), 4.0))
+
+
+def test_an_output_class_defined_while_tracing() -> None:
+    made: list[type] = []
+
+    def late(x: torch.Tensor) -> Any:
+        @dataclass
+        class Late(ModelOutput):
+            logits: torch.Tensor | None = None
+
+        made.append(Late)
+        return Late(logits=x)
+
+    captured = capture(Return(late), torch.ones(3, 4), events=EventLog())
+    assert type(captured.program.module()(torch.ones(3, 4))) is made[-1]
+    assert made[-1](logits=torch.ones(1)).logits is not None
 
 
 NONE = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -110,10 +111,29 @@ def _register(value: Any) -> bool:
         if kind.__module__ == "transformers.cache_utils" and kind.__name__ in _CACHES:
             _CACHES[kind.__name__](type(value))
             return True
+        if kind.__module__ == "transformers.utils.generic" and kind.__name__ == "ModelOutput":
+            return _register_model_output(type(value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         torch.export.register_dataclass(type(value))
         return True
     return False
+
+
+def _register_model_output(kind: type) -> bool:
+    """Have transformers register an output class, which it puts off for one defined while torch traces.
+
+    It keeps its own list of what it registered and refuses to find a class registered by others.
+    """
+    register = getattr(sys.modules["transformers.utils.generic"], "_register_model_output_pytree_node", None)
+    if register is None:
+        return False
+    is_compiling = torch.compiler.is_compiling
+    torch.compiler.is_compiling = lambda: False
+    try:
+        register(kind)
+    finally:
+        torch.compiler.is_compiling = is_compiling
+    return kind in _pytree.SUPPORTED_NODES
 
 
 def _register_dynamic_cache(kind: type) -> None:

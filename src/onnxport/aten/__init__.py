@@ -19,6 +19,7 @@ from onnxport.aten import (  # noqa: F401
     random,
     rearrange,
     reduce,
+    resize,
     scatter,
     view,
 )

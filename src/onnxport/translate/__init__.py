@@ -1,5 +1,6 @@
 """Translate: a functional FX graph becomes an ``ir.Model`` at the canonical opset."""
 
+from onnxport.translate import control_flow  # noqa: F401  (registers the higher-order operators)
 from onnxport.translate.builder import Builder
 from onnxport.translate.dims import Dim, Int
 from onnxport.translate.model import Names, translate

@@ -30,6 +30,12 @@ class Emit(Protocol):
     def __call__(self, *inputs: Tensor | Sequence[Int] | None, **attributes: Any) -> Tensor: ...
 
 
+class Body(Protocol):
+    """What ``op.body`` is: translates a captured graph, given its arguments, with some builder."""
+
+    def __call__(self, op: Builder, graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> list[Any]: ...
+
+
 class Shared:
     """What all builders of one model share: names in use, literals, and how sizes are shown."""
 
@@ -66,6 +72,7 @@ class Builder:
         self.scope = ""
         self.metadata: dict[str, str] = {}
         self.call: torch.fx.Node | None = None
+        self.body: Body
 
     def __getattr__(self, op_type: str) -> Emit:
         if not op_type[0].isupper():
@@ -83,9 +90,13 @@ class Builder:
         *inputs: Tensor | Sequence[Int] | None,
         outputs: int,
         out_dtype: torch.dtype | None = None,
+        out_dtypes: Sequence[torch.dtype] | None = None,
         **attributes: Any,
     ) -> tuple[Tensor, ...]:
-        """Emit an operator with several outputs. Sequences of sizes among the inputs become int64 vectors."""
+        """Emit an operator with several outputs. Sequences of sizes among the inputs become int64 vectors.
+
+        ``out_dtype`` states the outputs' dtype (``out_dtypes`` that of each) where the schema does not determine it.
+        """
         tensors = [x if x is None or isinstance(x, Tensor) else self.ints(x) for x in inputs]
         while tensors and tensors[-1] is None:
             tensors.pop()
@@ -101,16 +112,16 @@ class Builder:
             raise TranslationError(f"the formula for this operator ({op_type}) does not hold for complex tensors")
         results = []
         for index in range(outputs):
-            dtype = _stated_dtype(op_type, attributes) if out_dtype is None else from_torch_dtype(out_dtype)
-            if dtype is None:
-                dtype = known.output_type(index, dtypes)
-            if dtype is None:
-                raise AssertionError(f"The output dtype of {op_type} must be stated with out_dtype.")
+            stated = out_dtype if out_dtypes is None else out_dtypes[index]
+            if stated is None:
+                stated = complex_dtype if complex_dtype is not None else _stated_dtype(op_type, attributes)
+            if stated is None:
+                inferred = known.output_type(index, dtypes)
+                if inferred is None:
+                    raise AssertionError(f"The output dtype of {op_type} must be stated with out_dtype.")
+                stated = to_torch_dtype(inferred)
             shape = self._output_shape(op_type, tensors) if index == 0 else None
-            result = self._value(op_type, dtype, shape)
-            if complex_dtype is not None:
-                result.dtype = complex_dtype
-            results.append(result)
+            results.append(self._value(op_type, stated, shape))
         self._append(op_type, tensors, attrs, [t.value for t in results])
         return tuple(results)
 
@@ -125,7 +136,7 @@ class Builder:
     ) -> tuple[Tensor, ...]:
         """Emit an operator of any domain, of which nothing is known but what is passed."""
         self.shared.opset_imports.setdefault(domain, version)
-        results = [self._value(op_type, from_torch_dtype(dtype), shape) for dtype, shape in outputs]
+        results = [self._value(op_type, dtype, shape) for dtype, shape in outputs]
         self._append(op_type, inputs, attributes, [t.value for t in results], domain=domain)
         return tuple(results)
 
@@ -149,11 +160,12 @@ class Builder:
             )
         )
 
-    def _value(self, op_type: str, dtype: ir.DataType, shape: Sequence[Int] | None) -> Tensor:
-        value = ir.Value(name=self.shared.unique(f"{self.scope}_{op_type}"), type=ir.TensorType(dtype))
+    def _value(self, op_type: str, dtype: torch.dtype, shape: Sequence[Int] | None) -> Tensor:
+        stored = from_torch_dtype(COMPLEX_PARTS.get(dtype, dtype))
+        value = ir.Value(name=self.shared.unique(f"{self.scope}_{op_type}"), type=ir.TensorType(stored))
         if shape is not None:
-            value.shape = self.ir_shape(shape)
-        return Tensor(self, value, to_torch_dtype(dtype), shape)
+            value.shape = self.ir_shape((*shape, 2) if dtype.is_complex else shape)
+        return Tensor(self, value, dtype, shape)
 
     def _output_shape(self, op_type: str, inputs: Sequence[Tensor | None]) -> Sequence[Int] | None:
         if op_type in SAME_SHAPE and inputs[0] is not None:
@@ -339,7 +351,7 @@ class Builder:
     def subgraph(self) -> Builder:
         """A builder for a graph attribute (an If or Loop body) that sees this one's values."""
         inner = Builder(self.shared, self)
-        inner.scope, inner.metadata, inner.call = self.scope, self.metadata, self.call
+        inner.scope, inner.metadata, inner.call, inner.body = self.scope, self.metadata, self.call, self.body
         return inner
 
 
@@ -371,9 +383,9 @@ def broadcast(shapes: Sequence[Sequence[Int] | None]) -> list[Int] | None:
     return result
 
 
-def _stated_dtype(op_type: str, attributes: dict[str, Any]) -> ir.DataType | None:
+def _stated_dtype(op_type: str, attributes: dict[str, Any]) -> torch.dtype | None:
     stated = attributes.get("to" if op_type == "Cast" else "dtype")
-    return from_torch_dtype(stated) if isinstance(stated, torch.dtype) else None
+    return stated if isinstance(stated, torch.dtype) else None
 
 
 def _attribute(name: str, value: Any, kind: ir.AttributeType) -> ir.Attr:

@@ -182,14 +182,17 @@ class Sizes:
         self._outer = outer
         self._values: dict[sympy.Basic, Tensor] = {}
         self._sources: dict[str, tuple[Tensor, int]] = {}
+        self._defined: set[sympy.Basic] = set()
 
     def add_source(self, expr: sympy.Symbol, tensor: Tensor, axis: int) -> None:
         """Remember that ``tensor`` has the size ``expr``, a bare symbol, at ``axis``."""
         self._sources.setdefault(expr.name, (tensor, axis))
 
     def define(self, expr: sympy.Basic, vector: Tensor) -> None:
-        """Bind an expression to a vector of length 1 that holds it."""
+        """Bind a symbol to a vector of length 1 that holds it; what was computed with another value is forgotten."""
+        self._values = {known: value for known, value in self._values.items() if expr not in known.free_symbols}
         self._values[expr] = vector
+        self._defined.add(expr)
 
     def vector(self, size: Int) -> Tensor:
         """The size as an int64 vector of length 1 (float64 or bool for such numbers)."""
@@ -203,6 +206,8 @@ class Sizes:
             value = scope._values.get(expr)
             if value is not None:
                 return value
+            if scope._defined and not scope._defined.isdisjoint(expr.free_symbols):
+                return None
             scope = scope._outer
         return None
 

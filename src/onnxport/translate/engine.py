@@ -6,7 +6,6 @@ check of the result's dtype and shape, names, provenance, and reporting all prob
 
 from __future__ import annotations
 
-import inspect
 import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -40,6 +39,7 @@ class Engine:
         self.owner = owner
         self.events = events
         self.env: dict[torch.fx.Node, Any] = {}
+        op.body = self.body
         self.problems: list[Problem] = []
         self._stacks: Stacks = {}
 
@@ -54,6 +54,36 @@ class Engine:
             raise TranslationError(
                 listing("The model uses operators in ways that can't be exported to ONNX:", self.problems)
             )
+
+    def body(self, op: Builder, graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> list[Any]:
+        """Translate a graph that a higher-order operator calls, with its own or this graph's builder."""
+        inner = Engine(op, self.find, graph, self.events)
+        call, scope, metadata = op.call, op.scope, op.metadata
+        for node, argument in zip(graph.graph.find_nodes(op="placeholder"), arguments, strict=True):
+            inner.bind(node, argument)
+        try:
+            inner.run(graph.graph)
+        finally:
+            op.body, op.call, op.scope, op.metadata = self.body, call, scope, metadata
+        results = graph.graph.output_node().args[0]
+        return [inner.read(item) for item in (results if isinstance(results, list | tuple) else [results])]
+
+    def bind(self, node: torch.fx.Node, argument: Any) -> None:
+        """Give a placeholder its argument; a number that varies is known by the symbol it was captured with."""
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+            number = self.op.shared.dim_names.read(value)
+            self._define(number, argument)
+            self.env[node] = number
+            return
+        if not isinstance(argument, Tensor):
+            self.env[node] = argument
+            return
+        tensor = Tensor(self.op, argument.value, argument.dtype, argument.known_shape)
+        if isinstance(value, torch.Tensor):
+            tensor = tensor.with_shape(self.op.shared.dim_names.shape(value))
+            self.add_sources(tensor)
+        self.env[node] = tensor
 
     def read(self, argument: Any) -> Any:
         """An FX argument as translations see it: Tensor, number, Dim, or a list of these."""
@@ -122,7 +152,11 @@ class Engine:
         self.env[node] = Failed()
 
     def _call(self, node: torch.fx.Node, translation: Translation) -> Any:
-        arguments = self._arguments(node, translation)
+        if not isinstance(node.target, torch._ops.OpOverload):
+            return translation.function(
+                self.op, *self.read(node.args), **{k: self.read(v) for k, v in node.kwargs.items()}
+            )
+        arguments = bind(node.target, node.args, dict(node.kwargs), translation.parameters, self.read)
         for name in translation.static:
             if _has_dim(arguments.get(name)):
                 raise TranslationError(
@@ -131,13 +165,6 @@ class Engine:
         if translation.promote:
             self._promote(arguments, translation)
         return translation.function(self.op, **arguments)
-
-    def _arguments(self, node: torch.fx.Node, translation: Translation) -> dict[str, Any]:
-        if isinstance(node.target, torch._ops.OpOverload):
-            return bind(node.target, node.args, dict(node.kwargs), translation.parameters, self.read)
-        names = inspect.signature(translation.function).parameters
-        positional = dict(zip(list(names)[1:], self.read(node.args), strict=False))
-        return {**positional, **{name: self.read(value) for name, value in node.kwargs.items()}}
 
     def _promote(self, arguments: dict[str, Any], translation: Translation) -> None:
         operands = {name: arguments[name] for name in translation.promote if arguments.get(name) is not None}
@@ -152,19 +179,27 @@ class Engine:
 
     def _finish(self, node: torch.fx.Node, result: Any, start: int) -> Any:
         value = node.meta.get("val")
-        if isinstance(value, torch.Tensor):
-            return self._stamp(node, node.name, result, value, start)
         if isinstance(value, list | tuple):
             return tuple(
-                None if part is None else self._stamp(node, f"{node.name}_{index}", part, expected, start)
+                None if part is None else self._finish_one(node, f"{node.name}_{index}", part, expected, start)
                 for index, (part, expected) in enumerate(zip(result, value, strict=True))
             )
-        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
-            number = self.op.shared.dim_names.read(value)
-            if isinstance(number, Dim):
-                self.op.sizes.define(number.expr, self.op.reshape(result, [1]))
+        return self._finish_one(node, node.name, result, value, start)
+
+    def _finish_one(self, node: torch.fx.Node, name: str, result: Any, expected: Any, start: int) -> Any:
+        if isinstance(expected, torch.Tensor):
+            return self._stamp(node, name, result, expected, start)
+        if isinstance(expected, torch.SymInt | torch.SymFloat | torch.SymBool):
+            number = self.op.shared.dim_names.read(expected)
+            self._define(number, result)
             return number
         return result
+
+    def _define(self, number: Any, value: Any) -> None:
+        """Let a symbol stand for a value: a tensor of one element, or another number."""
+        if isinstance(number, Dim) and number != value:
+            vector = self.op.reshape(value, [1]) if isinstance(value, Tensor) else self.op.sizes.vector(value)
+            self.op.sizes.define(number.expr, vector)
 
     def _stamp(self, node: torch.fx.Node, name: str, result: Tensor, expected: torch.Tensor, start: int) -> Tensor:
         """Bring a result to the dtype torch says it has, state its shape, and name it after the FX node."""

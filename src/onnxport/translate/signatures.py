@@ -79,7 +79,7 @@ BROADCASTING = frozenset(_BROADCASTING.split())
 """Operators whose output has the shape the inputs broadcast to."""
 
 _STRUCTURAL = """
-Concat Expand Gather GatherND Identity Reshape ScatterND Slice Split Squeeze Transpose Unsqueeze
+Concat Expand Gather GatherND Identity Loop Reshape Scan ScatterND Slice Split Squeeze Transpose Unsqueeze
 """
 STRUCTURAL = frozenset(_STRUCTURAL.split())
 """Operators that move elements without looking at them, so that a complex tensor's pairs stay together."""

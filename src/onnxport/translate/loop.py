@@ -1,0 +1,83 @@
+"""Loops: bodies written as Python functions of tensors, emitted as ONNX ``Scan`` and ``Loop``.
+
+A body gets a builder of its own and must use that one for every node it makes; ``inside`` brings a tensor
+of the outer graph in reach of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from onnxport.translate.builder import Builder
+from onnxport.translate.dims import Int
+from onnxport.translate.regions import inside, region, region_input
+from onnxport.translate.tensor import Tensor
+
+__all__ = ["inside", "loop", "scan"]
+
+Outcome = tuple[Sequence[Tensor], Sequence[Tensor]]
+"""What a body returns: the new state, and what it contributes to the stacked results."""
+
+
+def scan(
+    op: Builder,
+    body: Callable[[Builder, Sequence[Tensor], Sequence[Tensor]], Outcome],
+    state: Sequence[Tensor],
+    over: Sequence[Tensor],
+    axis: int,
+    reverse: bool = False,
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Run ``body(op, state, slices)`` along one axis of ``over``; returns the last state and the stacked results."""
+    inner = op.subgraph()
+    states = [region_input(inner, f"state_{i}", x.dtype, x.known_shape) for i, x in enumerate(state)]
+    slices = [
+        region_input(inner, f"slice_{i}", x.dtype, [size for position, size in enumerate(x.shape) if position != axis])
+        for i, x in enumerate(over)
+    ]
+    following, stacked = body(inner, states, slices)
+    graph = region(inner, "body", [*states, *slices], [*following, *stacked])
+    dtypes = [x.dtype for x in (*following, *stacked)]
+    results = op.multi(
+        "Scan",
+        *state,
+        *over,
+        outputs=len(dtypes),
+        out_dtypes=dtypes,
+        body=graph,
+        num_scan_inputs=len(over),
+        scan_input_axes=[axis] * len(over),
+        scan_output_axes=[axis] * len(stacked),
+        scan_input_directions=[1] * len(over) if reverse else None,
+        scan_output_directions=[1] * len(stacked) if reverse else None,
+    )
+    last, whole = results[: len(state)], results[len(state) :]
+    return (
+        [result.with_shape(x.shape) for result, x in zip(last, state, strict=True)],
+        [
+            result
+            if x.known_shape is None
+            else result.with_shape([*x.shape[:axis], over[0].shape[axis], *x.shape[axis:]])
+            for result, x in zip(whole, stacked, strict=True)
+        ],
+    )
+
+
+def loop(
+    op: Builder,
+    body: Callable[[Builder, Tensor, Sequence[Tensor]], Sequence[Tensor]],
+    count: Int,
+    state: Sequence[Tensor],
+) -> list[Tensor]:
+    """Run ``body(op, iteration, state)`` a number of times; the iteration is a 0-d int64. Returns the last state."""
+    inner = op.subgraph()
+    iteration = region_input(inner, "iteration", torch.int64, [])
+    condition = region_input(inner, "condition", torch.bool, [])
+    states = [region_input(inner, f"state_{i}", x.dtype, x.known_shape) for i, x in enumerate(state)]
+    following = body(inner, iteration, states)
+    graph = region(inner, "body", [iteration, condition, *states], [inner.Identity(condition), *following])
+    dtypes = [x.dtype for x in following]
+    inputs = [op.scalar(count, torch.int64), None, *state]
+    results = op.multi("Loop", *inputs, outputs=len(dtypes), out_dtypes=dtypes, body=graph)
+    return [result.with_shape(x.shape) for result, x in zip(results, state, strict=True)]

@@ -1,25 +1,100 @@
-"""Comparison and logic: results are bool."""
+"""Comparison, tests and logic: results are bool."""
 
 from __future__ import annotations
 
+import math
+
 import torch
 
-from onnxport.translate import Builder, Tensor, one_node, translates
+from onnxport.aten.reduce import any_, flat
+from onnxport.translate import Builder, Dim, Number, Tensor, one_node, translates
 
-_COMPARISONS = {
-    "Equal": "eq",
-    "Greater": "gt",
-    "GreaterOrEqual": "ge",
-    "Less": "lt",
-    "LessOrEqual": "le",
-}
-for op_type, name in _COMPARISONS.items():
-    one_node(op_type, f"aten::{name}.Tensor", f"aten::{name}.Scalar", promote=("self", "other"))
+one_node("Equal", "aten::eq.Tensor", "aten::eq.Scalar", promote=("self", "other"))
 
 
 @translates("aten::ne.Tensor", "aten::ne.Scalar", promote=("self", "other"))
 def ne(op: Builder, self: Tensor, other: Tensor) -> Tensor:
     return ~op.Equal(self, other)
+
+
+# ONNX orders numbers only; False is before True.
+
+
+@translates("aten::gt.Tensor", "aten::gt.Scalar", promote=("self", "other"))
+def gt(op: Builder, self: Tensor, other: Tensor) -> Tensor:
+    return self & ~other if self.dtype == torch.bool else self > other
+
+
+@translates("aten::ge.Tensor", "aten::ge.Scalar", promote=("self", "other"))
+def ge(op: Builder, self: Tensor, other: Tensor) -> Tensor:
+    return self | ~other if self.dtype == torch.bool else self >= other
+
+
+@translates("aten::lt.Tensor", "aten::lt.Scalar", promote=("self", "other"))
+def lt(op: Builder, self: Tensor, other: Tensor) -> Tensor:
+    return ~self & other if self.dtype == torch.bool else self < other
+
+
+@translates("aten::le.Tensor", "aten::le.Scalar", promote=("self", "other"))
+def le(op: Builder, self: Tensor, other: Tensor) -> Tensor:
+    return ~self | other if self.dtype == torch.bool else self <= other
+
+
+# Tests of one tensor: whole numbers are all finite
+
+
+@translates("aten::isnan")
+def isnan(op: Builder, self: Tensor) -> Tensor:
+    return op.IsNaN(self) if self.is_float else op.full(False, self.shape, torch.bool)
+
+
+@translates("aten::isinf")
+def isinf(op: Builder, self: Tensor) -> Tensor:
+    return op.IsInf(self) if self.is_float else op.full(False, self.shape, torch.bool)
+
+
+@translates("aten::isposinf")
+def isposinf(op: Builder, self: Tensor) -> Tensor:
+    return op.IsInf(self, detect_negative=0) if self.is_float else op.full(False, self.shape, torch.bool)
+
+
+@translates("aten::isneginf")
+def isneginf(op: Builder, self: Tensor) -> Tensor:
+    return op.IsInf(self, detect_positive=0) if self.is_float else op.full(False, self.shape, torch.bool)
+
+
+@translates("aten::isfinite")
+def isfinite(op: Builder, self: Tensor) -> Tensor:
+    return op.Abs(self) < math.inf if self.is_float else op.full(True, self.shape, torch.bool)
+
+
+@translates(
+    "aten::isin.Tensor_Tensor",
+    "aten::isin.Tensor_Scalar",
+    "aten::isin.Scalar_Tensor",
+)
+def isin(
+    op: Builder,
+    assume_unique: bool,
+    invert: bool,
+    elements: Tensor | None = None,
+    test_elements: Tensor | None = None,
+    element: Number | Dim | None = None,
+    test_element: Number | Dim | None = None,
+) -> Tensor:
+    if elements is None:
+        assert test_elements is not None and element is not None
+        elements = op.like(element, test_elements)
+    if test_elements is None:
+        assert test_element is not None
+        found = op.Equal(elements, op.like(test_element, elements))
+    else:
+        pairs = op.Equal(op.unsqueeze(elements, [elements.rank]), flat(op, test_elements))
+        found = any_(op, pairs, [elements.rank])
+    return ~found if invert else found
+
+
+# Logic
 
 
 _LOGIC = {"And": "and", "Or": "or", "Xor": "xor"}
@@ -30,17 +105,6 @@ def _logical(op_type: str, name: str) -> None:
     def logical(op: Builder, self: Tensor, other: Tensor) -> Tensor:
         return getattr(op, op_type)(op.cast(self, torch.bool), op.cast(other, torch.bool))  # type: ignore[no-any-return]
 
-    @translates(
-        f"aten::bitwise_{name}.Tensor",
-        f"aten::bitwise_{name}.Scalar",
-        f"aten::__{name}__.Tensor",
-        f"aten::__{name}__.Scalar",
-        promote=("self", "other"),
-    )
-    def bitwise(op: Builder, self: Tensor, other: Tensor) -> Tensor:
-        prefix = "" if self.dtype == torch.bool else "Bitwise"
-        return getattr(op, prefix + op_type)(self, other)  # type: ignore[no-any-return]
-
 
 for op_type, name in _LOGIC.items():
     _logical(op_type, name)
@@ -49,8 +113,3 @@ for op_type, name in _LOGIC.items():
 @translates("aten::logical_not")
 def logical_not(op: Builder, self: Tensor) -> Tensor:
     return ~op.cast(self, torch.bool)
-
-
-@translates("aten::bitwise_not")
-def bitwise_not(op: Builder, self: Tensor) -> Tensor:
-    return ~self if self.dtype == torch.bool else op.BitwiseNot(self)

@@ -188,7 +188,10 @@ VIEW = [
     case("Slice", F(4, 6), ints(1, -4), ints(3, 9), ints(0, 1)),
     case("Slice", F(4, 6), ints(0), ints(6), ints(-1), ints(2)),
     case("Slice", F(4, 6), ints(-1), ints(-9), ints(1), ints(-1)),
-    case("Slice", F(4, 6), I(1, low=1, high=2), I(1, low=3, high=4), lowest=10),
+    *[
+        case("Slice", F(4, 6), np.array([start]), np.array([end]), ints(1), dynamic=dynamic, note=f"{start}:{end}")
+        for start, end, dynamic in ((1, 3, False), (-4, 99, True), (5, 2, True), (-99, -2, False))
+    ],
     case("Pad", F(2, 3), ints(1, 2, 0, 1), scalar(5)),
     case("Pad", F(2, 3), ints(1, 2), None, ints(-1), mode="edge"),
     case("Pad", F(2, 3, 4), ints(1, 2, 0, 2), None, ints(1, 2), mode="reflect"),
@@ -198,7 +201,17 @@ VIEW = [
     *[case("Trilu", F(3, 4), scalar(k, np.int64), upper=upper) for k in (-1, 0, 2) for upper in (0, 1)],
     case("Trilu", F(2, 4, 4), upper=0, dynamic=True),
     case("Trilu", I(4, 4), upper=1),
-    case("Range", scalar(1, np.int64), np.array(7), scalar(1, np.int64)),
+    *[
+        case("Range", scalar(start, dtype), np.array(end, dtype), scalar(step, dtype), note=f"{start}:{end}:{step}")
+        for start, end, step, dtype in (
+            (1, 7, 1, np.int64),
+            (0, 8, 3, np.int64),
+            (9, 1, -2, np.int64),
+            (4, 1, 1, np.int64),
+            (0, 3, 1, np.int32),
+            (0.5, 3, 0.75, np.float32),
+        )
+    ],
     case("Expand", F(3, 1), ints(2, 3, 4)),
     case("Tile", F(2, 3), ints(2, 1)),
     case("Concat", F(2, 3), F(2, 4), axis=-1),
@@ -208,8 +221,10 @@ VIEW = [
 INDEX = [
     case("Gather", F(3, 4), I(2, low=0, high=4), axis=-1),
     case("GatherElements", F(3, 4), I(3, 2, low=-4, high=4), axis=-1),
-    case("GatherElements", F(3, 4), I(2, 4, low=0, high=3), axis=0, dynamic=True, lowest=11),
+    case("GatherElements", F(3, 4), I(2, 4, low=0, high=3), axis=0, dynamic=True),
+    case("GatherElements", F(3, 4, 2), I(3, 6, 2, low=0, high=4), axis=1, dynamic=True),
     case("GatherND", F(3, 4, 5), I(2, 2, low=-3, high=3)),
+    case("GatherND", F(3, 4, 5), I(2, 6, 3, low=-3, high=3)),
     case("TopK", F(3, 7), ints(3), outputs=2, largest=0),
     case("TopK", F(7, 3), ints(2), outputs=2, axis=0),
     case("TopK", I(3, 7, low=0, high=99, dtype=np.int32), ints(3), outputs=2),

@@ -132,23 +132,42 @@ def scatter(op: Builder, node: ir.Node) -> Replacement:
 
 @lowers("GatherElements", below=11)
 def gather_elements(op: Builder, node: ir.Node) -> Replacement:
-    """Elements of the flattened tensor, by their position in it."""
+    """Elements of the flattened tensor, by their position in it: the given index, and one's own along other axes."""
     data, indices = op.needed(0), op.needed(1)
-    dims, picked = infer.sizes(data), infer.sizes(indices)
-    if dims is None or picked is None:
-        raise Refusal("the sizes of its inputs are not all known")
+    rank = op.rank(data)
     axis = op.axis(data, op.attr_int("axis", 0))
-    strides = [int(np.prod(dims[at + 1 :])) for at in range(len(dims))]
-    base = np.zeros(picked, np.int64)
-    for at, size in enumerate(picked):
-        if at != axis:
-            shape = [1] * len(picked)
-            shape[at] = size
-            base += (np.arange(size, dtype=np.int64) * strides[at]).reshape(shape)
-    places = op.cast(indices, ir.DataType.INT64)
-    places = op.where(op.Less(places, op.i64(0)), op.Add(places, op.i64(dims[axis])), places)
-    places = op.Add(op.Mul(places, op.i64(strides[axis])), op.literal(base))
-    return op.Gather(op.Reshape(data, op.i64([-1])), places, axis=0)
+    strides, picked = _strides(op, data, rank), infer.sizes(indices)
+    along = op.slice(strides, 0, axis, axis + 1)
+    places = _wrapped(op, op.cast(indices, ir.DataType.INT64), op.dim(data, axis))
+    elsewhere = op.i64([int(at != axis) for at in range(rank)])
+    own_strides = op.Mul(strides, elsewhere)
+    flat = op.Reshape(data, op.i64([-1]))
+    if picked is not None:
+        coordinates = np.indices(picked).reshape(rank, -1)
+        own = op.literal(coordinates.astype(np.int64))
+    else:
+        ones = op.ConstantOfShape(op.Shape(indices), value=ir.tensor(np.ones(1, np.int64)))
+        own = op.NonZero(ones)
+    own = op.reduce("ReduceSum", op.Mul(own, op.unsqueeze(own_strides, [1])), [0], keepdims=False)
+    places = op.Add(op.Mul(op.Reshape(places, op.i64([-1])), along), own)
+    return op.Reshape(op.Gather(flat, places, axis=0), op.Shape(indices) if picked is None else op.i64(picked))
+
+
+def _strides(op: Builder, value: ir.Value, count: int) -> ir.Value:
+    """How far apart neighbours along each of the first ``count`` axes lie, counted in what follows them."""
+    dims = list(value.shape or ())[:count]
+    static = [dim for dim in dims if isinstance(dim, int)]
+    if len(static) == count:
+        return op.i64([int(np.prod(static[at + 1 :])) for at in range(count)])
+    steps = [op.i64([1])]
+    for axis in range(count - 1, 0, -1):
+        steps.append(op.Mul(steps[-1], op.dim(value, axis)))
+    return op.Concat(*reversed(steps), axis=0)
+
+
+def _wrapped(op: Builder, places: ir.Value, size: ir.Value) -> ir.Value:
+    """Negative positions counted from the end."""
+    return op.where(op.Less(places, op.i64(0)), op.Add(places, size), places)
 
 
 @lowers("GatherND", below=12)
@@ -164,12 +183,17 @@ def gather_without_batch(op: Builder, node: ir.Node) -> Replacement:
 def gather_flat(op: Builder, node: ir.Node) -> Replacement:
     """Rows of the tensor flattened over the indexed axes, by their position."""
     data, indices = op.needed(0), op.needed(1)
-    dims = infer.sizes(data)
     width = indices.shape[-1] if indices.shape is not None else None
-    if dims is None or not isinstance(width, int):
-        raise Refusal("the sizes of its inputs are not all known")
-    strides = [int(np.prod(dims[at + 1 : width])) for at in range(width)]
-    ends = op.i64(dims[:width])
-    places = op.where(op.Less(indices, op.i64(0)), op.Add(indices, ends), indices)
-    places = op.reduce("ReduceSum", op.Mul(places, op.i64(strides)), [op.rank(indices) - 1], keepdims=False)
-    return op.Gather(op.Reshape(data, op.i64([-1, *dims[width:]])), places, axis=0)
+    if not isinstance(width, int):
+        raise Refusal("the width of its indices is not known")
+    rank = op.rank(data)
+    sizes = [op.dim(data, axis) for axis in range(width)]
+    places = _wrapped(op, indices, op.Concat(*sizes, axis=0) if width > 1 else sizes[0])
+    steps = op.Mul(places, _strides(op, data, width))
+    places = op.reduce("ReduceSum", steps, [op.rank(indices) - 1], keepdims=False)
+    tail = [dim for dim in list(data.shape or ())[width:] if isinstance(dim, int)]
+    if len(tail) == rank - width:
+        rows = op.i64([-1, *tail])
+    else:
+        rows = op.Concat(op.i64([-1]), op.slice(op.Shape(data), 0, width, rank), axis=0)
+    return op.Gather(op.Reshape(data, rows), places, axis=0)

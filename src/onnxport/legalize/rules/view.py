@@ -80,37 +80,80 @@ def split_sizes(op: Builder, node: ir.Node) -> Replacement:
 
 @lowers("Slice", below=10)
 def static_slice(op: Builder, node: ir.Node) -> Replacement:
-    """Bounds were attributes, and there were no steps."""
+    """Bounds were attributes and there were no steps; what does not fit is gathered."""
     data = op.needed(0)
-    starts, ends = op.integers(1, "where it starts"), op.integers(2, "where it ends")
-    assert starts is not None and ends is not None
+    starts, ends = infer.integers(op.needed(1)), infer.integers(op.needed(2))
     axes = op.integers(3, "the list of axes")
     if axes is None:
-        axes = list(range(len(starts)))
+        axes = list(range(len(starts) if starts is not None else _static_length(op.needed(1))))
     axes = [op.axis(data, axis) for axis in axes]
     steps = op.integers(4, "the list of steps")
     if steps is None:
-        steps = [1] * len(starts)
-    plain = [position for position, step in enumerate(steps) if step == 1]
+        steps = [1] * len(axes)
     result = data
-    if plain:
+    known = starts is not None and ends is not None
+    plain = [at for at, step in enumerate(steps) if step == 1] if known else []
+    if plain and starts is not None and ends is not None:
         result = op.Slice(
             data,
-            starts=[starts[position] for position in plain],
-            ends=[ends[position] for position in plain],
-            axes=[axes[position] for position in plain],
+            starts=[starts[at] for at in plain],
+            ends=[ends[at] for at in plain],
+            axes=[axes[at] for at in plain],
         )
-    for position, step in enumerate(steps):
-        if step == 1:
+    for at, step in enumerate(steps):
+        if at in plain:
             continue
-        size = data.shape[axes[position]] if data.shape is not None else None
-        if not isinstance(size, int):
-            raise Refusal("it steps through an axis whose size is not known")
-        first, last = starts[position], ends[position]
-        # An end below -size means "past the first element", which a Python slice writes as None.
-        bounds = slice(first, None if step < 0 and last < -size else last, step)
-        result = op.Gather(result, op.i64(list(range(*bounds.indices(size)))), axis=axes[position])
+        if starts is not None and ends is not None:
+            places = _stepped(op, data, axes[at], starts[at], ends[at], step)
+        elif step == 1:
+            places = _between(op, data, axes[at], at)
+        else:
+            raise Refusal("it steps between bounds that are computed at run time")
+        result = op.Gather(result, places, axis=axes[at])
     return result
+
+
+def _static_length(value: ir.Value) -> int:
+    length = value.shape[0] if value.shape is not None and len(value.shape) else None
+    if not isinstance(length, int):
+        raise Refusal("the number of its bounds is not known")
+    return length
+
+
+def _stepped(op: Builder, data: ir.Value, axis: int, start: int, end: int, step: int) -> ir.Value:
+    size = data.shape[axis] if data.shape is not None else None
+    if not isinstance(size, int):
+        raise Refusal("it steps through an axis whose size is not known")
+    # An end below -size means "past the first element", which a Python slice writes as None.
+    bounds = slice(start, None if step < 0 and end < -size else end, step)
+    return op.i64(list(range(*bounds.indices(size))))
+
+
+def _between(op: Builder, data: ir.Value, axis: int, position: int) -> ir.Value:
+    """The positions from a start to an end that are known only at run time."""
+    size = op.dim(data, axis)
+    start, end = (_clamped(op, op.needed(given), position, size) for given in (1, 2))
+    length = op.Sub(end, start)
+    length = op.where(op.Less(length, op.i64([0])), op.i64([0]), length)
+    return op.Add(_positions(op, length), start)
+
+
+def _clamped(op: Builder, bounds: ir.Value, position: int, size: ir.Value) -> ir.Value:
+    """One bound, counted from the front and not beyond either end."""
+    zero = op.i64([0])
+    known = infer.integers(bounds)
+    if known is not None and known[position] == 0:
+        return zero
+    bound = op.cast(op.slice(bounds, 0, position, position + 1), ir.DataType.INT64)
+    bound = op.where(op.Less(bound, zero), op.Add(bound, size), bound)
+    bound = op.where(op.Less(bound, zero), zero, bound)
+    return op.where(op.Less(size, bound), size, bound)
+
+
+def _positions(op: Builder, length: ir.Value) -> ir.Value:
+    """0, 1, 2 … as many as a list of one integer says: where that many ones are not zero."""
+    ones = op.ConstantOfShape(length, value=ir.tensor(np.ones(1, np.int64)))
+    return op.squeeze(op.NonZero(ones), [0])
 
 
 @lowers("Pad", below=18)
@@ -167,8 +210,8 @@ def triangle(op: Builder, node: ir.Node) -> Replacement:
     """A choice between the tensor and zero by comparing row and column."""
     data, diagonal = op.needed(0), op.input(1)
     rank = op.rank(data)
-    rows = _counted(op, data, rank - 2, negated=False)
-    columns = _counted(op, data, rank - 1, negated=False)
+    rows = _counted(op, data, rank - 2)
+    columns = _counted(op, data, rank - 1)
     edge = op.unsqueeze(rows, [1])
     if diagonal is not None:
         edge = op.Add(edge, diagonal)
@@ -176,7 +219,7 @@ def triangle(op: Builder, node: ir.Node) -> Replacement:
     return op.where(outside, op.like(0, data), data)
 
 
-def _counted(op: Builder, value: ir.Value, axis: int, negated: bool) -> ir.Value:
+def _counted(op: Builder, value: ir.Value, axis: int) -> ir.Value:
     """0, 1, 2 … as many as the axis is long."""
     dim = value.shape[axis] if value.shape is not None else None
     length = op.i64(dim) if isinstance(dim, int) else op.squeeze(op.dim(value, axis), [0])
@@ -191,12 +234,19 @@ def counted(op: Builder, node: ir.Node) -> Replacement:
     if known[0] is not None and known[1] is not None and known[2] is not None:
         first, last, by = (array.reshape(-1)[0] for array in known if array is not None)
         return op.literal(np.arange(first, last, by).astype(known[0].dtype), start.dtype)
-    by_one = known[2] is not None and known[2].reshape(-1)[0] == 1
-    if not by_one or start.dtype != ir.DataType.INT64:
-        raise Refusal("it counts between bounds known only at run time, and not by one")
+    if known[2] is None or start.dtype is None:
+        raise Refusal("the step it counts by is computed at run time")
+    by = known[2].reshape(-1)[0]
     length = op.Sub(limit, start)
-    ones = op.ConstantOfShape(op.unsqueeze(length, [0]), value=ir.tensor(np.ones(1, np.int64)))
-    return op.Add(op.squeeze(op.NonZero(ones), [0]), start)
+    if start.dtype.is_floating_point():
+        length = op.Ceil(op.Div(length, step))
+    elif by != 1:
+        # Division cuts towards zero, so what it should round up is moved on first.
+        length = op.Div(op.Add(length, op.literal((by - np.sign(by)).astype(known[2].dtype), start.dtype)), step)
+    length = op.unsqueeze(op.cast(length, ir.DataType.INT64), [0])
+    length = op.where(op.Less(length, op.i64([0])), op.i64([0]), length)
+    places = op.cast(_positions(op, length), start.dtype)
+    return op.Add(places if by == 1 else op.Mul(places, step), start)
 
 
 @lowers("ConstantOfShape", below=9)

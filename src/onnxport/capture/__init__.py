@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from onnxport.capture import forced, strategies
+from onnxport.capture.assumptions import report_assumptions
 from onnxport.capture.dynamic_shapes import Axis, declare
 from onnxport.capture.inputs import bind, check_model, check_names
 from onnxport.capture.outputs import check_outputs
@@ -81,6 +82,7 @@ def capture(
     captured = Captured(program, strategy, inputs.args, inputs.kwargs, failures=failures)
     captured.output_dim_names = declared.output_dim_names
     _name_dims(captured, sizes, events)
+    report_assumptions(program, captured.dim_names, captured.same_dims, events)
     return captured
 
 

@@ -1,0 +1,91 @@
+"""What a capture took for granted about the sizes that vary.
+
+Python code may branch on a size, or make a plain number of one: torch then records a guard and captures what the
+example did. The program is right only where its guards hold, so each is an event, and those that tie the
+result to the example in a way that no error at run time would show are a warning.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+
+import sympy  # type: ignore[import-untyped]
+import torch
+from torch.utils._sympy.functions import Mod, PythonMod
+
+from onnxport.errors import OnnxExporterWarning, Problem, listing
+from onnxport.events import EventLog
+
+
+def report_assumptions(
+    program: torch.export.ExportedProgram, names: Mapping[str, str], same: Mapping[str, str], events: EventLog
+) -> None:
+    """Record every guard of a captured program, and warn of those that quietly fix what should vary."""
+    problems = []
+    for expression, where in _guards(program, names, same):
+        shown = _sentence(expression)
+        events.add("assumption", "capture", shown, where=where)
+        if _fixes_a_value(expression):
+            problems.append(Problem(f"It is right only where {shown}", where))
+    if problems:
+        headline = "The exported model follows the example where the code depends on a size:"
+        warnings.warn(listing(headline, problems), OnnxExporterWarning, stacklevel=4)
+
+
+def _guards(
+    program: torch.export.ExportedProgram, names: Mapping[str, str], same: Mapping[str, str]
+) -> Iterator[tuple[sympy.Basic, str]]:
+    seen: set[sympy.Basic] = set()
+    for guard in getattr(_shape_env(program), "guards", ()):
+        symbols = {symbol: same.get(str(symbol), str(symbol)) for symbol in guard.expr.free_symbols}
+        named = {
+            symbol: sympy.Symbol(names.get(name, name), integer=True, positive=True) for symbol, name in symbols.items()
+        }
+        expression = guard.expr.xreplace(named)
+        # Axes that the user named alike make some guards true by themselves.
+        if expression in (sympy.true, sympy.false) or expression in seen:
+            continue
+        seen.add(expression)
+        yield expression, str(guard.sloc).strip("()")
+
+
+def _shape_env(program: torch.export.ExportedProgram) -> object:
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        for size in value.shape if isinstance(value, torch.Tensor) else ():
+            if isinstance(size, torch.SymInt):
+                return size.node.shape_env
+    return None
+
+
+def _fixes_a_value(expression: sympy.Basic) -> bool:
+    """Whether a guard says that something computed from sizes is one certain number.
+
+    Divisibility is left out: where it fails, a reshape fails as well, and loudly.
+    """
+    if not isinstance(expression, sympy.Eq):
+        return False
+    left, right = expression.args
+    if left.is_Integer:
+        left, right = right, left
+    divides = isinstance(left, Mod | PythonMod) and right == 0
+    return bool(right.is_Integer) and bool(left.free_symbols) and not divides
+
+
+_RELATIONS = {
+    sympy.Eq: "equals",
+    sympy.Ne: "differs from",
+    sympy.StrictGreaterThan: "is greater than",
+    sympy.StrictLessThan: "is less than",
+    sympy.GreaterThan: "is at least",
+    sympy.LessThan: "is at most",
+}
+
+
+def _sentence(expression: sympy.Basic) -> str:
+    relation = _RELATIONS.get(type(expression))
+    if relation is None:
+        return f"{expression} holds"
+    left, right = expression.args
+    return f"{left} {relation} {right}"

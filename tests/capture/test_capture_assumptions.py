@@ -1,0 +1,59 @@
+"""A size that Python turns into a decision is an assumption, and the user hears of it."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+
+from onnxport.capture import capture
+from onnxport.errors import OnnxExporterWarning
+from onnxport.events import EventLog
+
+
+class Truncates(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.new_ones(int((x.shape[0] * 3 + x.shape[1]) / 2))
+
+
+class AsksParity(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.shape[0] % 2 == 1 else x
+
+
+class AsksSize(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.shape[0] > 3 else x
+
+
+class Halves(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.reshape(-1, 2)
+
+
+def _capture(module: torch.nn.Module, size: tuple[int, int]) -> EventLog:
+    events = EventLog()
+    capture(module, (torch.zeros(size),), dynamic_shapes=({0: "rows", 1: "columns"},), events=events)
+    return events
+
+
+WARNED = {
+    Truncates: "equals 10",
+    AsksParity: r"Mod\(rows, 2\) equals 1",
+}
+
+
+@pytest.mark.parametrize("module", WARNED, ids=lambda module: module.__name__)
+def test_a_value_that_is_fixed_is_a_warning(module: type[torch.nn.Module]) -> None:
+    with pytest.warns(OnnxExporterWarning, match=WARNED[module]) as caught:
+        _capture(module(), (5, 6))
+    assert "test_capture_assumptions.py" in str(caught[0].message)
+
+
+@pytest.mark.parametrize(("module", "told"), [(AsksSize, "rows is greater than 3"), (Halves, "")])
+def test_others_are_events_only(module: type[torch.nn.Module], told: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", OnnxExporterWarning)
+        events = _capture(module(), (4, 6))
+    assert told in " ".join(event.message for event in events.of("assumption"))

@@ -76,9 +76,10 @@ def test_not_an_opset(opset: int) -> None:
 
 @pytest.mark.parametrize("opset", range(24, NEWEST + 1))
 def test_newer_opsets_stay_valid(opset: int) -> None:
-    model = parse("s = Swish24(x) y = Gelu(s)".replace("Swish24", "Relu"))
+    model = parse("y = Attention(x, x, x)", inputs="float[1,2,3,4] x", outputs="float[1,2,3,4] y")
     legalize(model, opset)
     checked(model)
+    assert [node.op_type for node in model.graph] == ["Attention"]
 
 
 def test_outputs_keep_name_type_and_shape() -> None:
@@ -169,32 +170,37 @@ def test_other_domains_are_left_alone() -> None:
     assert [node.op_type for node in model.graph] == ["Gelu"]
 
 
+def elementwise(op: str, dtype: str, count: int) -> ir.Model:
+    inputs = ", ".join(f"{dtype}[1,1,3] {name}" for name in "xz")
+    return parse(f"y = {op}({', '.join('xz'[:count])})", inputs, f"{dtype}[1,1,N] y")
+
+
 @pytest.mark.parametrize(
-    ("op", "dtype", "opset", "through"),
+    ("op", "count", "dtype", "opset", "through"),
     [
-        ("Add", "int8", 13, "int16"),
-        ("Relu", "bfloat16", 11, None),
-        ("Sin", "bfloat16", 20, "float"),
-        ("Max", "float16", 7, None),
-        ("Conv", "bfloat16", 21, "float"),
+        ("Add", 2, "int8", 13, "int32"),
+        ("Sin", 1, "bfloat16", 20, "float"),
+        ("Conv", 2, "bfloat16", 21, "float"),
+        ("Equal", 2, "uint8", 10, None),
+        ("Relu", 1, "float16", 9, None),
     ],
 )
-def test_casts(op: str, dtype: str, opset: int, through: str | None) -> None:
-    count = 1 if op in ("Relu", "Sin") else 2
-    arguments = ", ".join("xz"[:count])
-    shape = "[1,1,3]"
-    model = parse(
-        f"y = {op}({arguments})", inputs=", ".join(f"{dtype}{shape} {one}" for one in "xz"), outputs=f"{dtype}[1,1,N] y"
-    )
-    events = EventLog()
-    try:
-        legalize(model, opset, events=events)
-    except OpsetError:
-        assert through is None
-        return
-    assert (through is None) == (not events.of("cast"))
-    assert model.graph.outputs[0].name == "y"
-    assert model.graph.outputs[0].dtype == ir.DataType[dtype.upper()]
+def test_casts(op: str, count: int, dtype: str, opset: int, through: str | None) -> None:
+    model, events = elementwise(op, dtype, count), EventLog()
+    if op == "Equal":
+        model = parse("y = Equal(x, z)", f"{dtype}[3] x, {dtype}[3] z", "bool[3] y")
+    legalize(model, opset, events=events)
+    expected = [] if through is None else [f"{op} takes no {dtype} in opset {opset} and is computed in {through}"]
+    assert [event.message for event in events.of("cast")] == expected
+    (output,) = model.graph.outputs
+    assert (output.name, output.dtype) == ("y", ir.DataType.BOOL if op == "Equal" else ir.DataType[dtype.upper()])
+    checked(model)
+
+
+@pytest.mark.parametrize(("op", "dtype", "opset"), [("Relu", "bfloat16", 11), ("Pow", "int64", 11)])
+def test_no_exact_cast(op: str, dtype: str, opset: int) -> None:
+    with pytest.raises(OpsetError, match=f"{op} .*opset {opset}"):
+        legalize(elementwise(op, dtype, 2 if op == "Pow" else 1), opset)
 
 
 def test_refusals_are_listed_together() -> None:

@@ -283,8 +283,18 @@ POOL = [
     case("MaxPool", F(1, 2, 8, 8), kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1, dilations=[1, 1]),
     case("MaxPool", F(1, 2, 8, 8), kernel_shape=[3, 3], dilations=[2, 2], lowest=10),
     case("AveragePool", F(1, 2, 8, 8), kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
-    case("GridSample", F(1, 2, 4, 5), F(1, 3, 3, 2), mode="linear", lowest=16),
-    case("DFT", F(2, 8, 1), None, scalar(1, np.int64), lowest=17),
+    *[
+        case("GridSample", F(2, 3, 4, 5), F(2, 3, 6, 2), mode=mode, padding_mode=padding, align_corners=corners)
+        for mode in ("linear", "nearest", "cubic")
+        for padding in ("zeros", "border", "reflection")
+        for corners in (0, 1)
+    ],
+    case("GridSample", F(2, 3, 4, 5), F(2, 3, 6, 2), mode="linear", dynamic=True),
+    *[
+        case("DFT", F(2, 8, 3, parts), None, scalar(axis, np.int64), **options)
+        for parts, axis, options in ((1, 1, {"onesided": 1}), (2, 1, {"inverse": 1}), (2, 2, {}), (1, -2, {}))
+    ],
+    *[case("DFT", F(2, 8, 1), scalar(length, np.int64), scalar(1, np.int64), note=str(length)) for length in (6, 11)],
     case("Dropout", F(3, 4), scalar(0.5), scalar(False, np.bool_)),
 ]
 

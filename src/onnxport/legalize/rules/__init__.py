@@ -15,6 +15,7 @@ FAMILIES = (
     "pool",
     "reduction",
     "resize",
+    "sampling",
     "view",
 )
 

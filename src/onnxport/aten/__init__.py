@@ -31,4 +31,5 @@ from onnxport.aten import (  # noqa: F401
     statistics,
     unique,
     view,
+    vision,
 )

@@ -245,18 +245,19 @@ def test_validation(body: str, opset: int, message: str) -> None:
 
 
 def test_old_files_keep_weights_as_inputs_and_literals_as_constants() -> None:
-    model = parse("a = Mul(x, w) y = Add(a, one)")
-    for name, kind in (("w", "PARAMETER"), ("one", None)):
-        tensor = ir.tensor(np.ones(3, np.float32), name=name)
+    model = parse("a = Mul(x, w) b = Add(a, one) y = Reshape(b, shape)")
+    contents = {"w": np.ones(3, np.float32), "one": np.ones(3, np.float32), "shape": np.array([2, 3])}
+    for name, kind in (("w", "PARAMETER"), ("one", None), ("shape", None)):
+        tensor = ir.tensor(contents[name], name=name)
         value = next(value for node in model.graph for value in node.inputs if value is not None and value.name == name)
         value.const_value, value.type, value.shape = tensor, ir.TensorType(tensor.dtype), tensor.shape
         if kind:
             value.metadata_props[KIND] = kind
         model.graph.register_initializer(value)
     legalize(model, 8)
-    assert [value.name for value in model.graph.inputs] == ["x", "w"]
-    assert list(model.graph.initializers) == ["w"]
-    assert [node.op_type for node in model.graph] == ["Constant", "Mul", "Add"]
+    assert [value.name for value in model.graph.inputs] == ["x", "w", "shape"]
+    assert list(model.graph.initializers) == ["w", "shape"]
+    assert [node.op_type for node in model.graph] == ["Constant", "Mul", "Add", "Reshape"]
     np.testing.assert_array_equal(run(model, x=np.zeros((2, 3), np.float32))[0], np.ones((2, 3)))
 
 

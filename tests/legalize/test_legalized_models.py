@@ -49,8 +49,10 @@ def exported(name: str) -> tuple[ONNXProgram, dict[str, torch.Tensor], list[np.n
     return program, other, [leaf.numpy() for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
-@pytest.mark.parametrize("opset", OPSETS)
-@pytest.mark.parametrize("name", [*MODELS, "lstm"])
+@pytest.mark.parametrize(
+    ("name", "opset"),
+    [*((name, opset) for name in (*MODELS, "lstm") for opset in OPSETS), ("resnet", 7), ("resnet", 8)],
+)
 def test_model_at_opset(name: str, opset: int) -> None:
     program, inputs, expected = exported(name)
     model = program.model.clone()
@@ -61,6 +63,8 @@ def test_model_at_opset(name: str, opset: int) -> None:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
-    got = session.run(None, {value.name: inputs[value.name].numpy() for value in session.get_inputs()})
+    got = session.run(
+        None, {value.name: inputs[value.name].numpy() for value in session.get_inputs() if value.name in inputs}
+    )
     for result, reference in zip(got, expected, strict=True):
         np.testing.assert_allclose(result, reference, rtol=1e-4, atol=2e-5)

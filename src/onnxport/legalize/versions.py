@@ -51,29 +51,32 @@ def is_weight(value: ir.Value) -> bool:
 def place_initializers(model: ir.Model) -> None:
     """Meet IR version 3, where an initializer is only the default of an input.
 
-    Weights become inputs, as that version's readers expect; literals become ``Constant`` nodes, because an input
-    that nobody should set is noise in the signature.
+    Weights become inputs, as that version's readers expect. Literals become ``Constant`` nodes where these can hold
+    them, because an input that nobody should set is noise in the signature; before opset 9 they hold floats only.
     """
     for graph in model.graphs():
         inputs = {id(value) for value in graph.inputs}
         constants: list[ir.Node] = []
-        for value in list(graph.initializers.values()):
+        for name, value in list(graph.initializers.items()):
             tensor = value.const_value
             if tensor is None or id(value) in inputs:
                 continue
-            # A subgraph's inputs are fixed by the operator that owns it, so a weight cannot become one there.
-            if is_weight(value) and graph is model.graph:
-                graph.inputs.append(value)
+            if graph is not model.graph:
+                # A subgraph's inputs are fixed by the operator that owns it; the main graph's are seen from there.
+                del graph.initializers[name]
+                model.graph.initializers.add(value)
+            if is_weight(value) or not tensor.dtype.is_floating_point():
+                model.graph.inputs.append(value)
                 continue
-            name = value.name
             node = ir.node("Constant", [], {"value": tensor}, name=f"{name}_constant")
             output = node.outputs[0]
-            output.shape, output.type, output.name = value.shape, value.type, name
+            output.shape, output.type = value.shape, value.type
             value.replace_all_uses_with(output, replace_graph_outputs=True)
-            del graph.initializers[name]  # type: ignore[arg-type]
+            del model.graph.initializers[name]
+            output.name = name
             constants.append(node)
-        first = next(iter(graph), None)
+        first = next(iter(model.graph), None)
         if first is None:
-            graph.extend(constants)
+            model.graph.extend(constants)
         else:
-            graph.insert_before(first, constants)
+            model.graph.insert_before(first, constants)

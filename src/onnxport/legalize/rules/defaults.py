@@ -17,7 +17,6 @@ _LATER: tuple[tuple[str, int, dict[str, object]], ...] = (
     ("DequantizeLinear", 21, {"block_size": 0}),
     ("GRU LSTM RNN", 14, {"layout": 0}),
     ("LpPool", 18, {"ceil_mode": 0, "dilations": 1}),
-    ("MaxPool", 8, {"storage_order": 0}),
     ("QuantizeLinear", 23, {"precision": 0}),
     ("QuantizeLinear", 21, {"block_size": 0, "output_dtype": 0}),
     ("QuantizeLinear", 19, {"saturate": 1}),

@@ -41,6 +41,16 @@ def _reaches_over(op: Builder, node: ir.Node) -> bool:
     return grown != pads
 
 
+@lowers("MaxPool", below=8)
+def pool_without_indices(op: Builder, node: ir.Node) -> Replacement:
+    """Only the largest elements, not where they are, in rows."""
+    if op.wants(1):
+        raise Refusal("the positions of the largest elements are used")
+    node.attributes.pop("storage_order", None)
+    node.resize_outputs(1)
+    return None
+
+
 @lowers("GridSample", below=20)
 def grid_sample_names(op: Builder, node: ir.Node) -> Replacement:
     """The modes had other names, and the tensor two spatial axes."""

@@ -276,3 +276,10 @@ def constant_tensor(op: Builder, node: ir.Node) -> Replacement:
     if tensor is None:
         return None
     return op.Constant(value=ir.Tensor(tensor.numpy(), tensor.dtype))
+
+
+@lowers("Constant", below=9)
+def constant_float(op: Builder, node: ir.Node) -> Replacement:
+    """Only floats were constants; other literals are defaults of inputs."""
+    tensor = node.attributes["value"].as_tensor() if "value" in node.attributes else None
+    return None if tensor is None or tensor.dtype.is_floating_point() else op.literal(tensor.numpy(), tensor.dtype)

@@ -67,10 +67,13 @@ def scan(
 def loop(
     op: Builder,
     body: Callable[[Builder, Tensor, Sequence[Tensor]], Sequence[Tensor]],
-    count: Int,
+    count: Int | Tensor,
     state: Sequence[Tensor],
 ) -> list[Tensor]:
-    """Run ``body(op, iteration, state)`` a number of times; the iteration is a 0-d int64. Returns the last state."""
+    """Run ``body(op, iteration, state)`` a number of times; the iteration is a 0-d int64. Returns the last state.
+
+    The number may be a 0-d int64 tensor; below 0 it counts as 0.
+    """
     inner = op.subgraph()
     iteration = region_input(inner, "iteration", torch.int64, [])
     condition = region_input(inner, "condition", torch.bool, [])
@@ -78,6 +81,7 @@ def loop(
     following = body(inner, iteration, states)
     graph = region(inner, "body", [iteration, condition, *states], [inner.Identity(condition), *following])
     dtypes = [x.dtype for x in following]
-    inputs = [op.scalar(count, torch.int64), None, *state]
+    limit = count if isinstance(count, Tensor) else op.scalar(count, torch.int64)
+    inputs = [limit, None, *state]
     results = op.multi("Loop", *inputs, outputs=len(dtypes), out_dtypes=dtypes, body=graph)
     return [result.with_shape(x.shape) for result, x in zip(results, state, strict=True)]

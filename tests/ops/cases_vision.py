@@ -39,7 +39,12 @@ CASES = [
         for ratio, aligned, name in [(2, True, "aligned"), (2, False, "not-aligned"), (-1, True, "adaptive")]
     ),
     case("torchvision::roi_pool", lambda x, p, i: VISION.roi_pool(x, rois(p, i), 0.5, 2, 3)[0], X, P, N, opsets=False),
-    case("torchvision::ps_roi_align", lambda x, p, i: VISION.ps_roi_align(x, rois(p, i), 0.5, 2, 2, 2)[0], X, P, N, opsets=False),
+    case(
+        "torchvision::ps_roi_align",
+        lambda x, p, i: VISION.ps_roi_align(x, rois(p, i), 0.5, 2, 2, 2)[0],
+        X, P, N,
+        opsets=False,
+    ),
     case("torchvision::ps_roi_pool", lambda x, p, i: VISION.ps_roi_pool(x, rois(p, i), 0.5, 2, 2)[0], X, P, N),
     case(
         "torchvision::deform_conv2d",

@@ -9,7 +9,7 @@ from onnxport.translate import Builder, Dim, Int, Number, Tensor, translates
 from onnxport.translate.dims import maximum
 
 _REPEATING = {"reflect": "reflect", "replicate": "edge"}
-_ENUM = ("constant", "reflect", "replicate", "circular")
+_ENUM = ("reflect", "replicate", "circular", "constant")
 
 
 @translates("aten::constant_pad_nd")

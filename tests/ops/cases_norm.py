@@ -127,7 +127,7 @@ CASES = [
     *LAYER,
     *GROUP,
     case("aten::_weight_norm", Weighted(0), R("b", 4), name="rows"),
-    case("aten::_weight_norm", lambda v, g: torch._weight_norm(v, g, 1), R(3, "n", 2), R(1, "n", 1), name="middle"),
+    case("aten::_weight_norm", lambda v, g: torch._weight_norm(v, g, 1), R(3, 5, 2), R(1, 5, 1), name="middle"),
     case("aten::_weight_norm", lambda v, g: torch._weight_norm(v, g, -1), R(3, "n"), R(1), name="all"),
     case("aten::_weight_norm_interface", lambda v, g: OPS._weight_norm_interface(v, g, 0), R("n", 4), R("n", 1)),
     case("aten::avg_pool2d", nn.LocalResponseNorm(3), R("b", 5, "n"), name="response"),

@@ -1,0 +1,25 @@
+"""Series of Chebyshev polynomials: how special functions without an ONNX operator are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from onnxport.translate import Builder, Tensor
+
+
+def at_least_single(op: Builder, x: Tensor) -> Tensor:
+    """Half precision computes in single, as torch does; the others in their own."""
+    return op.cast(x, torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def series(op: Builder, t: Tensor, coefficients: Sequence[float]) -> Tensor:
+    """The sum of ``coefficients[k]`` times the k-th polynomial at ``t``, which is cos(k acos(t)).
+
+    Outside -1 to 1, where fits mean nothing, the value at the nearer end is given.
+    """
+    inside = op.Clip(t, op.like(-1, t), op.like(1, t))
+    angles = op.Unsqueeze(op.Acos(inside), [-1]) * op.const(range(len(coefficients)), t.dtype)
+    total = op.MatMul(op.Cos(angles), op.const(coefficients, t.dtype))
+    return total if t.known_shape is None else total.with_shape(t.shape)

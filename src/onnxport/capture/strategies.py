@@ -17,6 +17,7 @@ from onnxport.capture import forced
 from onnxport.capture.dynamic_shapes import Declarations
 from onnxport.capture.inputs import Inputs, explicit_forward
 from onnxport.capture.outputs import watched
+from onnxport.capture.recurrent import recurrences_of_any_length
 from onnxport.capture.source import line_of_error, line_of_summary
 from onnxport.errors import CaptureError, InputError, OnnxExporterWarning, Problem, listing
 from onnxport.events import EventLog
@@ -173,6 +174,7 @@ def run(
             # Size-oblivious: an axis whose example size is 1 is not specialised to 1.
             with (
                 recorder.listening(),
+                recurrences_of_any_length(),
                 _quiet(),
                 torch.fx.experimental._config.patch(backed_size_oblivious=True),  # type: ignore[attr-defined]
             ):

@@ -2,12 +2,46 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 
 from onnxport.aten.axes import axes_of, axis_of
-from onnxport.translate import Builder, Tensor, translates
+from onnxport.translate import Builder, Int, Tensor, translates
+from onnxport.translate.dims import product
+
+Dims = int | Sequence[int] | None
+
+
+def reduced_shape(x: Tensor, axes: Sequence[int], keepdim: bool) -> list[Int]:
+    """The shape that is left when ``axes`` are reduced."""
+    if keepdim:
+        return [1 if axis in axes else size for axis, size in enumerate(x.shape)]
+    return [size for axis, size in enumerate(x.shape) if axis not in axes]
+
+
+def reduced(op: Builder, op_type: str, x: Tensor, axes: Sequence[int], keepdim: bool) -> Tensor:
+    """One reducing node; a 0-d tensor is reduced as it is."""
+    (result,) = op.multi(op_type, x, axes if axes else None, outputs=1, keepdims=keepdim)
+    return result.with_shape(reduced_shape(x, axes, keepdim))
+
+
+def count_of(x: Tensor, axes: Sequence[int]) -> Int:
+    """How many elements are reduced to one."""
+    return product(x.shape[axis] for axis in axes)
+
+
+def flat(op: Builder, x: Tensor) -> Tensor:
+    """All elements in one dimension."""
+    return op.reshape(x, [product(x.shape)])
+
+
+def accumulated(op: Builder, x: Tensor, dtype: torch.dtype | None) -> Tensor:
+    """The operand of a sum or product: whole numbers add up in int64 unless told otherwise."""
+    if dtype is None:
+        dtype = x.dtype if x.is_float or x.is_complex else torch.int64
+    return op.cast(x, dtype)
 
 
 @translates("aten::sum", "aten::sum.dim_IntList")
@@ -18,11 +52,16 @@ def sum_(
     dim: Sequence[int] | None = None,
     keepdim: bool = False,
 ) -> Tensor:
-    if dtype is None:
-        dtype = self.dtype if self.is_float else torch.int64
-    self = op.cast(self, dtype)
+    self = accumulated(op, self, dtype)
     axes = axes_of(dim, self.rank)
-    return op.ReduceSum(self, axes, keepdims=keepdim) if axes else self
+    return reduced(op, "ReduceSum", self, axes, keepdim) if axes else self
+
+
+@translates("aten::prod", "aten::prod.dim_int")
+def prod(op: Builder, self: Tensor, dtype: torch.dtype | None, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    self = accumulated(op, self, dtype)
+    axes = axes_of(dim, self.rank)
+    return reduced(op, "ReduceProd", self, axes, keepdim) if axes else self
 
 
 @translates("aten::mean", "aten::mean.dim")
@@ -35,30 +74,130 @@ def mean(
 ) -> Tensor:
     self = self if dtype is None else op.cast(self, dtype)
     axes = axes_of(dim, self.rank)
-    return op.ReduceMean(self, axes, keepdims=keepdim) if axes else self
+    if not axes:
+        return self
+    if count_of(self, axes) == 0:
+        # Runtimes give 0 here; the mean of nothing is NaN.
+        return op.full(math.nan, reduced_shape(self, axes, keepdim), self.dtype)
+    return reduced(op, "ReduceMean", self, axes, keepdim)
+
+
+@translates("aten::nansum")
+def nansum(op: Builder, self: Tensor, dim: Sequence[int] | None, keepdim: bool, dtype: torch.dtype | None) -> Tensor:
+    if self.is_float:
+        self = op.Where(op.IsNaN(self), op.scalar(0, self.dtype), self)
+    return sum_(op, self, dtype, dim, keepdim)
+
+
+@translates("aten::nanmean")
+def nanmean(op: Builder, self: Tensor, dim: Sequence[int] | None, keepdim: bool, dtype: torch.dtype | None) -> Tensor:
+    self = self if dtype is None else op.cast(self, dtype)
+    axes = axes_of(dim, self.rank)
+    if not axes:
+        return self
+    missing = op.IsNaN(self)
+    total = reduced(op, "ReduceSum", op.Where(missing, op.scalar(0, self.dtype), self), axes, keepdim)
+    return total / reduced(op, "ReduceSum", op.cast(~missing, self.dtype), axes, keepdim)
+
+
+@translates("aten::logsumexp", "aten::special_logsumexp", promote=("self",), to_float=True)
+def logsumexp(op: Builder, self: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
+    axes = axes_of(dim, self.rank)
+    return reduced(op, "ReduceLogSumExp", self, axes, keepdim) if axes else self
+
+
+@translates("aten::count_nonzero", "aten::count_nonzero.dim_IntList")
+def count_nonzero(op: Builder, self: Tensor, dim: int | Sequence[int] | None) -> Tensor:
+    ones = op.cast(op.cast(self, torch.bool), torch.int64)
+    axes = axes_of(dim, self.rank)
+    return reduced(op, "ReduceSum", ones, axes, False) if axes else ones
+
+
+# Extremes
 
 
 @translates("aten::amax")
 def amax(op: Builder, self: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
-    return op.ReduceMax(self, axes_of(dim, self.rank), keepdims=keepdim)
+    axes = axes_of(dim, self.rank)
+    return reduced(op, "ReduceMax", self, axes, keepdim) if axes else self
 
 
 @translates("aten::amin")
 def amin(op: Builder, self: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
-    return op.ReduceMin(self, axes_of(dim, self.rank), keepdims=keepdim)
+    axes = axes_of(dim, self.rank)
+    return reduced(op, "ReduceMin", self, axes, keepdim) if axes else self
+
+
+@translates("aten::max")
+def max_(op: Builder, self: Tensor) -> Tensor:
+    return amax(op, self, [], False)
+
+
+@translates("aten::min")
+def min_(op: Builder, self: Tensor) -> Tensor:
+    return amin(op, self, [], False)
+
+
+@translates("aten::aminmax")
+def aminmax(op: Builder, self: Tensor, dim: int | None, keepdim: bool) -> tuple[Tensor, Tensor]:
+    dims = [] if dim is None else [dim]
+    return amin(op, self, dims, keepdim), amax(op, self, dims, keepdim)
+
+
+def _position(op: Builder, op_type: str, x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
+    # Ties go to the first position, as ONNX's default has it too.
+    if not x.rank:
+        return op.scalar(0, torch.int64)
+    if x.dtype == torch.bool:
+        x = op.cast(x, torch.uint8)
+    if dim is None:
+        (found,) = op.multi(op_type, flat(op, x), outputs=1, axis=0, keepdims=False)
+        return op.reshape(found.with_shape([]), [1] * x.rank) if keepdim else found
+    axis = axis_of(dim, x.rank)
+    (found,) = op.multi(op_type, x, outputs=1, axis=axis, keepdims=keepdim)
+    return found.with_shape(reduced_shape(x, [axis], keepdim))
 
 
 @translates("aten::argmax")
 def argmax(op: Builder, self: Tensor, dim: int | None, keepdim: bool) -> Tensor:
-    if dim is None:
-        flat = op.ArgMax(op.reshape(self, [-1]), axis=0, keepdims=False)
-        return op.reshape(flat.with_shape([]), [1] * self.rank) if keepdim else flat
-    return op.ArgMax(self, axis=axis_of(dim, self.rank), keepdims=keepdim)
+    return _position(op, "ArgMax", self, dim, keepdim)
 
 
-@translates("aten::cumsum")
-def cumsum(op: Builder, self: Tensor, dim: int, dtype: torch.dtype | None) -> Tensor:
-    if dtype is None:
-        dtype = self.dtype if self.is_float else torch.int64
-    self = op.cast(self, dtype)
-    return op.CumSum(self, op.scalar(axis_of(dim, self.rank), torch.int64)) if self.rank else self
+@translates("aten::argmin")
+def argmin(op: Builder, self: Tensor, dim: int | None, keepdim: bool) -> Tensor:
+    return _position(op, "ArgMin", self, dim, keepdim)
+
+
+@translates("aten::max.dim")
+def max_dim(op: Builder, self: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    return amax(op, self, [dim], keepdim), argmax(op, self, dim, keepdim)
+
+
+@translates("aten::min.dim")
+def min_dim(op: Builder, self: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    return amin(op, self, [dim], keepdim), argmin(op, self, dim, keepdim)
+
+
+# Logic
+
+
+def _quantified(op: Builder, op_type: str, x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
+    x = op.cast(x, torch.bool)
+    if not x.rank or (isinstance(dim, Sequence) and len(dim) == 0):
+        return x
+    axes = axes_of(dim, x.rank)
+    count = count_of(x, axes)
+    if isinstance(count, int) and count > 0:
+        return reduced(op, op_type, x, axes, keepdim)
+    # Runtimes refuse to reduce no booleans at all; the extremes of uint8 are what "all" and "any" of nothing are.
+    return op.cast(reduced(op, op_type, op.cast(x, torch.uint8), axes, keepdim), torch.bool)
+
+
+@translates("aten::all", "aten::all.dim", "aten::all.dims")
+def all_(op: Builder, self: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    return _quantified(op, "ReduceMin", self, dim, keepdim)
+
+
+@translates("aten::any", "aten::any.dim", "aten::any.dims")
+def any_(op: Builder, self: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    return _quantified(op, "ReduceMax", self, dim, keepdim)

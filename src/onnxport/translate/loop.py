@@ -15,53 +15,52 @@ from onnxport.translate.dims import Int
 from onnxport.translate.regions import inside, region, region_input
 from onnxport.translate.tensor import Tensor
 
-__all__ = ["inside", "loop", "scan"]
+__all__ = ["Outcome", "inside", "loop", "scan"]
 
 Outcome = tuple[Sequence[Tensor], Sequence[Tensor]]
-"""What a body returns: the new state, and what it contributes to the stacked results."""
+"""What the body of a scan returns: the new state, and what it contributes to the stacked results."""
 
 
 def scan(
     op: Builder,
     body: Callable[[Builder, Sequence[Tensor], Sequence[Tensor]], Outcome],
     state: Sequence[Tensor],
-    over: Sequence[Tensor],
-    axis: int,
+    over: Sequence[tuple[Tensor, int]],
+    stack: Sequence[int] = (),
     reverse: bool = False,
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """Run ``body(op, state, slices)`` along one axis of ``over``; returns the last state and the stacked results."""
+    """Run ``body(op, state, slices)`` along an axis of each tensor in ``over``.
+
+    Returns the last state, and the results stacked along the axes in ``stack``. With ``reverse`` the slices
+    are taken from the end, and the results are stacked in the places of the slices they were made of.
+    """
     inner = op.subgraph()
     states = [region_input(inner, f"state_{i}", x.dtype, x.known_shape) for i, x in enumerate(state)]
     slices = [
         region_input(inner, f"slice_{i}", x.dtype, [size for position, size in enumerate(x.shape) if position != axis])
-        for i, x in enumerate(over)
+        for i, (x, axis) in enumerate(over)
     ]
     following, stacked = body(inner, states, slices)
-    graph = region(inner, "body", [*states, *slices], [*following, *stacked])
-    dtypes = [x.dtype for x in (*following, *stacked)]
     results = op.multi(
         "Scan",
         *state,
-        *over,
-        outputs=len(dtypes),
-        out_dtypes=dtypes,
-        body=graph,
+        *(x for x, _ in over),
+        outputs=len(following) + len(stacked),
+        out_dtypes=[x.dtype for x in (*following, *stacked)],
+        body=region(inner, "body", [*states, *slices], [*following, *stacked]),
         num_scan_inputs=len(over),
-        scan_input_axes=[axis] * len(over),
-        scan_output_axes=[axis] * len(stacked),
+        scan_input_axes=[axis for _, axis in over],
+        scan_output_axes=list(stack) if stack else None,
         scan_input_directions=[1] * len(over) if reverse else None,
-        scan_output_directions=[1] * len(stacked) if reverse else None,
+        scan_output_directions=[1] * len(stack) if reverse and stack else None,
     )
-    last, whole = results[: len(state)], results[len(state) :]
-    return (
-        [result.with_shape(x.shape) for result, x in zip(last, state, strict=True)],
-        [
-            result
-            if x.known_shape is None
-            else result.with_shape([*x.shape[:axis], over[0].shape[axis], *x.shape[axis:]])
-            for result, x in zip(whole, stacked, strict=True)
-        ],
-    )
+    last = [result.with_shape(x.shape) for result, x in zip(results[: len(state)], state, strict=True)]
+    count = over[0][0].shape[over[0][1]]
+    whole = [
+        result if x.known_shape is None else result.with_shape([*x.shape[:axis], count, *x.shape[axis:]])
+        for result, x, axis in zip(results[len(state) :], stacked, stack, strict=True)
+    ]
+    return last, whole
 
 
 def loop(
@@ -84,4 +83,7 @@ def loop(
     limit = count if isinstance(count, Tensor) else op.scalar(count, torch.int64)
     inputs = [limit, None, *state]
     results = op.multi("Loop", *inputs, outputs=len(dtypes), out_dtypes=dtypes, body=graph)
-    return [result.with_shape(x.shape) for result, x in zip(results, state, strict=True)]
+    return [
+        result if x.known_shape is None else result.with_shape(x.shape)
+        for result, x in zip(results, state, strict=True)
+    ]

@@ -5,7 +5,16 @@ from onnxport.capture import is_in_onnx_export
 from onnxport.errors import OnnxExporterError
 from onnxport.export import export
 from onnxport.program import ONNXProgram
+from onnxport.torchscript import OperatorExportTypes, TrainingMode
 
 __version__ = "0.1.0"
 
-__all__ = ["ONNXProgram", "OnnxExporterError", "errors", "export", "is_in_onnx_export"]
+__all__ = [
+    "ONNXProgram",
+    "OnnxExporterError",
+    "OperatorExportTypes",
+    "TrainingMode",
+    "errors",
+    "export",
+    "is_in_onnx_export",
+]

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from onnxport import aten  # noqa: F401  (fills the registry)
+from onnxport.arguments import warn_of_deprecated, warn_of_training
 from onnxport.capture import capture
 from onnxport.errors import OnnxExporterError
 from onnxport.events import EventLog
@@ -16,6 +17,7 @@ from onnxport.legalize import check_opset, legalize
 from onnxport.optimize import optimize as optimize_model
 from onnxport.prepare import prepare
 from onnxport.program import ONNXProgram
+from onnxport.torchscript import OperatorExportTypes, TrainingMode
 from onnxport.translate import Names, lookup, translate
 from onnxport.weights.saving import check_destination
 
@@ -39,6 +41,12 @@ def export(
     dynamic_shapes: dict[str, Any] | tuple[Any, ...] | list[Any] | None = None,
     custom_translation_table: Mapping[Any, Callable[..., Any]] | None = None,
     optimize: bool = True,
+    fallback: bool = False,
+    training: int = TrainingMode.EVAL,
+    operator_export_type: int = OperatorExportTypes.ONNX,
+    do_constant_folding: bool = True,
+    custom_opsets: Mapping[str, int] | None = None,
+    autograd_inlining: bool = True,
 ) -> ONNXProgram:
     """Export a PyTorch model to ONNX.
 
@@ -58,6 +66,8 @@ def export(
         dynamic_shapes: Axes that vary, in any form ``torch.export.export`` takes, or with names as strings.
         custom_translation_table: Translations by operator, preferred to the built-in ones.
         optimize: Whether to clean up the graph.
+        fallback, training, operator_export_type, do_constant_folding, custom_opsets, autograd_inlining: Deprecated;
+            each warns what to do instead.
 
     Returns:
         The program: callable with torch tensors, and saved with ``save``.
@@ -74,6 +84,15 @@ def export(
     """
     if not dynamo:
         raise OnnxExporterError("Export by TorchScript (dynamo=False) is not available; leave `dynamo` at True.")
+    warn_of_deprecated(
+        fallback=fallback,
+        training=int(training),
+        operator_export_type=int(operator_export_type),
+        do_constant_folding=do_constant_folding,
+        custom_opsets=custom_opsets,
+        autograd_inlining=autograd_inlining,
+    )
+    warn_of_training(model)
     opset = check_opset(DEFAULT_OPSET if opset_version is None else opset_version)
     if f is not None:
         check_destination(f)

@@ -1,0 +1,49 @@
+"""Arguments of ``export`` that are kept for code written for older versions of ``torch.onnx``."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.dropout import _DropoutNd
+
+from onnxport.errors import OnnxExporterWarning
+
+# Each deprecated argument: its default, and what to do instead.
+_DEPRECATED: Mapping[str, tuple[Any, str]] = {
+    "training": (0, "set the mode before exporting, with model.eval() or model.train()"),
+    "operator_export_type": (0, "pass translations for your operators in `custom_translation_table`"),
+    "do_constant_folding": (True, "pass optimize=False to leave the graph as it was translated"),
+    "custom_opsets": (None, "give the version with the operator, in onnxport.ops.symbolic or its translation"),
+    "autograd_inlining": (True, "give the autograd.Function a `symbolic` method to keep it as one node"),
+    "fallback": (False, "the strategies for capturing a model are tried in order anyway"),
+}
+
+
+def warn_of_deprecated(**given: Any) -> None:
+    """Warn once for each deprecated argument that was given another value than its default.
+
+    >>> from onnxport.arguments import warn_of_deprecated
+    >>> warn_of_deprecated(do_constant_folding=True)
+    """
+    for name, value in given.items():
+        default, remedy = _DEPRECATED[name]
+        if (value is None) != (default is None) or (value is not None and value != default):
+            warnings.warn(f"`{name}` is deprecated; {remedy}.", DeprecationWarning, stacklevel=3)
+
+
+def warn_of_training(model: object) -> None:
+    """Say that a model in training mode is exported with dropout and batch statistics, if it has any."""
+    if not isinstance(model, torch.nn.Module):
+        return
+    sensitive = {type(m).__name__ for m in model.modules() if m.training and isinstance(m, _DropoutNd | _NormBase)}
+    if sensitive:
+        warnings.warn(
+            f"{type(model).__name__} is in training mode: {', '.join(sorted(sensitive))} will be exported as such. "
+            "Call model.eval() before exporting for inference.",
+            OnnxExporterWarning,
+            stacklevel=3,
+        )

@@ -26,6 +26,7 @@ from onnxport.aten import (  # noqa: F401
     pad,
     polynomials,
     pool,
+    quantized,
     random,
     rearrange,
     reduce,

@@ -45,7 +45,8 @@ def rrelu_with_noise(
     if not training:
         return op.LeakyRelu(self, alpha=(lower + upper) / 2), noise
     below = self < 0
-    slope = op.Where(below, op.RandomUniformLike(self, low=lower, high=upper), op.like(1, self))
+    random = op.RandomUniformLike(self, low=lower, high=upper, dtype=self.dtype)
+    slope = op.Where(below, random, op.like(1, self))
     return self * slope, slope
 
 

@@ -19,7 +19,9 @@ def series(op: Builder, t: Tensor, coefficients: Sequence[float]) -> Tensor:
 
     Outside -1 to 1, where fits mean nothing, the value at the nearer end is given.
     """
+    if 0 in t.shape:
+        # Runtimes stumble over products of nothing.
+        return t
     inside = op.Clip(t, op.like(-1, t), op.like(1, t))
     angles = op.Unsqueeze(op.Acos(inside), [-1]) * op.const(range(len(coefficients)), t.dtype)
-    total = op.MatMul(op.Cos(angles), op.const(coefficients, t.dtype))
-    return total if t.known_shape is None else total.with_shape(t.shape)
+    return op.MatMul(op.Cos(angles), op.const(coefficients, t.dtype)).with_shape(t.shape)

@@ -27,6 +27,11 @@ def _steps(op: Builder, x: Tensor) -> Tensor:
     return op.Unsqueeze(x, [-1]) + op.const(range(_SHIFT), torch.float64)
 
 
+def _over_steps(op: Builder, op_type: str, steps: Tensor, x: Tensor) -> Tensor:
+    """A reduction of the last dimension; of nothing, which runtimes get wrong, nothing."""
+    return x if 0 in x.shape else op.multi(op_type, steps, [-1], outputs=1, keepdims=0)[0].with_shape(x.shape)
+
+
 def _off_whole(op: Builder, x: Tensor) -> Tensor:
     """pi times the distance to the nearest whole number, at which sines are exact for large arguments too."""
     return (x - op.Round(x)) * math.pi
@@ -43,7 +48,7 @@ def log_gamma(op: Builder, x: Tensor) -> Tensor:
     """log |gamma(x)| of a double."""
     positive = op.Where(x < 0, 1 - x, x)
     small = positive < _SHIFT
-    product = op.ReduceProd(_steps(op, positive), [-1], keepdims=0)
+    product = _over_steps(op, "ReduceProd", _steps(op, positive), positive)
     y = op.Where(small, positive + _SHIFT, positive)
     inverse = 1 / y
     correction = inverse * _polynomial(inverse * inverse, 1 / 12, -1 / 360, 1 / 1260, -1 / 1680)
@@ -63,7 +68,7 @@ def digamma(op: Builder, self: Tensor) -> Tensor:
     x = _double(op, self)
     positive = op.Where(x < 0, 1 - x, x)
     small = positive < _SHIFT
-    total = op.ReduceSum(op.Reciprocal(_steps(op, positive)), [-1], keepdims=0)
+    total = _over_steps(op, "ReduceSum", op.Reciprocal(_steps(op, positive)), positive)
     y = op.Where(small, positive + _SHIFT, positive)
     inverse = 1 / y
     square = inverse * inverse

@@ -1,0 +1,194 @@
+"""Losses: an elementwise formula and its reduction, or ONNX's own loss operators."""
+
+from __future__ import annotations
+
+import torch
+
+from onnxport.aten.activation import log_softmax
+from onnxport.aten.reduce import mean, reduced, sum_
+from onnxport.translate import Builder, Int, Tensor, translates
+from onnxport.translate.dims import product
+
+_NONE, _MEAN, _SUM = 0, 1, 2
+_NAMES = {_NONE: "none", _MEAN: "mean", _SUM: "sum"}
+
+
+def _reduced(op: Builder, loss: Tensor, reduction: int) -> Tensor:
+    if reduction == _MEAN:
+        return mean(op, loss, None)
+    return sum_(op, loss, None) if reduction == _SUM else loss
+
+
+@translates("aten::mse_loss", promote=("self", "target"))
+def mse_loss(op: Builder, self: Tensor, target: Tensor, reduction: int) -> Tensor:
+    difference = self - target
+    return _reduced(op, difference * difference, reduction)
+
+
+@translates("aten::l1_loss", promote=("self", "target"))
+def l1_loss(op: Builder, self: Tensor, target: Tensor, reduction: int) -> Tensor:
+    return _reduced(op, op.Abs(self - target), reduction)
+
+
+@translates("aten::smooth_l1_loss", promote=("self", "target"))
+def smooth_l1_loss(op: Builder, self: Tensor, target: Tensor, reduction: int, beta: float) -> Tensor:
+    if beta == 0:
+        return l1_loss(op, self, target, reduction)
+    distance = op.Abs(self - target)
+    return _reduced(op, op.Where(distance < beta, distance * distance * (0.5 / beta), distance - 0.5 * beta), reduction)
+
+
+@translates("aten::huber_loss", promote=("self", "target"))
+def huber_loss(op: Builder, self: Tensor, target: Tensor, reduction: int, delta: float) -> Tensor:
+    distance = op.Abs(self - target)
+    near, far = distance * distance * 0.5, (distance - 0.5 * delta) * delta
+    return _reduced(op, op.Where(distance <= delta, near, far), reduction)
+
+
+@translates("aten::binary_cross_entropy")
+def binary_cross_entropy(op: Builder, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int) -> Tensor:
+    # The logarithms are bounded, so that a sure mistake costs 100 and not infinity.
+    lowest = op.like(-100, self)
+    hit, miss = op.Max(op.Log(self), lowest), op.Max(op.Log(1 - self), lowest)
+    loss = -(target * hit + (1 - target) * miss)
+    return _reduced(op, loss if weight is None else loss * weight, reduction)
+
+
+@translates("aten::binary_cross_entropy_with_logits", promote=("self", "target", "weight", "pos_weight"))
+def binary_cross_entropy_with_logits(
+    op: Builder, self: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None, reduction: int
+) -> Tensor:
+    if pos_weight is None:
+        loss = op.Softplus(self) - target * self
+    else:
+        loss = (1 - target) * self + ((pos_weight - 1) * target + 1) * op.Softplus(-self)
+    return _reduced(op, loss if weight is None else loss * weight, reduction)
+
+
+@translates("aten::margin_ranking_loss", promote=("input1", "input2", "target"))
+def margin_ranking_loss(
+    op: Builder, input1: Tensor, input2: Tensor, target: Tensor, margin: float, reduction: int
+) -> Tensor:
+    behind = target * (input2 - input1)
+    # Whole numbers take a whole margin.
+    return _reduced(op, op.Relu(behind if margin == 0 else behind + op.like(margin, behind)), reduction)
+
+
+@translates("aten::hinge_embedding_loss", promote=("self", "target"))
+def hinge_embedding_loss(op: Builder, self: Tensor, target: Tensor, margin: float, reduction: int) -> Tensor:
+    zero, one = op.like(0, self), op.like(1, target)
+    apart = op.Where(op.Equal(target, one), zero, op.Relu(op.like(margin, self) - self))
+    close = op.Where(op.Equal(target, -one), zero, self)
+    return _reduced(op, apart + close, reduction)
+
+
+# Classes: ONNX's losses want a batch, and targets in int64
+
+
+def _class_axis(x: Tensor) -> int:
+    return 1 if x.rank > 1 else 0
+
+
+def _by_class(
+    op: Builder, op_type: str, x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
+) -> Tensor:
+    target = op.cast(target, torch.int64)
+    if not _class_axis(x):
+        x, target = op.unsqueeze(x, [0]), op.reshape(target, [1])
+    (loss,) = op.multi(op_type, x, target, weight, outputs=1, reduction=_NAMES[reduction], ignore_index=ignore_index)
+    if reduction != _NONE:
+        return loss.with_shape([])
+    shape = op.result_shapes()[0]
+    return op.Squeeze(loss, [0]).with_shape([]) if not shape else loss.with_shape(shape)
+
+
+@translates("aten::nll_loss_nd", "aten::nll_loss", "aten::nll_loss2d")
+def nll_loss(
+    op: Builder, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
+) -> Tensor:
+    return _by_class(op, "NegativeLogLikelihoodLoss", self, target, weight, reduction, ignore_index)
+
+
+@translates("aten::cross_entropy_loss")
+def cross_entropy_loss(
+    op: Builder,
+    self: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    reduction: int,
+    ignore_index: int,
+    label_smoothing: float,
+) -> Tensor:
+    if target.is_float and target.rank == self.rank:
+        return _with_probabilities(op, self, target, weight, reduction, label_smoothing)
+    if label_smoothing == 0:
+        return _by_class(op, "SoftmaxCrossEntropyLoss", self, target, weight, reduction, ignore_index)
+    return _smoothed(op, self, target, weight, reduction, ignore_index, label_smoothing)
+
+
+def _per_class(op: Builder, weight: Tensor, x: Tensor) -> Tensor:
+    """Weights of classes, to go with scores."""
+    return op.unsqueeze(weight, list(range(1, x.rank - 1))) if x.rank > 2 else weight
+
+
+def _classes(x: Tensor) -> int:
+    classes = x.shape[_class_axis(x)]
+    assert isinstance(classes, int), "The number of classes is fixed by the layer that gives their scores."
+    return classes
+
+
+def _with_probabilities(
+    op: Builder, x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, smoothing: float
+) -> Tensor:
+    axis = _class_axis(x)
+    if smoothing:
+        target = target * (1 - smoothing) + smoothing / _classes(x)
+    loss = log_softmax(op, x, axis) * op.cast(target, x.dtype)
+    if weight is not None:
+        loss = loss * _per_class(op, weight, x)
+    total = -reduced(op, "ReduceSum", loss.with_shape(x.shape), [axis], False)
+    if reduction == _NONE:
+        return total
+    summed = sum_(op, total, None)
+    return summed if reduction == _SUM else summed / _count(op, total)
+
+
+def _count(op: Builder, x: Tensor) -> Tensor:
+    size: Int = product(x.shape)
+    return op.scalar(size, x.dtype)
+
+
+def _smoothed(
+    op: Builder,
+    x: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    reduction: int,
+    ignore_index: int,
+    smoothing: float,
+) -> Tensor:
+    """Some of the weight of the right class is spread over all."""
+    axis = _class_axis(x)
+    scores = log_softmax(op, x, axis).with_shape(x.shape)
+    target = op.cast(target, torch.int64)
+    ignored = op.Equal(target, op.like(ignore_index, target)).with_shape(target.shape)
+    zero = op.like(0, x)
+    known = op.Where(ignored, op.like(0, target), target).with_shape(target.shape)
+    weighted = scores if weight is None else (scores * _per_class(op, weight, x)).with_shape(x.shape)
+    right = op.squeeze(
+        op.GatherElements(weighted, op.unsqueeze(known, [axis]), axis=axis).with_shape(
+            [*x.shape[:axis], 1, *x.shape[axis + 1 :]]
+        ),
+        [axis],
+    )
+    spread = reduced(op, "ReduceSum", weighted, [axis], False)
+    loss = op.Where(ignored, zero, right * (smoothing - 1) - spread * (smoothing / _classes(x)))
+    loss = loss.with_shape(target.shape)
+    if reduction == _NONE:
+        return loss
+    summed = sum_(op, loss, None)
+    if reduction == _SUM:
+        return summed
+    one = op.like(1, x)
+    shares = one if weight is None else op.Gather(weight, known, axis=0)
+    return summed / sum_(op, op.Where(ignored, zero, shares).with_shape(target.shape), None)

@@ -6,7 +6,7 @@ STAMP := .venv/.onnxport-installed
 WORKERS ?= auto
 BENCH ?=
 
-.PHONY: help setup demo test lint format bench clean
+.PHONY: help setup demo test lint format bench kernels clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
@@ -37,6 +37,9 @@ format: $(STAMP) ## format the code
 
 bench: $(STAMP) ## compare with torch.onnx and write benchmarks/RESULTS.md (BENCH="--models bert-base --quick" for less)
 	$(BIN)/python -m benchmarks.run $(BENCH)
+
+kernels: $(STAMP) ## ask onnxruntime anew which operators it lacks in which element types
+	$(BIN)/python tools/kernels.py
 
 clean: ## remove what the targets leave behind, but not .venv
 	rm -rf mlp.onnx mlp.onnx.data build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

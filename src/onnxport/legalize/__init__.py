@@ -18,12 +18,22 @@ _CANONICAL = 23
 _FIRST_IR_WITH_FUNCTIONS = 8
 
 
-def legalize(model: ir.Model, opset: int, *, ir_version: int | None = None, events: EventLog | None = None) -> None:
+def legalize(
+    model: ir.Model,
+    opset: int,
+    *,
+    ir_version: int | None = None,
+    events: EventLog | None = None,
+    kernels: bool = True,
+) -> None:
     """Rewrite ``model`` in place so that it is a valid model of exactly ``opset``.
 
     Operators that do not exist there, or read differently, are replaced by what computes the same; element types the
     target does not take are cast to wider ones and back. What cannot be expressed is an :class:`OpsetError` that
     names every such operator, where it comes from, and the nearest opset that has it.
+
+    With ``kernels``, what onnxruntime has no implementation for in some element type is computed in another one;
+    other runtimes may not need those casts.
 
     >>> import onnx_ir as ir
     >>> from onnxport.legalize import legalize
@@ -41,7 +51,7 @@ def legalize(model: ir.Model, opset: int, *, ir_version: int | None = None, even
     source = model.opset_imports.get("", _CANONICAL)
     rewriter = Rewriter(model, opset)
     rewriter.run(source)
-    validator = Validator(rewriter.names, opset, source, rewriter.refusals, events)
+    validator = Validator(rewriter.names, rewriter.literals, opset, source, rewriter.refusals, events, kernels)
     validator.check(model.graph)
     for function in model.functions.values():
         rewriter.run_function(function, function.opset_imports.get("", source))

@@ -1,0 +1,55 @@
+"""Which element types onnxruntime has no implementation for, by a table that it was asked for (``make kernels``)."""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import json
+
+import onnx_ir as ir
+
+from onnxport.legalize.schemas import Schema, Types
+
+Gaps = dict[str, Types]
+
+_NOTHING: Gaps = {}
+
+
+@functools.cache
+def _table() -> dict[tuple[str, int], Gaps]:
+    text = importlib.resources.files("onnxport.legalize").joinpath("kernels.json").read_text(encoding="utf-8")
+    return {
+        (op_type, int(version)): {
+            variable: frozenset(ir.DataType[dtype.upper()] for dtype in missing.split())
+            for variable, missing in variables.items()
+        }
+        for op_type, forms in json.loads(text)["missing"].items()
+        for version, variables in forms.items()
+    }
+
+
+def gaps(op_type: str, since: int) -> Gaps:
+    """The types onnxruntime does not compute an operator in, by type variable, for the form of opset ``since``.
+
+    >>> from onnxport.legalize.kernels import gaps
+    >>> sorted(dtype.name for dtype in gaps("Clip", 13)["T"])
+    ['INT16', 'UINT16']
+    """
+    return _table().get((op_type, since), _NOTHING)
+
+
+def missing(node: ir.Node, schema: Schema) -> dict[str, ir.DataType]:
+    """The node's type variables that are bound to a type onnxruntime has no implementation for."""
+    lacking = gaps(node.op_type, schema.since)
+    if not lacking:
+        return {}
+    found: dict[str, ir.DataType] = {}
+    for position, value in enumerate(node.inputs):
+        variable = schema.input(position)[0]
+        if value is not None and value.dtype is not None and value.dtype in lacking.get(variable, ()):
+            found[variable] = value.dtype
+    for position, output in enumerate(node.outputs):
+        variable = schema.output(position)
+        if output.dtype is not None and output.dtype in lacking.get(variable, ()):
+            found[variable] = output.dtype
+    return found

@@ -22,6 +22,13 @@ CASES = [
         R("b", 3, "m", "n"),
         name="same",
     ),
+    case(
+        "aten::conv2d.padding",
+        lambda x, w: F.conv2d(x, w, padding="same"),
+        R("b", 3, 9, 9),
+        R(4, 3, "k", "n"),
+        name="run-time-kernel",
+    ),
     case("aten::conv2d.padding", nn.Conv2d(3, 4, 3, stride=2, padding="valid"), R("b", 3, 7, 8), name="valid"),
     case("aten::conv3d.padding", nn.Conv3d(2, 3, 2, padding="same"), R("b", 2, 4, 5, 3), name="same"),
     case("aten::conv2d", nn.Conv2d(3, 4, 3, padding=1, padding_mode="circular"), R("b", 3, 5, 6), name="circular"),

@@ -69,8 +69,9 @@ ANTIALIASED = [
 ]
 
 
-def _both(operator: str, shape: tuple[int | str, ...], size: list[int], *rest: object) -> Case:
-    return case(f"aten::{operator}", lambda x: getattr(OPS, operator).default(x, size, *rest), R("b", 2, *shape))
+def _both(operator: str, shape: tuple[int | str, ...], size: list[int], *rest: object, name: str = "both") -> Case:
+    function = getattr(OPS, operator).default
+    return case(f"aten::{operator}", lambda x: function(x, size, *rest), R("b", 2, *shape), name=name)
 
 
 BOTH = [
@@ -81,6 +82,10 @@ BOTH = [
     _both("_upsample_nearest_exact2d", (5, 4), [10, 6], 2.0, 1.5),
     _both("_upsample_nearest_exact3d", (2, 3, 4), [4, 6, 8]),
     _both("upsample_linear1d", (5,), [9], False, 1.9),
+    _both("upsample_linear1d", (5,), [4], False, 1.9, name="at-odds"),
+    _both("upsample_bicubic2d", (5, 4), [4, 9], False, 1.9, None, name="at-odds"),
+    _both("_upsample_bilinear2d_aa", (8, 7), [3, 3], False, 1.7, 0.9, name="at-odds"),
+    _both("upsample_trilinear3d", (2, 3, 4), [3, 4, 3], False, 2.0, 1.1, 0.5, name="at-odds"),
     _both("upsample_bilinear2d", (5, 4), [9, 6], False, 1.9, 1.5),
     _both("upsample_trilinear3d", (2, 3, 4), [4, 6, 8], True),
     _both("upsample_bicubic2d", (5, 4), [9, 6], False, 1.9, 1.5),

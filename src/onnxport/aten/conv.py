@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onnxport.errors import TranslationError
+from onnxport.aten.pad import padded
 from onnxport.translate import Builder, Tensor, translates
 from onnxport.translate.dims import is_static
 
@@ -38,12 +38,14 @@ def conv_by_name(
     spatial = weight.rank - 2
     pads = [0] * (2 * spatial)
     if padding == "same":
-        kernel = weight.shape[2:]
-        if not is_static(kernel):
-            raise TranslationError("padding='same' needs a kernel of fixed size.")
-        totals = [d * (k - 1) for d, k in zip(per_axis(dilation, spatial), kernel, strict=True)]
+        dilations = per_axis(dilation, spatial)
+        totals = [d * (k - 1) for d, k in zip(dilations, weight.shape[2:], strict=True)]
         # The odd one goes to the end, as ONNX's SAME_UPPER would; spelt out, it needs no input size.
-        pads = [total // 2 for total in totals] + [total - total // 2 for total in totals]
+        if is_static(totals):
+            pads = [total // 2 for total in totals] + [total - total // 2 for total in totals]
+        else:
+            around = [amount for total in reversed(totals) for amount in (total // 2, total - total // 2)]
+            input = padded(op, input, around, "constant")
     return _conv(op, input, weight, bias, stride, pads, dilation, groups)
 
 

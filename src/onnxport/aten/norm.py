@@ -101,6 +101,8 @@ def batch_norm(
     eps: float,
     cudnn_enabled: bool,
 ) -> Tensor:
+    if 0 in input.shape:
+        return input
     if training or running_mean is None or running_var is None:
         mean, variance = _batch_moments(op, input)
         return _scaled(op, (input - mean) / op.Sqrt(variance + eps), weight, bias)

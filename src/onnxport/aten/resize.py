@@ -224,6 +224,12 @@ class Kernel:
 
 _LINEAR, _CUBIC = Kernel("linear"), Kernel("cubic")
 _LINEAR_AA, _CUBIC_AA, _LANCZOS_AA = Kernel("linear", True), Kernel("cubic", True), Kernel("lanczos", True)
+_TWO_DIMENSIONAL = {
+    _CUBIC: "upsample_bicubic2d",
+    _LINEAR_AA: "_upsample_bilinear2d_aa",
+    _CUBIC_AA: "_upsample_bicubic2d_aa",
+    _LANCZOS_AA: "_upsample_lanczos2d_aa",
+}
 
 
 def _weighted(op: Builder, resizing: Resizing, kernel: Kernel, align_corners: bool) -> Tensor:
@@ -232,7 +238,10 @@ def _weighted(op: Builder, resizing: Resizing, kernel: Kernel, align_corners: bo
         floats = Resizing(op.cast(x, torch.float32), resizing.sizes, resizing.factors)
         return op.Clip(op.Round(_weighted(op, floats, kernel, align_corners)), op.const(0.0, torch.float32),
                        op.const(255.0, torch.float32))  # fmt: skip
-    if kernel.mode == "lanczos" or (kernel.antialias and align_corners):
+    # Given both, torch takes positions from the factors and the number of them from the sizes; Resize takes one.
+    at_odds = not align_corners and any(factor is not None for factor in resizing.factors)
+    at_odds = at_odds and resizing.sizes is not None and not _factors_decide(resizing)
+    if kernel.mode == "lanczos" or (kernel.antialias and align_corners) or at_odds:
         return _by_weights(op, resizing, kernel, align_corners)
     return _resize(
         op,
@@ -247,24 +256,35 @@ def _weighted(op: Builder, resizing: Resizing, kernel: Kernel, align_corners: bo
 
 
 def _by_weights(op: Builder, resizing: Resizing, kernel: Kernel, align_corners: bool) -> Tensor:
-    """Rows and columns by matrices of weights, for what Resize can't do."""
-    static = resizing.static_sizes
+    """Axis by axis by a matrix of weights, for what Resize can't do."""
+    static, result = resizing.static_sizes, resizing.x
     before = resizing.x.shape[2:]
     if static is None or not is_static(before):
-        how = "aligned corners" if kernel.mode != "lanczos" else "a Lanczos kernel"
-        raise TranslationError(f"Antialiased interpolation with {how} needs fixed sizes, not {before}.")
-    name = {"linear": "_upsample_bilinear2d_aa", "cubic": "_upsample_bicubic2d_aa"}.get(
-        kernel.mode, "_upsample_lanczos2d_aa"
-    )
-    function = getattr(torch.ops.aten, name).default
-    # What becomes of the unit vectors are the weights.
-    rows, columns = (
-        function(torch.eye(size, dtype=torch.float64)[None, None], [wanted, size], align_corners, factor, None)[0, 0]
-        for size, wanted, factor in zip(before, static, resizing.factors, strict=True)
-    )
-    left = op.const(rows.numpy(), resizing.x.dtype)
-    right = op.const(columns.T.contiguous().numpy(), resizing.x.dtype)
-    return op.MatMul(op.MatMul(left, resizing.x), right)
+        raise TranslationError(
+            f"ONNX's Resize can't interpolate in this way; matrices of weights can, but need fixed sizes, not {before}."
+        )
+    last = result.rank - 1
+    for axis, size, wanted, factor in zip(resizing.axes, before, static, resizing.factors, strict=True):
+        weights = torch_weights(kernel, size, wanted, align_corners, factor).numpy()
+        if axis == last:
+            result = op.MatMul(result, op.const(np.ascontiguousarray(weights.T), result.dtype))
+        elif axis == last - 1:
+            result = op.MatMul(op.const(np.ascontiguousarray(weights), result.dtype), result)
+        else:
+            order = [*(other for other in range(last + 1) if other != axis), axis]
+            moved = op.MatMul(op.Transpose(result, perm=order), op.const(np.ascontiguousarray(weights.T), result.dtype))
+            result = op.Transpose(moved, perm=[order.index(other) for other in range(last + 1)])
+    return result
+
+
+def torch_weights(kernel: Kernel, size: int, wanted: int, align_corners: bool, factor: float | None) -> torch.Tensor:
+    """How much each element counts for each new one, [wanted, size]: what torch makes of the unit vectors."""
+    units = torch.eye(size, dtype=torch.float64)
+    if kernel == _LINEAR:
+        return torch.ops.aten.upsample_linear1d.default(units[None], [wanted], align_corners, factor)[0].T
+    function = getattr(torch.ops.aten, _TWO_DIMENSIONAL[kernel]).default
+    result: torch.Tensor = function(units[None, None], [wanted, size], align_corners, factor, None)[0, 0]
+    return result
 
 
 def _register_weighted(name: str, spatial: int, kernel: Kernel) -> None:

@@ -36,16 +36,18 @@ _NARROWER: dict[ir.DataType, tuple[ir.DataType, ...]] = {
     _D.UINT32: (_D.FLOAT,),
 }
 
-# Operators that read no values, or whose results are all among the values they are given.
+# Operators that do not look at the values of their input.
+_IGNORES = names("EyeLike Size Shape RandomNormalLike RandomUniformLike")
+# Operators whose results are all among the values they are given.
 _COPIES = names(
     "Concat Expand Flatten Gather GatherElements GatherND Identity Pad Reshape Slice Split Squeeze Tile Transpose "
     "Unsqueeze Where Upsample Compress DepthToSpace SpaceToDepth ReverseSequence Scatter ScatterElements ScatterND "
-    "Trilu OneHot EyeLike CenterCropPad Size Shape SplitToSequence RandomNormalLike RandomUniformLike"
+    "Trilu OneHot CenterCropPad SplitToSequence"
 )
 _CHOOSES = names("Max Min ReduceMax ReduceMin TopK Clip MaxPool Relu Unique MaxUnpool")
 # Operators that compare values and give something else; any type that holds the values will do.
 _COMPARES = names("Equal Less Greater LessOrEqual GreaterOrEqual ArgMax ArgMin NonZero")
-_MOVES = _COPIES | _CHOOSES | _COMPARES
+_MOVES = _IGNORES | _COPIES | _CHOOSES | _COMPARES
 # Integer arithmetic that is the same modulo the range of any type, signed or not ...
 _MODULAR = names(
     "Add Sub Mul Neg Sum ReduceSum ReduceProd ReduceSumSquare MatMul Gemm CumSum CumProd Einsum "
@@ -153,7 +155,7 @@ class Casts:
         back.name, output.name = output.name, self._names.fresh(f"{output.name}_{other.name.lower()}")
         output.type = ir.TensorType(other)
         graph.insert_after(node, cast)
-        if node.op_type in _COPIES or node.op_type in _CHOOSES:
+        if (node.op_type in _COPIES or node.op_type in _CHOOSES) and "reduction" not in node.attributes:
             # Nothing was rounded, so whoever wants this value in the wider type again can have it as it is.
             self._known[(back, other)] = output
 

@@ -236,7 +236,7 @@ class Builder:
         """A 0-d tensor from a number or a run-time size."""
         if isinstance(value, Dim):
             return self.cast(self.Squeeze(self.sizes.vector(value), [0]).with_shape([]), dtype)
-        return self.const(value, dtype)
+        return self.const(_wrapped(value, dtype) if type(value) is int else value, dtype)
 
     def like(self, value: Tensor | Number | Dim, other: Tensor) -> Tensor:
         """A number as a 0-d tensor of ``other``'s dtype; tensors pass."""
@@ -381,6 +381,14 @@ def broadcast(shapes: Sequence[Sequence[Int] | None]) -> list[Int] | None:
             elif isinstance(size, int):
                 result[axis] = size
     return result
+
+
+def _wrapped(value: int, dtype: torch.dtype) -> int:
+    """A whole number as torch makes it fit a narrower dtype: the higher bits fall off."""
+    if dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
+        return value
+    info = torch.iinfo(dtype)
+    return value if info.min <= value <= info.max else (value - info.min) % (1 << info.bits) + info.min
 
 
 def _stated_dtype(op_type: str, attributes: dict[str, Any]) -> torch.dtype | None:

@@ -102,7 +102,7 @@ def logaddexp2(op: Builder, self: Tensor, other: Tensor) -> Tensor:
 def _rounding(op_type: str, name: str) -> None:
     @translates(name)
     def rounded(op: Builder, self: Tensor) -> Tensor:
-        return getattr(op, op_type)(self) if self.is_float else op.Identity(self)  # type: ignore[no-any-return]
+        return getattr(op, op_type)(self) if self.is_float else op.Identity(self)
 
 
 _rounding("Floor", "aten::floor")

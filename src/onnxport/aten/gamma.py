@@ -84,7 +84,7 @@ def digamma(op: Builder, self: Tensor) -> Tensor:
 def polygamma(op: Builder, n: int, self: Tensor) -> Tensor:
     if n == 0:
         return digamma(op, self)
-    scale = math.factorial(n) * (-1) ** (n + 1)
+    scale = math.factorial(n) if n % 2 else -math.factorial(n)
     return _hurwitz(op, op.const(n + 1, torch.float64), _double(op, self)) * scale
 
 

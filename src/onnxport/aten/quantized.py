@@ -179,9 +179,9 @@ def quantize_per_channel_group(
     dtype: torch.dtype,
     group_size: int,
 ) -> Tensor:
-    rows, scales, zero_points = _grouped(op, input, group_size, scales, zero_points)
-    assert zero_points is not None
-    result = quantize_per_token(op, rows, scales, zero_points, quant_min, quant_max, dtype)
+    rows, scales, offsets = _grouped(op, input, group_size, scales, zero_points)
+    assert offsets is not None
+    result = quantize_per_token(op, rows, scales, offsets, quant_min, quant_max, dtype)
     return op.reshape(result, input.shape)
 
 

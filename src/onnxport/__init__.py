@@ -1,7 +1,7 @@
 """onnxport: a standalone PyTorch to ONNX exporter with the public surface of ``torch.onnx``."""
 
 from onnxport import errors
-from onnxport.capture import is_in_onnx_export
+from onnxport.capture import enable_fake_mode, is_in_onnx_export
 from onnxport.errors import OnnxExporterError
 from onnxport.export import export
 from onnxport.program import ONNXProgram
@@ -14,6 +14,7 @@ __all__ = [
     "OnnxExporterError",
     "OperatorExportTypes",
     "TrainingMode",
+    "enable_fake_mode",
     "errors",
     "export",
     "is_in_onnx_export",

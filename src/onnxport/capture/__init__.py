@@ -11,13 +11,14 @@ import torch
 from onnxport.capture import forced, strategies
 from onnxport.capture.assumptions import report_assumptions
 from onnxport.capture.dynamic_shapes import Axis, declare
+from onnxport.capture.fake_mode import enable_fake_mode, on_the_models_device
 from onnxport.capture.inputs import bind, check_model, check_names
 from onnxport.capture.outputs import check_outputs
 from onnxport.capture.state import exporting, is_in_onnx_export, preserved
 from onnxport.capture.strategies import Failure
 from onnxport.events import EventLog
 
-__all__ = ["Captured", "Failure", "capture", "is_in_onnx_export"]
+__all__ = ["Captured", "Failure", "capture", "enable_fake_mode", "is_in_onnx_export"]
 
 
 @dataclass
@@ -62,6 +63,7 @@ def capture(
     """
     check_model(model)
     candidates = strategies.usable(model)
+    args, kwargs = on_the_models_device(model, (args, kwargs))
     inputs = bind(model, args, kwargs, lambda message: events.add("note", "capture", message))
     check_names(model, inputs, input_names, output_names)
     declared = declare(

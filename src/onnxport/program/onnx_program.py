@@ -22,6 +22,7 @@ from onnxport.events import EventLog
 from onnxport.program.inputs import bind_inputs
 from onnxport.program.runtime import Initializer, Session, array_to_torch, default_session, to_torch
 from onnxport.program.values import ComputedValues
+from onnxport.weights.safetensors import Files, mapped_tensors
 from onnxport.weights.saving import save_model
 from onnxport.weights.torch_tensor import TorchTensor
 from onnxport.weights.wire import Selection, require_content
@@ -158,12 +159,15 @@ class ONNXProgram:
                 external_data=external_data,
             )
 
-    def apply_weights(self, state_dict: Mapping[str, torch.Tensor]) -> None:
+    def apply_weights(self, state_dict: Mapping[str, torch.Tensor] | Files) -> None:
         """Give the model the weights of a state dict, by name; nothing changes if one of them does not fit.
 
+        Paths of safetensors files stand for the tensors in them, which are mapped and never loaded as a whole.
         Use it to fill a model that was made with fake tensors, or to replace weights. A weight under several names
         (tied weights) can be given under any of them. Names the model does not have are listed in a warning.
         """
+        if not isinstance(state_dict, Mapping):
+            state_dict = mapped_tensors(state_dict)
         targets = self._weights_by_name()
         unknown = [name for name in state_dict if name not in targets]
         chosen: dict[str, tuple[str, TorchTensor]] = {}

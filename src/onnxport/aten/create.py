@@ -120,8 +120,7 @@ def arange(
     if not whole and not dtype.is_floating_point and not isinstance(start, Dim) and not isinstance(step, Dim):
         # torch counts how many there are with the numbers as given, then steps in whole numbers.
         size = op.result_shapes()[0][0]
-        first, stride = math.trunc(start), math.trunc(step)  # type: ignore[arg-type]
-        return counter(op, size, first, stride) if stride else op.full(first, [size], dtype)
+        return counter(op, size, math.trunc(start), math.trunc(step))  # type: ignore[arg-type]
     # torch counts in the bounds' own type and converts afterwards; Range has no half or 8-bit form.
     counted = torch.int64 if whole else torch.float64
     return op.cast(op.Range(*(op.scalar(bound, counted) for bound in bounds)), dtype)
@@ -136,13 +135,15 @@ _Bound = Tensor | Number | Dim
 def linspace(op: Builder, start: _Bound, end: _Bound, steps: int, dtype: torch.dtype | None) -> Tensor:
     wanted = _or_default(dtype)
     if not isinstance(start, Tensor | Dim) and not isinstance(end, Tensor | Dim):
-        numbers = torch.linspace(start, end, steps, dtype=wanted, device="cpu")  # type: ignore[arg-type]
+        numbers = torch.linspace(start, end, steps, dtype=wanted, device="cpu")
         return op.const(numbers.tolist(), wanted)
     if steps == 0:
         return op.full(0, [0], wanted)
+    # The bounds of a sequence of whole numbers are whole first; the steps between them need not be.
     computed = wanted if wanted.is_floating_point else torch.float32
     first, last = (
-        op.cast(bound, computed) if isinstance(bound, Tensor) else op.scalar(bound, computed) for bound in (start, end)
+        op.cast(op.cast(bound, wanted) if isinstance(bound, Tensor) else op.scalar(bound, wanted), computed)
+        for bound in (start, end)
     )
     if steps == 1:
         return op.reshape(first, [1])
@@ -160,7 +161,7 @@ def linspace(op: Builder, start: _Bound, end: _Bound, steps: int, dtype: torch.d
 def logspace(op: Builder, start: _Bound, end: _Bound, steps: int, base: float, dtype: torch.dtype | None) -> Tensor:
     wanted = _or_default(dtype)
     if not isinstance(start, Tensor | Dim) and not isinstance(end, Tensor | Dim):
-        numbers = torch.logspace(start, end, steps, base, dtype=wanted, device="cpu")  # type: ignore[arg-type]
+        numbers = torch.logspace(start, end, steps, base, dtype=wanted, device="cpu")
         return op.const(numbers.tolist(), wanted)
     computed = wanted if wanted.is_floating_point else torch.float32
     return op.Pow(op.scalar(base, computed), linspace(op, start, end, steps, computed))
@@ -171,7 +172,8 @@ def logspace(op: Builder, start: _Bound, end: _Bound, steps: int, base: float, d
 
 @translates("aten::eye", "aten::eye.m")
 def eye(op: Builder, n: Int, dtype: torch.dtype | None, m: Int | None = None) -> Tensor:
-    return op.EyeLike(op.full(0, [n, n if m is None else m], _or_default(dtype)))
+    zero = op.full(0, [n, n if m is None else m], _or_default(dtype))
+    return op.EyeLike(zero, out_dtype=zero.dtype)
 
 
 @translates("aten::tril")

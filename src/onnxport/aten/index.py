@@ -147,7 +147,7 @@ def _within(op: Builder, self: Tensor, indices: Indices) -> list[Tensor | None]:
             clipped.append(None)
             continue
         positions = op.cast(item, torch.int64)
-        clipped.append(op.Clip(positions, op.scalar(0, torch.int64), op.scalar(size - 1, torch.int64)))
+        clipped.append(op.Clip(positions, op.scalar(-size, torch.int64), op.scalar(size - 1, torch.int64)))
     return clipped
 
 

@@ -71,25 +71,6 @@ def cartesian_prod(op: Builder, tensors: Sequence[Tensor]) -> Tensor:
     return stack(op, [op.reshape(grid, [count]) for grid in meshgrid(op, tensors)], 1)
 
 
-@translates("aten::combinations")
-def combinations(op: Builder, self: Tensor, r: int, with_replacement: bool) -> Tensor:
-    size = self.shape[0]
-    if r == 0:
-        return op.full(0, [0], self.dtype)
-    if r == 1:
-        return op.unsqueeze(self, [1])
-    if isinstance(size, int):
-        choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-        chosen = list(choose(range(size), r))
-        return op.Gather(self, op.const(chosen, torch.int64), axis=0) if chosen else op.full(0, [0, r], self.dtype)
-    # Positions in ascending order are where an r-dimensional grid of comparisons holds.
-    counter = op.Range(op.scalar(0, torch.int64), op.scalar(size, torch.int64), op.scalar(1, torch.int64))
-    along = [op.Reshape(counter, [-1 if axis == place else 1 for axis in range(r)]) for place in range(r)]
-    pairs = [a <= b if with_replacement else a < b for a, b in itertools.pairwise(along)]
-    grid = functools.reduce(op.And, pairs)
-    return op.Gather(self, op.Transpose(op.NonZero(grid), perm=[1, 0]), axis=0)
-
-
 # Taking apart
 
 

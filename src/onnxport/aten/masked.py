@@ -14,9 +14,11 @@ from onnxport.translate.dims import product
 def compress(op: Builder, self: Tensor, mask: Tensor, axis: int) -> Tensor:
     """The parts of ``self`` where ``mask``, which spans its dimensions from ``axis`` on, is true."""
     sizes = self.shape
+    where = op.reshape(mask, [product(mask.shape)])
+    if mask.rank == self.rank and not self.is_complex:
+        return op.Compress(self, where)
     covered = product(sizes[axis : axis + mask.rank])
     merged = op.reshape(self, [*sizes[:axis], covered, *sizes[axis + mask.rank :]])
-    where = op.reshape(mask, [product(mask.shape)])
     if self.is_complex:
         kept = op.Squeeze(op.NonZero(where), [0])
         return op.Gather(merged, kept, axis=axis)
@@ -26,9 +28,12 @@ def compress(op: Builder, self: Tensor, mask: Tensor, axis: int) -> Tensor:
 @translates("aten::masked_select", complex="same")
 def masked_select(op: Builder, self: Tensor, mask: Tensor) -> Tensor:
     common = broadcast([self.shape, mask.shape])
-    if common is not None:
-        self, mask = op.expand(self, common), op.expand(mask, common)
     where = op.cast(mask, torch.bool)
+    if common is None:
+        # Sizes that only run time can compare; Expand broadcasts both ways.
+        spread = op.Expand(where, op.shape(self))
+        return op.Compress(op.Expand(self, op.shape(where)), op.Reshape(spread, [-1]))
+    self, where = op.expand(self, common), op.expand(where, common)
     if self.rank == 0:
         self, where = op.reshape(self, [1]), op.reshape(where, [1])
     return compress(op, self, where, 0)
@@ -77,13 +82,8 @@ def nonzero_static(op: Builder, self: Tensor, size: Int, fill_value: int) -> Ten
 
 @translates("aten::one_hot")
 def one_hot(op: Builder, self: Tensor, num_classes: int) -> Tensor:
-    if num_classes < 0:
-        largest = op.ReduceMax(op.reshape(self, [product(self.shape)]), [0], keepdims=True)
-        depth = largest + op.ints([1])
-    else:
-        depth = op.ints([num_classes])
     indices = op.reshape(self, [1]) if self.rank == 0 else self
-    coded = op.OneHot(indices, depth, op.const([0, 1], torch.int64), axis=-1)
+    coded = op.OneHot(indices, op.ints([num_classes]), op.const([0, 1], torch.int64), axis=-1)
     return op.reshape(coded, [num_classes]) if self.rank == 0 else coded
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -18,7 +19,7 @@ def _drawn(dtype: torch.dtype) -> torch.dtype:
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
-def _random(op: Builder, op_type: str, shape: Sequence[Int], dtype: torch.dtype, **parameters: float) -> Tensor:
+def _random(op: Builder, op_type: str, shape: Sequence[Int], dtype: torch.dtype, **parameters: Any) -> Tensor:
     drawn = _drawn(dtype)
     if is_static(shape) and len(shape):
         (numbers,) = op.multi(op_type, shape=list(shape), dtype=drawn, **parameters, outputs=1)
@@ -93,8 +94,9 @@ def normal_of_size(op: Builder, mean: float, std: float, size: Sequence[Int], dt
 def normal(op: Builder, mean: Tensor | float, std: Tensor | float) -> Tensor:
     (shape,) = op.result_shapes()
     dtype = mean.dtype if isinstance(mean, Tensor) else std.dtype if isinstance(std, Tensor) else torch.float32
-    drawn = _normal(op, shape, dtype)
-    return drawn * (op.cast(std, dtype) if isinstance(std, Tensor) else std) + mean
+    drawn = _drawn(dtype)
+    scale, middle = (op.cast(x, drawn) if isinstance(x, Tensor) else x for x in (std, mean))
+    return _normal(op, shape, drawn) * scale + middle
 
 
 @translates("aten::log_normal")
@@ -117,8 +119,6 @@ def cauchy(op: Builder, self: Tensor, median: float, sigma: float) -> Tensor:
 
 @translates("aten::geometric")
 def geometric(op: Builder, self: Tensor, p: float) -> Tensor:
-    if p == 1:
-        return op.full(1, self.shape, self.dtype)
     trials = op.Ceil(op.Log(_above_zero(op, self)) / math.log1p(-p))
     return op.Max(trials, op.scalar(1, trials.dtype))
 
@@ -149,7 +149,7 @@ def randint_like(op: Builder, self: Tensor, high: Int, dtype: torch.dtype | None
     return _integers(op, self.shape, low, high)
 
 
-@translates("aten::randint_like.Tensor", "aten::randint_like.Tensor_generator")
+@translates("aten::randint_like.Tensor")
 def randint_like_tensor(op: Builder, self: Tensor, high: Tensor, dtype: torch.dtype | None) -> Tensor:
     drawn = _uniform(op, self.shape, torch.float64) * op.cast(high, torch.float64)
     return op.cast(op.Floor(drawn), torch.int64)
@@ -165,15 +165,6 @@ def _largest(dtype: torch.dtype) -> int:
 @translates("aten::random", "aten::random.to")
 def random(op: Builder, self: Tensor, to: int | None = None) -> Tensor:
     return _integers(op, self.shape, 0, _largest(self.dtype) + 1 if to is None else to)
-
-
-def _random_between(op: Builder, **arguments: object) -> Tensor:
-    self, low, high = arguments["self"], arguments["from"], arguments["to"]
-    assert isinstance(self, Tensor) and isinstance(low, int) and isinstance(high, int | None)
-    return _integers(op, self.shape, low, _largest(self.dtype) + 1 if high is None else high)
-
-
-REGISTRY.add(["aten::random.from"], Translation(_random_between, parameters=frozenset({"self", "from", "to"})))
 
 
 @translates("aten::randperm", "aten::randperm.generator")

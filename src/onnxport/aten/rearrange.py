@@ -257,18 +257,21 @@ def _storage(op: Builder, self: Tensor) -> tuple[Tensor, list[int], int]:
             "call `.contiguous()` on the tensor first and give strides to match, or use indexing"
         )
     memory = op.reshape(op.transpose(self, order), [product(self.shape)])
-    return memory, order, laid_out.storage_offset()
+    begin = laid_out.storage_offset()
+    if not isinstance(begin, int):
+        raise TranslationError("a strided view of a tensor that starts at a run-time place in memory has no ONNX form")
+    return memory, order, begin
 
 
 def _places(
     op: Builder, memory: Tensor, size: Sequence[Int], stride: Sequence[Int], offset: Int | None, begin: int
 ) -> Tensor:
     """Where in memory the elements of a strided view lie, as an int64 tensor of the view's shape."""
-    start = 0 if offset is None else offset - begin
-    known = [start, *memory.shape, *size, *stride]
-    if is_static(known) and 0 not in size:
+    start: Int = 0 if offset is None else offset - begin
+    (length,) = memory.shape
+    if is_static(size) and is_static(stride) and isinstance(start, int) and isinstance(length, int) and 0 not in size:
         last = start + sum((count - 1) * step for count, step in zip(size, stride, strict=True))
-        if start < 0 or last >= memory.shape[0]:
+        if start < 0 or last >= length:
             raise TranslationError("a strided view that reaches beyond the tensor it is taken of has no ONNX form")
     places = op.scalar(start, torch.int64)
     for axis, (count, step) in enumerate(zip(size, stride, strict=True)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from onnxport.aten.axes import axis_of
@@ -92,6 +94,8 @@ def _reduced(
         neutral = {"sum": 0, "mean": 0, "prod": 1}.get(reduce)
         start = src if neutral is None else op.full(neutral, index.shape, data.dtype)
         data = op.ScatterElements(data, index, start, axis=axis)
+    if reduce in ("amax", "amin"):
+        return _extreme(op, data, axis, index, src, _REDUCTIONS[reduce])
     if reduce != "mean":
         return op.ScatterElements(data, index, src, axis=axis, reduction=_REDUCTIONS[reduce])
     total = op.ScatterElements(data, index, src, axis=axis, reduction="add")
@@ -101,6 +105,16 @@ def _reduced(
     if not include_self:
         count = op.Max(count, op.scalar(1, data.dtype))
     return total / count if data.is_float else floor_divide(op, total, count)
+
+
+def _extreme(op: Builder, data: Tensor, axis: int, index: Tensor, src: Tensor, reduction: str) -> Tensor:
+    found = op.ScatterElements(data, index, src, axis=axis, reduction=reduction)
+    if not data.is_float:
+        return found
+    # NaN is the largest and the smallest for torch; runtimes compare it away.
+    marks = [op.cast(op.IsNaN(x), torch.int32) for x in (data, src)]
+    marked = op.ScatterElements(marks[0], index, marks[1], axis=axis, reduction="max")
+    return op.Where(op.cast(marked, torch.bool), op.scalar(math.nan, data.dtype), found)
 
 
 def _along(op: Builder, self: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str | None) -> Tensor:
@@ -124,7 +138,10 @@ def _spread(op: Builder, index: Tensor, axis: int, source: Tensor) -> Tensor:
 
 @translates("aten::index_add")
 def index_add(op: Builder, self: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Number | Dim) -> Tensor:
-    return _along(op, self, dim, index, source if alpha == 1 else source * op.scalar(alpha, source.dtype), "sum")
+    if alpha != 1:
+        source = op.cast(source, torch.int64) if source.dtype == torch.bool else source
+        source = source * alpha
+    return _along(op, self, dim, index, source, "sum")
 
 
 @translates("aten::index_copy")

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from cases import R, case
+from cases import I, R, case
 
 CASES = [
     case("aten::conv1d", lambda x, w, b: F.conv1d(x, w, b), R("b", 3, "n"), R(4, 3, 3), R(4)),
@@ -14,6 +14,9 @@ CASES = [
     case("aten::conv2d", nn.Conv2d(4, 8, 3, groups=2, dilation=2, padding=2), R("b", 4, "m", 6), name="groups"),
     case("aten::conv2d", nn.Conv2d(4, 4, 3, groups=4, bias=False), R("b", 4, 5, 6), name="depthwise"),
     case("aten::conv2d", lambda x, w: F.conv2d(x, w), R(3, 6, 5), R(4, 3, 2, 2), name="unbatched"),
+    case(
+        "aten::conv2d", lambda x, w: F.conv2d(x, w), I("b", 3, 4, 5), I(2, 3, 2, 2, low=-4), name="whole", opsets=False
+    ),
     case("aten::conv3d", nn.Conv3d(2, 3, 2, padding=1), R("b", 2, 4, 5, 3)),
     case("aten::conv1d.padding", nn.Conv1d(3, 4, 4, padding="same"), R("b", 3, "n"), name="same"),
     case(

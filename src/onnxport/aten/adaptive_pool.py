@@ -31,8 +31,8 @@ def _plain(size: Int, count: Int) -> tuple[int, int] | None:
         length, stride = ends[0], starts[1] if count > 1 else size
         even = starts == [i * stride for i in range(count)] and ends == [start + length for start in starts]
         return (length, stride) if even and stride > 0 else None
-    kernel, rest = size // count, size % count
-    return (kernel, kernel) if isinstance(kernel, int) and rest == 0 else None
+    kernel = size // count
+    return (kernel, kernel) if isinstance(kernel, int) and count * kernel == size else None
 
 
 def _bounds(size: int, count: int) -> tuple[list[int], list[int]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
+
 from onnxport.aten.pad import padded
 from onnxport.translate import Builder, Tensor, translates
 from onnxport.translate.dims import is_static
@@ -60,6 +62,7 @@ def _conv(
     groups: int,
 ) -> Tensor:
     spatial = weight.rank - 2
+    input, weight, bias = _floats(op, input, weight, bias)
     batched = with_batch(op, input, spatial + 2)
     result = op.Conv(
         batched,
@@ -86,6 +89,7 @@ def conv_transpose(
     dilation: Sequence[int],
 ) -> Tensor:
     spatial = weight.rank - 2
+    input, weight, bias = _floats(op, input, weight, bias)
     batched = with_batch(op, input, spatial + 2)
     strides, extra = per_axis(stride, spatial), per_axis(output_padding, spatial)
     before = per_axis(padding, spatial)
@@ -109,6 +113,14 @@ def conv_transpose(
         result = op.Pad(result, [0] * (spatial + 4) + beyond)
         result = result if bias is None else op.Add(result, op.unsqueeze(bias, list(range(1, spatial + 1))))
     return result if batched is input else op.Squeeze(result, [0])
+
+
+def _floats(op: Builder, input: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+    """ONNX convolves floats only; the sums of integers that are met in practice are whole in float64."""
+    if not input.is_integer:
+        return input, weight, bias
+    wide = torch.float64
+    return op.cast(input, wide), op.cast(weight, wide), None if bias is None else op.cast(bias, wide)
 
 
 @translates("aten::convolution", "aten::_convolution", "aten::_convolution.deprecated")

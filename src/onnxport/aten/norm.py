@@ -22,6 +22,7 @@ def layer_norm(
     cudnn_enable: bool,
 ) -> Tensor:
     data, scale, shift = _one_dtype(op, input, weight, bias)
+    assert data is not None
     scale = op.full(1, normalized_shape, data.dtype) if scale is None else scale
     return op.LayerNormalization(data, scale, shift, axis=-len(normalized_shape), epsilon=eps)
 

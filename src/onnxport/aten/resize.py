@@ -281,10 +281,11 @@ def torch_weights(kernel: Kernel, size: int, wanted: int, align_corners: bool, f
     """How much each element counts for each new one, [wanted, size]: what torch makes of the unit vectors."""
     units = torch.eye(size, dtype=torch.float64)
     if kernel == _LINEAR:
-        return torch.ops.aten.upsample_linear1d.default(units[None], [wanted], align_corners, factor)[0].T
+        rows: torch.Tensor = torch.ops.aten.upsample_linear1d.default(units[None], [wanted], align_corners, factor)
+        return rows[0].T
     function = getattr(torch.ops.aten, _TWO_DIMENSIONAL[kernel]).default
-    result: torch.Tensor = function(units[None, None], [wanted, size], align_corners, factor, None)[0, 0]
-    return result
+    image: torch.Tensor = function(units[None, None], [wanted, size], align_corners, factor, None)
+    return image[0, 0]
 
 
 def _register_weighted(name: str, spatial: int, kernel: Kernel) -> None:

@@ -48,8 +48,8 @@ def _directions(params: Sequence[Tensor], has_biases: bool, count: int) -> list[
     result = []
     for start in range(0, len(params), each):
         own = list(params[start : start + each])
-        biases = (own[2], own[3]) if has_biases else (None, None)
-        result.append(Direction(own[0], own[1], *biases, own[-1] if each in (3, 5) else None))
+        b_ih, b_hh = (own[2], own[3]) if has_biases else (None, None)
+        result.append(Direction(own[0], own[1], b_ih, b_hh, own[-1] if each in (3, 5) else None))
     return result
 
 

@@ -46,7 +46,7 @@ CASES = [
         case(
             f"aten::{kind}.input",
             module(3, 4, **fixed, **options),
-            R("b", 5, 3) if options.get("batch_first") else R(5, "b", 3),
+            R("b", "n", 3) if options.get("batch_first") else R("n", "b", 3),
             name=name,
             opsets=name == "deep",
         )
@@ -54,7 +54,7 @@ CASES = [
         for name, options in VARIANTS.items()
     ),
     case("aten::lstm.input", nn.LSTM(3, 4), R(5, 3), name="unbatched"),
-    case("aten::lstm.input", nn.LSTM(3, 4, proj_size=2), R(5, "b", 3), name="projected"),
+    case("aten::lstm.input", nn.LSTM(3, 4, proj_size=2), R("n", "b", 3), name="projected"),
     case(
         "aten::lstm.input",
         nn.LSTM(3, 4, proj_size=2, num_layers=2, bidirectional=True, bias=False),

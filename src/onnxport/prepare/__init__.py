@@ -18,6 +18,7 @@ from onnxport.prepare.emit import where
 from onnxport.prepare.functional import FunctionalProgram, Mutation, MutationKind
 from onnxport.prepare.functionalize import functionalize, writes
 from onnxport.prepare.inline import inline, needs_inlining
+from onnxport.prepare.vmap import expand_vmaps, has_vmaps
 from onnxport.prepare.workspace import Workspace
 
 __all__ = ["FunctionalProgram", "Mutation", "prepare"]
@@ -107,6 +108,7 @@ def _prepare_module(
     workspace = Workspace(module)
     graph = workspace.graph
     inline(workspace, module.graph)
+    expand_vmaps(graph, workspace.attach)
     final = functionalize(graph, workspace.attach) if writes(graph) else {}
     output = next(node for node in reversed(graph.nodes) if node.op == "output")
     results = output.args[0]
@@ -136,7 +138,7 @@ def _prepare_branch(
 
 def _needs_change(module: torch.fx.GraphModule, has_translation: Callable[[object], bool]) -> bool:
     graph = module.graph
-    if needs_inlining(graph) or writes(graph) or undecomposed(graph, has_translation):
+    if needs_inlining(graph) or has_vmaps(graph) or writes(graph) or undecomposed(graph, has_translation):
         return True
     branches = _branches(graph, module.get_submodule).values()
     return any(_needs_change(branch, has_translation) for branch in branches)

@@ -1,0 +1,79 @@
+"""Vectorised regions: what ``torch.vmap`` maps over a dimension, as calls on whole tensors.
+
+A capture records the mapped function as it sees single examples, between markers of the mapping. Running those calls
+once more under the real transform gives the batched calls, which then take their place.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._functorch import predispatch
+
+from onnxport.prepare.emit import Provenance
+from onnxport.prepare.trace import Attach, splice, trace
+
+
+def has_vmaps(graph: torch.fx.Graph) -> bool:
+    """Whether a graph has a vectorised region."""
+    return any(node.target is predispatch._vmap_increment_nesting for node in graph.nodes)
+
+
+def expand_vmaps(graph: torch.fx.Graph, attach: Attach) -> None:
+    """Replace every vectorised region, in place, by the batched calls it stands for."""
+    for region in _regions(graph):
+        _expand(graph, region, attach)
+
+
+def _regions(graph: torch.fx.Graph) -> list[list[torch.fx.Node]]:
+    """The outermost regions: from entering a mapping to leaving it, nested ones included."""
+    regions: list[list[torch.fx.Node]] = []
+    depth = 0
+    for node in graph.nodes:
+        if node.target is predispatch._vmap_increment_nesting:
+            if depth == 0:
+                regions.append([])
+            depth += 1
+        if depth and node.op == "call_function":
+            regions[-1].append(node)
+        if node.target is predispatch._vmap_decrement_nesting:
+            depth -= 1
+    return regions
+
+
+def _expand(graph: torch.fx.Graph, region: Sequence[torch.fx.Node], attach: Attach) -> None:
+    inside = set(region)
+    inputs = list(dict.fromkeys(source for node in region for source in node.all_input_nodes if source not in inside))
+    outputs = [node for node in region if any(user not in inside for user in node.users)]
+    last = region[-1]
+    with graph.inserting_after(last):
+        call = graph.call_function(_runner(region, inputs, outputs), tuple(inputs))
+    call.meta.update({key: last.meta[key] for key in Provenance if key in last.meta})
+    call.meta["val"] = [node.meta["val"] for node in outputs]
+    for index, node in enumerate(outputs):
+        with graph.inserting_after(call):
+            item = graph.call_function(operator.getitem, (call, index))
+        item.meta.update(node.meta)
+        node.replace_all_uses_with(item, delete_user_cb=lambda user: user not in inside)
+    for node in reversed(region):
+        graph.erase_node(node)
+    splice(call, trace(call, call.target), attach)  # type: ignore[arg-type]
+
+
+def _runner(
+    region: Sequence[torch.fx.Node], inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node]
+) -> Callable[..., list[Any]]:
+    steps = [(node, node.target, node.args, node.kwargs) for node in region]
+
+    def run(*arguments: Any) -> list[Any]:
+        values = dict(zip(inputs, arguments, strict=True))
+        for node, target, args, kwargs in steps:
+            values[node] = target(  # type: ignore[operator]
+                *torch.fx.node.map_arg(args, values.__getitem__), **torch.fx.node.map_arg(kwargs, values.__getitem__)
+            )
+        return [values[node] for node in outputs]
+
+    return run

@@ -1,0 +1,44 @@
+"""Functions mapped with torch.vmap, at sizes not traced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+import onnxport
+
+
+def _nested(x: torch.Tensor) -> torch.Tensor:
+    return torch.vmap(torch.vmap(lambda a, b: a * b + a.sum(), in_dims=(0, None)), in_dims=(0, 0))(
+        x.unsqueeze(-1).expand(-1, -1, 3), x[:, :1].expand(-1, 3)
+    )
+
+
+ROWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "row_products": lambda x: torch.vmap(torch.dot)(x, x * 2),
+    "columns": lambda x: torch.vmap(lambda row: row / row.norm(), in_dims=1, out_dims=1)(x),
+    "closure": lambda x: torch.vmap(lambda row: x @ row)(x),
+    "nested": _nested,
+    "scan": lambda x: torch.vmap(lambda row: row.cumsum(0).flip(0))(x),
+}
+
+
+class Mapped(torch.nn.Module):
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x) + 1
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("name", ROWS)
+def test_equals_eager(name: str, dynamic: bool) -> None:
+    model = Mapped(ROWS[name])
+    program = onnxport.export(model, (torch.randn(4, 5),), dynamic_shapes=({0: "n"},) if dynamic else None)
+    for rows in (4, 2, 7) if dynamic else (4,):
+        x = torch.randn(rows, 5)
+        torch.testing.assert_close(program(x)[0], model(x), rtol=1e-5, atol=1e-5)

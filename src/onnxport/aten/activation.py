@@ -70,7 +70,10 @@ def elu(op: Builder, self: Tensor, alpha: float, scale: float, input_scale: floa
 
 @translates("aten::celu")
 def celu(op: Builder, self: Tensor, alpha: float) -> Tensor:
-    return op.Celu(self, alpha=alpha)
+    if self.dtype == torch.float32:
+        return op.Celu(self, alpha=alpha)
+    # ONNX's own takes single precision only.
+    return op.Elu(self / alpha) * alpha
 
 
 @translates("aten::glu")

@@ -236,7 +236,8 @@ def fmax(op: Builder, self: Tensor, other: Tensor) -> Tensor:
 
 @translates("aten::clamp", "aten::clamp.Tensor", promote=("self", "min", "max"))
 def clamp(op: Builder, self: Tensor, min: Tensor | None, max: Tensor | None) -> Tensor:
-    if all(bound is None or bound.known_shape == () for bound in (min, max)):
+    # With one bound only, runtimes put the largest finite number in the place of the other, and infinity is lost.
+    if min is not None and max is not None and min.known_shape == () and max.known_shape == ():
         return op.Clip(self, min, max)
     at_least = self if min is None else op.Max(self, min)
     return at_least if max is None else op.Min(at_least, max)

@@ -58,8 +58,6 @@ def _bits(x: Tensor) -> int:
     promote=("self", "other"),
 )
 def left_shift(op: Builder, self: Tensor, other: Tensor) -> Tensor:
-    if self.is_float:
-        return self * op.Pow(op.like(2, self), other)
     number = number_of(other)
     zero = op.like(0, self)
     if number is not None:
@@ -84,8 +82,6 @@ def _far_left(op: Builder, x: Tensor, by: int) -> Tensor:
     promote=("self", "other"),
 )
 def right_shift(op: Builder, self: Tensor, other: Tensor) -> Tensor:
-    if self.is_float:
-        return self / op.Pow(op.like(2, self), other)
     number, last = number_of(other), _bits(self) - 1
     zero = op.like(0, self)
     if not self.dtype.is_signed:

@@ -20,7 +20,9 @@ class OnnxExporterWarning(UserWarning):
 
 
 class CaptureError(OnnxExporterError):
-    """No strategy could turn the model into a graph."""
+    """No strategy could turn the model into a graph; ``failures`` has each one's name and error."""
+
+    failures: Sequence[tuple[str, Exception]] = ()
 
 
 class InputError(OnnxExporterError, ValueError):

@@ -13,18 +13,22 @@ Kind = Literal["stage", "warning", "assumption", "cast", "failure", "note"]
 
 @dataclass(frozen=True)
 class Event:
-    """One entry: a stage that ended (with its seconds) or something worth knowing about it."""
+    """One entry: a stage that ended (with its seconds) or something worth knowing about it.
+
+    ``at`` is when it was added, on the clock of ``time.perf_counter``.
+    """
 
     kind: Kind
     stage: str
     message: str = ""
     seconds: float = 0.0
     where: str = ""
+    at: float = field(default=0.0, compare=False)
 
 
 @dataclass
 class EventLog:
-    """An append-only list of events, with listeners for live progress.
+    """An append-only list of events, with listeners for live progress: to events, and to stages that begin.
 
     >>> from onnxport.events import EventLog
     >>> log = EventLog()
@@ -36,10 +40,11 @@ class EventLog:
 
     events: list[Event] = field(default_factory=list)
     listeners: list[Callable[[Event], None]] = field(default_factory=list)
+    on_start: list[Callable[[str], None]] = field(default_factory=list)
 
     def add(self, kind: Kind, stage: str, message: str = "", *, seconds: float = 0.0, where: str = "") -> None:
         """Append an event and tell the listeners."""
-        event = Event(kind, stage, message, seconds, where)
+        event = Event(kind, stage, message, seconds, where, time.perf_counter())
         self.events.append(event)
         for listener in self.listeners:
             listener(event)
@@ -47,6 +52,8 @@ class EventLog:
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Time a stage; one that raises is recorded as a failure with its error."""
+        for listener in self.on_start:
+            listener(name)
         start = time.perf_counter()
         try:
             yield

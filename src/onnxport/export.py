@@ -10,6 +10,7 @@ import torch
 
 from onnxport import aten  # noqa: F401  (fills the registry)
 from onnxport.arguments import warn_of_deprecated, warn_of_training
+from onnxport.artifacts import Artifacts, accounted
 from onnxport.capture import capture
 from onnxport.errors import OnnxExporterError
 from onnxport.events import EventLog
@@ -19,6 +20,7 @@ from onnxport.prepare import prepare
 from onnxport.program import ONNXProgram
 from onnxport.torchscript import OperatorExportTypes, TrainingMode
 from onnxport.translate import Names, lookup, translate
+from onnxport.verification import verify as verify_program
 from onnxport.weights.saving import check_destination
 
 DEFAULT_OPSET = 20
@@ -31,6 +33,7 @@ def export(
     *,
     kwargs: dict[str, Any] | None = None,
     export_params: bool = True,
+    verbose: bool | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     opset_version: int | None = None,
@@ -40,7 +43,12 @@ def export(
     external_data: bool = True,
     dynamic_shapes: dict[str, Any] | tuple[Any, ...] | list[Any] | None = None,
     custom_translation_table: Mapping[Any, Callable[..., Any]] | None = None,
+    report: bool = False,
     optimize: bool = True,
+    verify: bool = False,
+    profile: bool = False,
+    dump_exported_program: bool = False,
+    artifacts_dir: str | os.PathLike[str] = ".",
     fallback: bool = False,
     training: int = TrainingMode.EVAL,
     operator_export_type: int = OperatorExportTypes.ONNX,
@@ -56,6 +64,7 @@ def export(
         f: Where to save the model. Without it, nothing is written.
         kwargs: Example keyword inputs.
         export_params: Whether to save the weights with the model; without them they are left out of the file.
+        verbose: Whether to show the stages on standard error: True anywhere and in detail, None on a terminal only.
         input_names: Names for the inputs in order; more names than inputs run on into the parameters.
         output_names: Names for the outputs in order.
         opset_version: The version of the ai.onnx operators the model uses: exactly this one. The default is 20.
@@ -65,7 +74,13 @@ def export(
         external_data: Whether to save the weights in a file of their own beside the model.
         dynamic_shapes: Axes that vary, in any form ``torch.export.export`` takes, or with names as strings.
         custom_translation_table: Translations by operator, preferred to the built-in ones.
+        report: Whether to write a report, as markdown and as a page of HTML, also when the export fails.
         optimize: Whether to clean up the graph.
+        verify: Whether to compare the ONNX model in onnxruntime with the model itself, on the example and at other
+            sizes of the axes that vary. What differs is a warning; the figures are in ``verification`` of the program.
+        profile: Whether to write where the time went: a table of functions, and a timeline for trace viewers.
+        dump_exported_program: Whether to write the captured program as a ``.pt2`` file.
+        artifacts_dir: The folder for report, profile and captured program.
         fallback, training, operator_export_type, do_constant_folding, custom_opsets, autograd_inlining: Deprecated;
             each warns what to do instead.
 
@@ -98,40 +113,45 @@ def export(
         check_destination(f)
     events = EventLog()
     find = lookup(custom_translation_table)
-    with events.stage("capture"):
-        captured = capture(
-            model,
-            args,
-            kwargs,
-            dynamic_shapes=dynamic_shapes,
-            dynamic_axes=dynamic_axes,
-            input_names=input_names,
-            output_names=output_names,
-            events=events,
-        )
-    with events.stage("prepare"):
-        program = prepare(captured.program, lambda target: find(target) is not None, events)
-    with events.stage("translate"):
-        names = Names(
-            inputs=tuple(input_names or ()),
-            outputs=tuple(output_names or ()),
-            dims=captured.dim_names,
-            same_dims=captured.same_dims,
-            output_dims=captured.output_dim_names,
-        )
-        onnx_model = translate(program, find, names, events)
-    if optimize:
-        with events.stage("optimize"):
-            optimize_model(onnx_model, events)
-    with events.stage("legalize"):
-        legalize(onnx_model, opset, events=events)
-    result = ONNXProgram(onnx_model, captured.program, events)
-    if f is not None:
-        with events.stage("save"):
+    artifacts = Artifacts(artifacts_dir, report, profile, dump_exported_program, verbose)
+    with accounted(artifacts, model, find, events) as account:
+        with events.stage("capture"):
+            account.captured = captured = capture(
+                model,
+                args,
+                kwargs,
+                dynamic_shapes=dynamic_shapes,
+                dynamic_axes=dynamic_axes,
+                input_names=input_names,
+                output_names=output_names,
+                events=events,
+            )
+        with events.stage("prepare"):
+            account.functional = program = prepare(captured.program, lambda target: find(target) is not None, events)
+        with events.stage("translate"):
+            names = Names(
+                inputs=tuple(input_names or ()),
+                outputs=tuple(output_names or ()),
+                dims=captured.dim_names,
+                same_dims=captured.same_dims,
+                output_dims=captured.output_dim_names,
+            )
+            account.onnx_model = onnx_model = translate(program, find, names, events)
+        if optimize:
+            with events.stage("optimize"):
+                optimize_model(onnx_model, events)
+        with events.stage("legalize"):
+            legalize(onnx_model, opset, events=events)
+        result = ONNXProgram(onnx_model, captured.program, events)
+        result.functional = program
+        if f is not None:
             result.save(
                 f,
                 include_initializers=export_params,
                 keep_initializers_as_inputs=keep_initializers_as_inputs,
                 external_data=external_data,
             )
+        if verify:
+            with events.stage("verify"):
+                result.verification = account.verification = verify_program(result, model, captured, events)
     return result

@@ -190,7 +190,9 @@ def run(
             reasons = "; ".join(f"{failure.strategy}: {_short(failure.error)}" for failure in failures)
             request.events.add("note", "capture", f"{strategy.name} succeeded after others failed ({reasons})")
         return program, strategy.name, failures
-    raise CaptureError(_all_failed(request, failures)) from _most_useful(failures).error
+    refusal = CaptureError(_all_failed(request, failures))
+    refusal.failures = [(failure.strategy, failure.error) for failure in failures]
+    raise refusal from _most_useful(failures).error
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from torch.export import ExportedProgram
 
 from onnxport.errors import OnnxExporterError, OnnxExporterWarning, Problem, listing
 from onnxport.events import EventLog
+from onnxport.prepare import FunctionalProgram
 from onnxport.program.inputs import bind_inputs
 from onnxport.program.runtime import Initializer, Session, array_to_torch, default_session, to_torch
 from onnxport.program.values import ComputedValues
@@ -29,6 +30,8 @@ from onnxport.weights.wire import Selection, require_content
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
+
+    from onnxport.verification import Verification
 
 ALIASES = "onnxport.aliases"
 _ARROW = "⬅️"
@@ -41,6 +44,8 @@ class ONNXProgram:
         model: The ONNX model, as an ``onnx_ir.Model``.
         exported_program: The program it was translated from.
         events: What happened on the way, stage by stage, if it was recorded.
+        functional: The functional graph that was translated, if the program came from ``export``.
+        verification: How it compares with the model, if it was exported with ``verify=True``.
 
     >>> import onnx_ir as ir, torch
     >>> from onnxport.program import ONNXProgram
@@ -58,6 +63,8 @@ class ONNXProgram:
         self.model = model
         self.exported_program = exported_program
         self.events = events
+        self.functional: FunctionalProgram | None = None
+        self.verification: Verification | None = None
         self._session: Session | None = None
         self._initializer: Initializer = default_session
 

@@ -1,0 +1,151 @@
+"""How far one value of the ONNX model is from the value torch computes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+
+BIN_EDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 1e6)
+# A relative difference is taken of the expected value plus this, so that zeros have one as well.
+_EPSILON = 1e-7
+# How far two correct implementations may be apart, in parts of the value and of the tensor's typical magnitude.
+_TOLERANCES = {torch.float64: 1e-5, torch.float32: 5e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
+_COARSEST = 0.25
+
+Histogram = Any
+"""What ``torch.histogram`` returns: the counts (``hist``) and the edges between them (``bin_edges``)."""
+
+
+@dataclass(frozen=True)
+class VerificationInfo:
+    """How one value of the ONNX model (an output or an intermediate) compares with torch's.
+
+    Attributes:
+        name: The name of the value in the ONNX graph.
+        max_abs_diff: The largest absolute difference.
+        max_rel_diff: The largest difference relative to the expected value.
+        abs_diff_hist: How many elements differ by how much, as ``torch.histogram`` counts them.
+        rel_diff_hist: The same of relative differences.
+        expected_dtype: The element type in torch.
+        actual_dtype: The element type in the ONNX model.
+        mean_abs_diff: The mean absolute difference.
+        mean_rel_diff: The mean relative difference.
+        expected_shape: The shape in torch.
+        actual_shape: The shape in the ONNX model.
+        matches: Whether shapes and types are the same, and values as close as the element type allows.
+        is_random: The model draws random numbers here, so only shape and type were compared.
+
+    >>> import torch
+    >>> info = VerificationInfo.from_tensors("y", torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.5]))
+    >>> info.max_abs_diff, info.max_rel_diff, info.matches
+    (0.5, 0.24999998750000064, False)
+    """
+
+    name: str
+    max_abs_diff: float
+    max_rel_diff: float
+    abs_diff_hist: Histogram
+    rel_diff_hist: Histogram
+    expected_dtype: torch.dtype
+    actual_dtype: torch.dtype
+    mean_abs_diff: float = 0.0
+    mean_rel_diff: float = 0.0
+    expected_shape: tuple[int, ...] = ()
+    actual_shape: tuple[int, ...] = ()
+    matches: bool = True
+    is_random: bool = False
+
+    @classmethod
+    def from_tensors(
+        cls,
+        name: str,
+        expected: torch.Tensor | float | int | bool,
+        actual: torch.Tensor | float | int | bool,
+        *,
+        is_random: bool = False,
+    ) -> Self:
+        """Compare two tensors or numbers. Complex tensors are compared as pairs of real numbers."""
+        wanted, found = _plain(expected), _plain(actual)
+        same_kind = wanted.shape == found.shape and wanted.dtype == found.dtype
+        if wanted.shape == found.shape and not is_random:
+            absolute, relative = _differences(wanted, found)
+        else:
+            # Different shapes have no elements to compare; random numbers none worth comparing.
+            absolute = relative = torch.tensor([] if is_random else [math.inf], dtype=torch.float64)
+        return cls(
+            name=name,
+            max_abs_diff=_largest(absolute),
+            max_rel_diff=_largest(relative),
+            abs_diff_hist=_histogram(absolute),
+            rel_diff_hist=_histogram(relative),
+            expected_dtype=wanted.dtype,
+            actual_dtype=found.dtype,
+            mean_abs_diff=float(absolute.mean()) if absolute.numel() else 0.0,
+            mean_rel_diff=float(relative.mean()) if relative.numel() else 0.0,
+            expected_shape=tuple(wanted.shape),
+            actual_shape=tuple(found.shape),
+            matches=same_kind and (is_random or _close(wanted, absolute)),
+            is_random=is_random,
+        )
+
+    def asdict(self) -> dict[str, Any]:
+        """Return all as plain Python values, fit for JSON but for infinities."""
+        plain: dict[str, Any] = dict(vars(self))
+        for key in ("abs_diff_hist", "rel_diff_hist"):
+            plain[key] = [part.tolist() for part in plain[key]]
+        for key in ("expected_dtype", "actual_dtype"):
+            plain[key] = str(plain[key])
+        for key in ("expected_shape", "actual_shape"):
+            plain[key] = list(plain[key])
+        return plain
+
+    def __str__(self) -> str:
+        if self.expected_shape != self.actual_shape:
+            return f"{self.name}: the shape is {list(self.actual_shape)}, expected {list(self.expected_shape)}"
+        if self.expected_dtype != self.actual_dtype:
+            return f"{self.name}: the type is {self.actual_dtype}, expected {self.expected_dtype}"
+        return (
+            f"{self.name}: the largest difference is {self.max_abs_diff:.3g} absolute, "
+            f"{self.max_rel_diff:.3g} relative (on average {self.mean_abs_diff:.3g} and {self.mean_rel_diff:.3g})"
+        )
+
+
+def _plain(value: torch.Tensor | float | int | bool) -> torch.Tensor:
+    tensor = value.detach().cpu() if isinstance(value, torch.Tensor) else torch.tensor(value)
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+
+
+def _differences(expected: torch.Tensor, actual: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    wanted, found = expected.to(torch.float64).flatten(), actual.to(torch.float64).flatten()
+    absolute = (wanted - found).abs()
+    # Infinity less infinity is no number, and so is what has to do with one: equal or not is all that can be said.
+    undefined = ~(wanted.isfinite() & found.isfinite())
+    same = (wanted == found) | (wanted.isnan() & found.isnan())
+    absolute[undefined & same] = 0.0
+    absolute[undefined & ~same] = math.inf
+    relative = absolute / (wanted.abs() + _EPSILON)
+    relative[undefined] = absolute[undefined]
+    return absolute, relative
+
+
+def _close(expected: torch.Tensor, absolute: torch.Tensor) -> bool:
+    if not expected.is_floating_point():
+        return not bool(absolute.any())
+    tolerance = _TOLERANCES.get(expected.dtype, _COARSEST)
+    values = expected.to(torch.float64).flatten().abs()
+    finite = values[values.isfinite()]
+    typical = finite.square().mean().sqrt() if finite.numel() else torch.tensor(0.0)
+    return bool((absolute <= tolerance * (torch.where(values.isfinite(), values, 0.0) + typical + 1e-2)).all())
+
+
+def _largest(differences: torch.Tensor) -> float:
+    return float(differences.max()) if differences.numel() else 0.0
+
+
+def _histogram(differences: torch.Tensor) -> Histogram:
+    edges = torch.tensor(BIN_EDGES, dtype=torch.float32)
+    # torch leaves out what lies beyond the last edge; the worst differences belong in the picture.
+    return torch.histogram(differences.clamp(max=BIN_EDGES[-1]).to(torch.float32), bins=edges)

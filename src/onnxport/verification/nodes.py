@@ -1,0 +1,175 @@
+"""Comparing value by value: every result that the functional graph and the ONNX graph both have, by its name."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from onnxport.program import ONNXProgram
+from onnxport.translate.metadata import ORIGINAL_NAME, source_line
+from onnxport.verification import running
+from onnxport.verification.info import VerificationInfo
+
+# Values are computed in batches of about this size, so that a large model's intermediates need not all be held.
+_BATCH_BYTES = 1 << 29
+_SCOPES = "pkg.torch.onnx.name_scopes"
+
+Key = tuple[str, str]
+Shared = dict[Key, ir.Value]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One value in both graphs."""
+
+    info: VerificationInfo
+    value: ir.Value
+    fx_node: torch.fx.Node
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """The first value of an ONNX model that departs from torch's.
+
+    Attributes:
+        info: The differences.
+        node: The ONNX node that computes the value.
+        fx_node: The node of the captured graph that it stands for.
+        module: The path of the module it belongs to, such as ``encoder.layers.0``; empty for the model itself.
+        source: The line of the model's code: ``file:line in function: code``.
+    """
+
+    info: VerificationInfo
+    node: ir.Node
+    fx_node: torch.fx.Node
+    module: str
+    source: str
+
+    def __str__(self) -> str:
+        of = f" of module {self.module}" if self.module else ""
+        return (
+            f"{self.node.op_type} node {self.node.name}{of} is the first to depart from torch.\n"
+            f"    {self.info}\n"
+            f"    It stands for {self.fx_node.name} = {self.fx_node.target}\n"
+            f"    at {self.source}"
+        )
+
+
+def find_mismatch(
+    program: ONNXProgram, args: tuple[Any, ...] | None = None, kwargs: dict[str, Any] | None = None
+) -> Mismatch | None:
+    """Return the first ONNX node, in the order of computation, whose value departs from torch's.
+
+    Args:
+        program: The program that ``export`` returned.
+        args: Positional arguments of the model; without any, those of the export.
+        kwargs: Keyword arguments.
+
+    Returns:
+        The node, its module and the line of code it comes from; None when all values agree.
+
+    >>> import torch, onnxport
+    >>> from onnxport.verification import find_mismatch
+    >>> program = onnxport.export(torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU()), (torch.ones(4, 3),))
+    >>> find_mismatch(program) is None
+    True
+    >>> program.apply_weights({"0.bias": torch.full((2,), 9.0)})
+    >>> find_mismatch(program).fx_node.name
+    'linear'
+    """
+    positional, keywords = running.example_inputs(program, args, kwargs)
+    for found in compare_nodes(program, positional, keywords):
+        if not found.info.matches:
+            node = found.value.producer()
+            assert node is not None
+            return Mismatch(found.info, node, found.fx_node, _module_path(found.fx_node), source_line(found.fx_node))
+    return None
+
+
+def compare_nodes(program: ONNXProgram, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Comparison]:
+    """Compare all shared values in the order of computation, in batches: nothing beyond what is asked for is run."""
+    functional = running.functional_program(program)
+    shared = _shared_values(program.model.graph)
+    batches = _batches([node for node in functional.graph.nodes if node.op == "call_function"], shared)
+    for batch in batches:
+        yield from _compare_batch(program, functional, batch, shared, args, kwargs)
+
+
+def _compare_batch(
+    program: ONNXProgram,
+    functional: Any,
+    batch: Sequence[torch.fx.Node],
+    shared: Shared,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> Iterator[Comparison]:
+    wanted = set(batch)
+    expected: list[tuple[torch.fx.Node, Key, Any, bool]] = []
+
+    def visit(node: torch.fx.Node, result: Any, is_random: bool) -> None:
+        if node in wanted:
+            expected.extend((node, key, part, is_random) for key, part in _keyed(node, result) if key in shared)
+
+    running.NodeByNode(functional, visit).compute(program, args, kwargs)
+    names = [str(shared[key].name) for _, key, _, _ in expected]
+    actual = program.compute_values(names, args, kwargs)
+    for (node, key, result, is_random), value in zip(expected, actual.values(), strict=True):
+        onnx_value = shared[key]
+        info = VerificationInfo.from_tensors(str(onnx_value.name), result, value, is_random=is_random)
+        yield Comparison(info, onnx_value, node)
+
+
+def _batches(nodes: Sequence[torch.fx.Node], shared: Shared) -> Iterator[list[torch.fx.Node]]:
+    batch: list[torch.fx.Node] = []
+    size = 0
+    for node in nodes:
+        parts = [part for key, part in _keyed(node, node.meta.get("val")) if key in shared]
+        if not parts:
+            continue
+        batch.append(node)
+        size += sum(_bytes(part) for part in parts)
+        if size > _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _keyed(node: torch.fx.Node, result: Any) -> Iterator[tuple[Key, Any]]:
+    """Each tensor of a result under the names that the translation gives node and value."""
+    if isinstance(result, list | tuple):
+        for index, part in enumerate(result):
+            if isinstance(part, torch.Tensor):
+                yield (node.name, f"{node.name}_{index}"), part
+    elif isinstance(result, torch.Tensor):
+        yield (node.name, node.name), result
+
+
+def _bytes(value: torch.Tensor) -> int:
+    count = 1
+    for size in value.shape:
+        # The example's size stands for one that varies.
+        count *= size if isinstance(size, int) else (size.node.hint if size.node.has_hint() else 1)
+    return count * value.element_size()
+
+
+def _shared_values(graph: ir.Graph) -> Shared:
+    """The ONNX values, by the name of the FX node they come from and their own name."""
+    found: Shared = {}
+    for node in graph:
+        scopes = node.metadata_props.get(_SCOPES)
+        if scopes:
+            origin = ast.literal_eval(scopes)[-1]
+            for value in node.outputs:
+                found[origin, value.metadata_props.get(ORIGINAL_NAME, str(value.name))] = value
+    return found
+
+
+def _module_path(node: torch.fx.Node) -> str:
+    stack = node.meta.get("nn_module_stack") or {}
+    return str(list(stack.values())[-1][0]) if stack else ""

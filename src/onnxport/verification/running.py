@@ -1,0 +1,148 @@
+"""Running the torch side: the model itself, its exported program, or the functional graph node by node."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, InputKind
+from torch.utils import _pytree as pytree
+
+from onnxport.capture.state import preserved
+from onnxport.errors import OnnxExporterError
+from onnxport.prepare import FunctionalProgram, prepare
+from onnxport.program import ONNXProgram
+from onnxport.program.inputs import bind_inputs
+
+
+def model_outputs(model: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """Call a model on copies of the arguments; return its outputs flat, without None, and leave it as it was."""
+    own_args, own_kwargs = pytree.tree_map_only(torch.Tensor, _copy, (tuple(args), dict(kwargs)))
+    with preserved(model), _same_buffers(model), torch.no_grad():
+        result = model(*own_args, **own_kwargs)
+        # A result may be a view of a buffer that is put back afterwards.
+        return [_copy(leaf) for leaf in pytree.tree_leaves(result) if leaf is not None]
+
+
+def program_outputs(program: ExportedProgram, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """The same of an exported program, at sizes it may not have been checked for."""
+    return model_outputs(program.module(check_guards=False), args, kwargs)
+
+
+def is_random(program: ExportedProgram) -> bool:
+    """Whether a program has operators that may draw random numbers."""
+    return any(_may_be_random(node) for node in program.graph.nodes)
+
+
+def differ(one: Any, other: Any) -> bool:
+    """Whether two runs of the same computation gave different values."""
+    pairs = zip(pytree.tree_leaves(one), pytree.tree_leaves(other), strict=True)
+    return any(not _equal(a, b) for a, b in pairs)
+
+
+class NodeByNode(torch.fx.Interpreter):
+    """Runs the functional graph of a program and hands each result, with whether it is random, to ``visit``."""
+
+    def __init__(self, functional: FunctionalProgram, visit: Callable[[torch.fx.Node, Any, bool], None]) -> None:
+        super().__init__(functional.owner, graph=functional.graph)
+        self.functional = functional
+        self.visit = visit
+        self._random: set[torch.fx.Node] = set()
+
+    def compute(self, program: ONNXProgram, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Run on the arguments of the model."""
+        with torch.no_grad():
+            self.run(*_placeholder_values(self.functional, program, args, kwargs))
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        """Run one node; one that may be random is run again to see whether it is."""
+        result = super().run_node(n)
+        if any(source in self._random for source in n.all_input_nodes) or (
+            _may_be_random(n) and differ(result, super().run_node(n))
+        ):
+            self._random.add(n)
+        if n.op == "call_function":
+            self.visit(n, result, n in self._random)
+        return result
+
+
+def functional_program(program: ONNXProgram) -> FunctionalProgram:
+    """The functional graph an ONNX program was translated from, or, for one that was put together, its like."""
+    if program.functional is not None:
+        return program.functional
+    from onnxport.events import EventLog
+    from onnxport.translate import lookup
+
+    find = lookup(None)
+    return prepare(exported_program(program), lambda target: find(target) is not None, EventLog())
+
+
+def exported_program(program: ONNXProgram) -> ExportedProgram:
+    """The exported program of an ONNX program, which verification cannot do without."""
+    if program.exported_program is None:
+        raise OnnxExporterError(
+            "The ONNX program has no exported program to compare with. Verify the program that export() returned."
+        )
+    return program.exported_program
+
+
+def example_inputs(
+    program: ONNXProgram, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments to verify with: those given, or the ones the model was exported with."""
+    if args is not None or kwargs is not None:
+        return tuple(args or ()), dict(kwargs or {})
+    example = exported_program(program).example_inputs
+    if example is None:
+        raise OnnxExporterError("The exported program has no example inputs. Pass `args` and `kwargs` to verify with.")
+    return tuple(example[0]), dict(example[1])
+
+
+def _placeholder_values(
+    functional: FunctionalProgram, program: ONNXProgram, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Iterator[Any]:
+    feeds = iter(bind_inputs(program.model, program.exported_program, args, kwargs).values())
+    placeholders = (node for node in functional.graph.nodes if node.op == "placeholder")
+    for node, spec in zip(placeholders, functional.signature.input_specs, strict=True):
+        if spec.kind is not InputKind.USER_INPUT:
+            yield functional.state[str(spec.target)].detach()
+        elif isinstance(spec.arg, ConstantArgument):
+            yield spec.arg.value
+        else:
+            yield _as_captured(next(feeds), node.meta.get("val"))
+
+
+def _as_captured(feed: torch.Tensor, captured: Any) -> Any:
+    if isinstance(captured, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return feed.item()
+    return torch.view_as_complex(feed) if captured.dtype.is_complex else feed
+
+
+def _may_be_random(node: torch.fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+        return bool(one == other)
+    return one.shape == other.shape and torch.equal(one.nan_to_num(), other.nan_to_num())
+
+
+def _copy(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, torch.Tensor) else value
+
+
+@contextlib.contextmanager
+def _same_buffers(model: object) -> Iterator[None]:
+    """Put back the buffers that a call writes to."""
+    buffers = list(model.buffers()) if isinstance(model, torch.nn.Module) else []
+    before = [(buffer, buffer._version, buffer.detach().clone()) for buffer in buffers]
+    try:
+        yield
+    finally:
+        for buffer, version, value in before:
+            if buffer._version != version:
+                buffer.data.copy_(value)

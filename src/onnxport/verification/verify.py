@@ -1,0 +1,229 @@
+"""Comparing the outputs of the ONNX model with the model's own, on the example and at other sizes."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import onnx
+import torch
+from torch.export import ExportedProgram
+
+from onnxport.capture import Captured
+from onnxport.errors import OnnxExporterError, OnnxExporterWarning, Problem, listing
+from onnxport.events import EventLog
+from onnxport.program import ONNXProgram
+from onnxport.verification import running
+from onnxport.verification.info import VerificationInfo
+from onnxport.verification.nodes import compare_nodes
+from onnxport.verification.sizes import Variation, variations
+from onnxport.weights.saving import to_bytes
+from onnxport.weights.wire import Selection, require_content
+
+Reference = Literal["model", "exported program"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One comparison: with what, at which sizes (none: the example's), and how each output came out."""
+
+    reference: Reference
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    infos: Sequence[VerificationInfo] = ()
+    error: str = ""
+
+    @property
+    def matches(self) -> bool:
+        """Whether the ONNX model ran and every output is right."""
+        return not self.error and all(info.matches for info in self.infos)
+
+    @property
+    def label(self) -> str:
+        """The sizes as one reads them; nothing for the example."""
+        return ", ".join(f"{name}={size}" for name, size in self.sizes.items())
+
+
+@dataclass
+class Verification:
+    """What ``export(..., verify=True)`` found out.
+
+    Attributes:
+        checker_error: What ``onnx.checker`` objects to; empty when nothing.
+        runtime_error: Why onnxruntime could not run the model on the example; empty when it could.
+        runs: The comparisons made.
+    """
+
+    checker_error: str = ""
+    runtime_error: str = ""
+    runs: list[Run] = field(default_factory=list)
+
+    @property
+    def was_run(self) -> bool:
+        """Whether anything was found out: a model without its weights cannot be run."""
+        return bool(self.runs) or bool(self.checker_error)
+
+    @property
+    def infos(self) -> list[VerificationInfo]:
+        """How the outputs compare on the example."""
+        return list(self.runs[0].infos) if self.runs else []
+
+    @property
+    def matches(self) -> bool:
+        """Whether the model is valid and right at every size that was tried."""
+        return not self.checker_error and not self.runtime_error and all(run.matches for run in self.runs)
+
+    def problems(self) -> list[Problem]:
+        """All that is wrong, in sentences."""
+        found = []
+        if self.checker_error:
+            found.append(Problem(f"onnx.checker refuses the model: {_last_line(self.checker_error)}"))
+        if self.runtime_error:
+            found.append(Problem(f"onnxruntime cannot run the model: {_last_line(self.runtime_error)}"))
+        for run in self.runs:
+            at = f" at {run.label}" if run.label else ""
+            if run.error and run.error != self.runtime_error:
+                found.append(Problem(f"onnxruntime cannot run the model{at}: {_last_line(run.error)}"))
+            of = f"of the {run.reference}{at}"
+            found += [Problem(f"Output {info}, against that {of}.") for info in run.infos if not info.matches]
+        return found
+
+
+def verify_onnx_program(
+    onnx_program: ONNXProgram,
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    compare_intermediates: bool = False,
+    *,
+    model: torch.nn.Module | None = None,
+) -> list[VerificationInfo]:
+    """Compare the results of an ONNX program in onnxruntime with torch's.
+
+    Args:
+        onnx_program: The program that ``export`` returned.
+        args: Positional arguments of the model; without any, those of the export.
+        kwargs: Keyword arguments.
+        compare_intermediates: Compare every value that both graphs have, in the order of computation, not just the
+            outputs.
+        model: Compare outputs with this model instead of the exported program.
+
+    Returns:
+        One entry for each value compared.
+
+    >>> import torch, onnxport
+    >>> from onnxport.verification import verify_onnx_program
+    >>> program = onnxport.export(torch.nn.Linear(3, 2), (torch.randn(4, 3),))
+    >>> [(info.name, info.matches) for info in verify_onnx_program(program)]
+    [('linear', True)]
+    """
+    exported = running.exported_program(onnx_program)
+    args, kwargs = running.example_inputs(onnx_program, args, kwargs)
+    if compare_intermediates:
+        return [found.info for found in compare_nodes(onnx_program, args, kwargs)]
+    if model is not None:
+        return _compare(onnx_program, lambda: running.model_outputs(model, args, kwargs), args, kwargs)
+    return _compare(onnx_program, lambda: running.program_outputs(exported, args, kwargs), args, kwargs)
+
+
+def verify(program: ONNXProgram, model: object, captured: Captured, events: EventLog) -> Verification:
+    """Check, run and compare a program that was just exported; what is wrong becomes one warning, not an error."""
+    result = Verification()
+    try:
+        require_content(program.model)
+    except OnnxExporterError as error:
+        message = f"The exported model cannot be verified before it has its weights: {error}"
+        events.add("warning", "verify", message)
+        warnings.warn(message, OnnxExporterWarning, stacklevel=3)
+        return result
+    result.checker_error = _check(program)
+    for run in _runs(program, model, captured, events):
+        result.runs.append(run)
+        if run.error and not run.sizes:
+            result.runtime_error = run.error
+            break
+    if not result.matches:
+        problems = result.problems()
+        for problem in problems:
+            events.add("warning", "verify", problem.what)
+        message = listing("The ONNX model does not give what the model gives:", problems)
+        remedy = "onnxport.verification.find_mismatch(program) names the first node that departs."
+        warnings.warn(f"{message}\n{remedy}", OnnxExporterWarning, stacklevel=3)
+    return result
+
+
+def _check(program: ONNXProgram) -> str:
+    # With the weights as inputs the file is small whatever their size; the checker looks at the graph.
+    content = to_bytes(program.model, Selection(weights=False, weights_as_inputs=True))
+    try:
+        if content is not None:
+            onnx.checker.check_model(content)
+    except onnx.checker.ValidationError as error:
+        return _formatted(error)
+    return ""
+
+
+def _runs(program: ONNXProgram, model: object, captured: Captured, events: EventLog) -> Iterator[Run]:
+    example = Variation({}, captured.args, captured.kwargs)
+    exported = captured.program
+    if not captured.args and not captured.kwargs and exported.example_inputs is not None:
+        example = Variation({}, tuple(exported.example_inputs[0]), dict(exported.example_inputs[1]))
+    others = variations(exported, example.args, example.kwargs, captured.dim_names, captured.same_dims)
+    sides: list[tuple[Reference, Any]] = [("exported program", exported)]
+    if isinstance(model, torch.nn.Module):
+        sides.insert(0, ("model", model))
+    attempts = [(side, example) for side in sides] + [(sides[0], other) for other in others]
+    for (reference, torch_side), at in attempts:
+        try:
+            yield _run(program, reference, torch_side, at)
+        except _TorchFailed as failed:
+            # Not every size that the ranges allow need make sense to the model.
+            where = f"at {at.label}" if at.label else "on the example"
+            events.add("note", "verify", f"The {reference} itself does not run {where}: {failed.__cause__}")
+
+
+class _TorchFailed(OnnxExporterError):
+    """The torch side raised, so there is nothing to compare with."""
+
+
+def _run(program: ONNXProgram, reference: Reference, torch_side: Any, at: Variation) -> Run:
+    def expected() -> list[Any]:
+        try:
+            if isinstance(torch_side, ExportedProgram):
+                return running.program_outputs(torch_side, at.args, at.kwargs)
+            return running.model_outputs(torch_side, at.args, at.kwargs)
+        except Exception as error:
+            raise _TorchFailed(f"The {reference} does not run on these inputs: {error}") from error
+
+    try:
+        return Run(reference, at.sizes, _compare(program, expected, at.args, at.kwargs))
+    except _TorchFailed:
+        raise
+    except Exception as error:  # noqa: BLE001 - onnxruntime has no base class of its own; the error is the result
+        return Run(reference, at.sizes, error=_formatted(error))
+
+
+def _compare(
+    program: ONNXProgram, expected: Callable[[], list[Any]], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> list[VerificationInfo]:
+    wanted = expected()
+    random = [False] * len(wanted)
+    if running.is_random(running.exported_program(program)):
+        random = [running.differ(one, other) for one, other in zip(wanted, expected(), strict=True)]
+    found = program(*args, **kwargs)
+    names = [str(value.name) for value in program.model.graph.outputs]
+    if len(wanted) != len(found):
+        raise OnnxExporterError(f"The model returns {len(wanted)} values, the ONNX model {len(found)}.")
+    return [
+        VerificationInfo.from_tensors(name, one, other, is_random=is_random)
+        for name, one, other, is_random in zip(names, wanted, found, random, strict=True)
+    ]
+
+
+def _formatted(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
+
+
+def _last_line(text: str) -> str:
+    return text.strip().splitlines()[-1]

@@ -1,0 +1,40 @@
+"""A few of torch's own samples of every operator; ``make sweep`` runs all of them, in all dtypes.
+
+A sample that torch.export can't capture says nothing about us. Everything else must pass, but for the operators
+listed in ``sweep_exceptions.py``, each with its reason; and a *wrong* result is no exception.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from opdb import OPERATORS, run_operator
+from sweep_exceptions import EXCEPTIONS
+
+IGNORED = {"passed", "not captured", "eager fails", "no tensors"}
+
+
+def _check(name: str, key: str, dtype: torch.dtype, dynamic: bool) -> None:
+    outcomes = run_operator(name, dtype, 1, dynamic)
+    failed = [outcome for outcome in outcomes if outcome.verdict not in IGNORED]
+    reason = EXCEPTIONS[key].get(name)
+    if reason is None:
+        assert not failed, "\n".join(f"{outcome.verdict}: {outcome.detail}" for outcome in failed)
+    else:
+        assert all(outcome.verdict != "wrong" for outcome in failed), failed
+        assert failed or not outcomes, f"{name} passes now: take it out of the exceptions ({reason})"
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_float32(name: str) -> None:
+    _check(name, "float32", torch.float32, dynamic=False)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_int64(name: str) -> None:
+    _check(name, "int64", torch.int64, dynamic=False)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_dynamic(name: str) -> None:
+    _check(name, "dynamic", torch.float32, dynamic=True)

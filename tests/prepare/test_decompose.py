@@ -79,7 +79,11 @@ def test_only_the_unknown_call_is_touched():
 
 
 def test_what_cannot_be_decomposed_stays():
-    program = check(lambda x: torch.linalg.eigh(x[:, :4] @ x[:, :4].mT)[0], (X,), has_translation=without("linalg_eigh", "_linalg_eigh"))
+    program = check(
+        lambda x: torch.linalg.eigh(x[:, :4] @ x[:, :4].mT)[0],
+        (X,),
+        has_translation=without("linalg_eigh", "_linalg_eigh"),
+    )
     assert "aten._linalg_eigh.default" in targets(program)
 
 
@@ -118,7 +122,7 @@ def test_a_failing_decomposition_is_noted(monkeypatch):
     events = EventLog()
     program = prepare(export(Function(F.silu), (X,)), without("silu"), events)
     assert targets(program) == ["aten.silu.default"]
-    assert ["aten.silu.default could not be decomposed: broken"] == [event.message for event in events.of("note")]
+    assert [event.message for event in events.of("note")] == ["aten.silu.default could not be decomposed: broken"]
 
 
 def test_no_guard_reaches_the_capture():

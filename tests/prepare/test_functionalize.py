@@ -55,6 +55,8 @@ VIEWS = {
     "reshape that copies": lambda y: y.t().reshape(-1),
     "flatten": lambda y: y.flatten(),
     "flatten that copies": lambda y: y.t().flatten(),
+    "reshape of a diagonal": lambda y: y[:3, :4].diagonal(1).reshape(1, -1),
+    "reshape of a step": lambda y: y[:, ::2].reshape(-1, 2, y.shape[1] // 4),
     "ravel": lambda y: y.ravel(),
     "unflatten": lambda y: y.unflatten(1, (2, -1)),
     "contiguous that is itself": lambda y: y.contiguous(),

@@ -13,7 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from onnxport.prepare.emit import Emitter, fake_mode_of, on_fake_values, run_on_fakes, value_of
+from onnxport.prepare.emit import Emitter, fake_mode_of, kinds, on_fake_values, value_of
 from onnxport.prepare.trace import Attach, splice, trace
 
 aten = torch.ops.aten
@@ -38,7 +38,7 @@ class _CastsOf(TorchDispatchMode):
     """Records casts of given tensors."""
 
     def __init__(self, tensors: list[torch.Tensor]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.dtypes: dict[int, torch.dtype] = {}
         self._tensors = {id(tensor) for tensor in tensors}
 
@@ -49,35 +49,58 @@ class _CastsOf(TorchDispatchMode):
         return func(*args, **keywords)
 
 
+@dataclass(frozen=True)
+class _Plan:
+    """What autocast does to one kind of call: casts by position among the flat arguments, or casts inside of it."""
+
+    casts: tuple[torch.dtype | None, ...]
+    inside: bool
+
+
+_PLANS: dict[Any, _Plan] = {}
+
+
 def apply_autocast(node: torch.fx.Node, autocast: Autocast, attach: Attach) -> None:
     """Give a call of an autocast region the casts that autocast makes for it."""
     target = node.target
     if not autocast.enabled or not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable:
         return
-    if torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), f"Autocast{autocast.device_type.upper()}"):
-        _cast_arguments(node, autocast)
-    elif not target._can_decompose():
-        return
-    if _dtypes(run_on_fakes(target, node.args, node.kwargs)) != _dtypes(node.meta["val"]):
-        # The casts happen inside the call: it sets an option, or it is made of calls that are cast one by one.
-        def inside(*args: Any, **kwargs: Any) -> Any:
+    key = (autocast, target, kinds((node.args, node.kwargs)), tuple(_dtypes(node.meta["val"])))
+    if key not in _PLANS:
+        _PLANS[key] = _plan(node, target, autocast)
+    plan = _PLANS[key]
+    leaves = pytree.tree_leaves((list(node.args), dict(node.kwargs)))
+    emit = Emitter(node, node)
+    for source, dtype in dict(zip(leaves, plan.casts, strict=True)).items() if any(plan.casts) else ():
+        if dtype is not None:
+            node.replace_input_with(source, emit.call(aten.to.dtype, source, dtype))
+    if plan.inside:
+
+        def run(*args: Any, **kwargs: Any) -> Any:
             with autocast.context():
                 return target(*args, **kwargs)
 
-        splice(node, trace(node, inside), attach)
+        splice(node, trace(node, run), attach)
 
 
-def _cast_arguments(node: torch.fx.Node, autocast: Autocast) -> None:
-    sources = [source for source in node.all_input_nodes if isinstance(source.meta["val"], torch.Tensor)]
-    values, keywords = value_of((node.args, node.kwargs))
-    casts = _CastsOf([source.meta["val"] for source in sources])
-    with on_fake_values(fake_mode_of((values, keywords))), autocast.context(), casts:
-        node.target(*values, **keywords)  # type: ignore[operator]
-    emit = Emitter(node, node)
-    for source in sources:
-        dtype = casts.dtypes.get(id(source.meta["val"]))
-        if dtype is not None:
-            node.replace_input_with(source, emit.call(aten.to.dtype, source, dtype))
+def _plan(node: torch.fx.Node, target: torch._ops.OpOverload, autocast: Autocast) -> _Plan:
+    values, keywords = value_of((list(node.args), dict(node.kwargs)))
+    leaves, structure = pytree.tree_flatten((values, keywords))
+    casts: list[torch.dtype | None] = [None] * len(leaves)
+    known = torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), f"Autocast{autocast.device_type.upper()}")
+    with on_fake_values(fake_mode_of(leaves)):
+        if known:
+            watch = _CastsOf([leaf for leaf in leaves if isinstance(leaf, torch.Tensor)])
+            with autocast.context(), watch:
+                target(*values, **keywords)
+            casts = [watch.dtypes.get(id(leaf)) for leaf in leaves]
+        elif not target._can_decompose():
+            return _Plan(tuple(casts), inside=False)
+        cast = [leaf if dtype is None else leaf.to(dtype) for leaf, dtype in zip(leaves, casts, strict=True)]
+        args, kwargs = pytree.tree_unflatten(cast, structure)
+        outside = target(*args, **kwargs)
+    # Other dtypes than in the region: the call sets an option, or is made of calls that are cast one by one.
+    return _Plan(tuple(casts), inside=_dtypes(outside) != _dtypes(node.meta["val"]))
 
 
 def _dtypes(values: Any) -> list[torch.dtype]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from onnxport.prepare.emit import bind, run_on_fakes
+from onnxport.prepare.emit import Dim, bind, run_on_fakes
 
 aten = torch.ops.aten
 
@@ -27,6 +29,8 @@ _RESHAPING = {
 # Annotated as views although they may copy.
 _MAY_COPY = {"reshape", "reshape_as", "flatten", "ravel", "contiguous", "to", "cpu", "cuda", "type_as"}
 _MAY_COPY |= {"resolve_conj", "resolve_neg", "_autocast_to_full_precision", "_autocast_to_reduced_precision"}
+# Whether they copy depends on the strides alone.
+_BY_STRIDES = {"reshape", "reshape_as", "flatten", "ravel", "contiguous"}
 # Return their argument, or a view of it, without saying so in the schema.
 _UNDECLARED = {"unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "type_as", "conj_physical"}
 _DROPOUTS = {"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"}
@@ -132,8 +136,50 @@ def shares_memory(node: torch.fx.Node, source: torch.fx.Node) -> bool:
     given, result = source.meta["val"], node.meta["val"]
     if given.dtype != result.dtype:
         return False
+    if name in _BY_STRIDES:
+        layout = node.kwargs.get("memory_format", torch.contiguous_format) if name == "contiguous" else None
+        assert layout is None or isinstance(layout, torch.memory_format)
+        by_strides = _keeps_strides(given, result, layout)
+        if by_strides is not None:
+            return by_strides
     # The capture ran the call on tensors with memory, so equal memory is proof. Different memory is not: a program
     # that was saved and loaded has the strides it was captured with, but every value has memory of its own.
     if storage_key(given) == storage_key(result):
         return True
     return storage_key(run_on_fakes(target, node.args, node.kwargs)) == storage_key(given)
+
+
+def _keeps_strides(given: torch.Tensor, result: torch.Tensor, layout: torch.memory_format | None) -> bool | None:
+    """Whether eager returns a view, asked of tensors with example sizes; nothing when there is no example.
+
+    With symbolic sizes the capture cannot always tell and then copies, where eager does not.
+    """
+    # A size of one makes views possible that other sizes do not: it is no example for a dynamic axis.
+    for least in (2, 0):
+        shape, strides = _example(given.shape, least), _example(given.stride(), least)
+        wanted = _example(result.shape, least)
+        if shape is None or strides is None or wanted is None:
+            return None
+        if math.prod(shape) == math.prod(wanted):
+            source = torch.empty_strided(shape, strides, dtype=given.dtype, device="meta")
+            made = source.reshape(wanted) if layout is None else source.contiguous(memory_format=layout)
+            return storage_key(made) == storage_key(source)
+    return None
+
+
+def _example(dims: Sequence[Dim], least: int) -> list[int] | None:
+    """Sizes for the example values of their symbols, small ones raised above ``least``."""
+    found = []
+    for dim in dims:
+        if not isinstance(dim, int):
+            environment = dim.node.shape_env
+            # The second is what older versions of torch call it; newer ones warn about it.
+            name = "backed_var_to_val" if hasattr(environment, "backed_var_to_val") else "var_to_val"
+            examples = getattr(environment, name)
+            symbols = dim.node.expr.free_symbols
+            if any(symbol not in examples for symbol in symbols):
+                return None
+            values = {symbol: examples[symbol] if examples[symbol] >= least else least + 1 for symbol in symbols}
+            dim = int(dim.node.expr.xreplace(values))
+        found.append(dim)
+    return found

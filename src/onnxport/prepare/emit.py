@@ -80,10 +80,22 @@ def on_fake_values(mode: FakeTensorMode | None) -> Iterator[None]:
 def run_on_fakes(target: Any, args: Any, kwargs: Any, like: Any = None) -> Any:
     """Call an operator on the fake values of its node arguments; ``like`` has the mode if no argument has."""
     values, keywords = value_of(args), value_of(kwargs)
-    with on_fake_values(fake_mode_of((values, keywords, like))):
-        # Only the kernels written in Python compute with symbolic sizes throughout.
-        with enable_python_dispatcher():
-            return target(*values, **keywords)
+    # Only the kernels written in Python compute with symbolic sizes throughout.
+    with on_fake_values(fake_mode_of((values, keywords, like))), enable_python_dispatcher():
+        return target(*values, **keywords)
+
+
+def kinds(arguments: Any) -> tuple[Any, ...]:
+    """What type promotion looks at: dtypes, whether a tensor has axes, and the types of numbers."""
+    leaves = torch.utils._pytree.tree_leaves(value_of(arguments))
+    return tuple(
+        (leaf.dtype, leaf.dim() == 0)
+        if isinstance(leaf, torch.Tensor)
+        else leaf
+        if isinstance(leaf, torch.dtype)
+        else type(leaf)
+        for leaf in leaves
+    )
 
 
 def bind(node: torch.fx.Node) -> dict[str, Any]:

@@ -28,9 +28,9 @@ from onnxport.prepare.writes import (
     OVERWRITING,
     SPECIAL,
     Destination,
-    ResultTypes,
     call_functional,
     functional_form,
+    keeps_dtype,
     new_statistics,
 )
 
@@ -155,7 +155,6 @@ class _Rewriting:
         self._aliases: dict[Node, Alias] = {}
         self._several: dict[Node, Several] = {}
         self._results: dict[Node, dict[int, Alias]] = {}
-        self._types = ResultTypes()
 
     def run(self) -> dict[Node, Node]:
         replaced: list[Node] = []
@@ -265,7 +264,8 @@ class _Rewriting:
         if known.several:
             self._several[node] = Several(parent, view, parent.memory.version)
             return
-        if node.args[0] is not source and "size" in view.args and view.name in ("view", "_reshape_alias"):
+        if "size" in view.args and view.name in ("view", "_reshape_alias"):
+            # What a write leaves behind need not have the strides that `view` insists on.
             node.target = aten.reshape.default
             node.args = (node.args[0], view.args["size"])
         self._aliases[node] = Alias(parent.memory, node, node.meta["val"], parent.memory.version, parent, view)
@@ -358,8 +358,10 @@ class _Rewriting:
             alias = written[0]
             if self._resized(alias, node):
                 alias.val = node.meta["val"]
-            if len(target._schema.returns) == 1 and self._types.unchanged(form, args, kwargs, alias.val):
+            if len(target._schema.returns) == 1 and keeps_dtype(form, args, kwargs, alias.val.dtype):
                 node.target, node.args, node.kwargs = form, args, kwargs
+                # ONNX values are named after nodes, and nodes after what they compute: add, not add_.
+                node._rename(form._schema.name.split("::")[-1])
                 self._store(alias, node, Emitter(node.next, node))
                 return False
             self._store(alias, emit.call(form, *args, **kwargs), emit)

@@ -114,15 +114,24 @@ def _copy(
 
 
 def _replace(node: torch.fx.Node, result: Any, added: list[torch.fx.Node]) -> None:
-    for user in list(node.users):
-        if user.target is getitem and user.args[0] is node and isinstance(result, (list, tuple)):
-            substitute(user, result[user.args[1]])  # type: ignore[index]
-            user.graph.erase_node(user)
+    _replace_items(node, result)
     substitute(node, result)
     name = node.name
     node.graph.erase_node(node)
     if isinstance(result, torch.fx.Node) and result in added:
         result.name = name
+
+
+def _replace_items(node: torch.fx.Node, result: Any) -> None:
+    """Let what is taken out of a list, or out of a list in it, be the item itself."""
+    if not isinstance(result, (list, tuple)):
+        return
+    for user in list(node.users):
+        if user.target is getitem and user.args[0] is node:
+            item = result[user.args[1]]  # type: ignore[index]
+            _replace_items(user, item)
+            substitute(user, item)
+            user.graph.erase_node(user)
 
 
 def substitute(node: torch.fx.Node, replacement: Any) -> None:

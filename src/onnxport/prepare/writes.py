@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from onnxport.prepare.effects import NORMS, effects
-from onnxport.prepare.emit import Emitter, bind, run_on_fakes, same_shape, value_of
+from onnxport.prepare.emit import Emitter, bind, kinds, run_on_fakes
 from onnxport.prepare.views import NoInverseError
 
 aten = torch.ops.aten
@@ -151,23 +151,12 @@ def new_statistics(node: torch.fx.Node, emit: Emitter) -> tuple[torch.fx.Node, t
     return blend(mean, seen_mean), blend(var, seen_var)
 
 
-class ResultTypes:
-    """Fake results of functional calls; equal calls on equal kinds of arguments are run once."""
-
-    def __init__(self) -> None:
-        self._fits: dict[Any, bool] = {}
-
-    def unchanged(self, form: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], val: torch.Tensor) -> bool:
-        """Whether a functional call returns what the written tensor can hold as it is."""
-        key = (form, val.dtype, _kinds(args), _kinds(kwargs))
-        if key not in self._fits:
-            result = run_on_fakes(form, args, kwargs)
-            self._fits[key] = result.dtype == val.dtype and same_shape(result, val)
-        return self._fits[key]
+_FITS: dict[Any, bool] = {}
 
 
-def _kinds(arguments: Any) -> tuple[Any, ...]:
-    leaves = torch.utils._pytree.tree_leaves(value_of(arguments))
-    return tuple(
-        (leaf.dtype, leaf.dim() == 0) if isinstance(leaf, torch.Tensor) else (type(leaf), str(leaf)) for leaf in leaves
-    )
+def keeps_dtype(form: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype) -> bool:
+    """Whether a functional call returns the dtype of the tensor it is stored to; equal kinds of calls are run once."""
+    key = (form, dtype, kinds((args, kwargs)))
+    if key not in _FITS:
+        _FITS[key] = run_on_fakes(form, args, kwargs).dtype == dtype
+    return _FITS[key]

@@ -68,6 +68,13 @@ CASES = [
         R("n", 4),
         R("n", 4),
     ),
+    case("aten::soft_margin_loss", lambda x, t: _all(F.soft_margin_loss, x, t.sign()), R("n", 4), R("n", 4)),
+    case(
+        "aten::multilabel_margin_loss",
+        lambda x, t: (*_all(F.multilabel_margin_loss, x, t), F.multilabel_margin_loss(x[0], t[0])),
+        R("b", 5),
+        I("b", 5, low=-1),
+    ),
     # Classes
     case(
         "aten::nll_loss_nd",

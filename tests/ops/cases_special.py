@@ -55,6 +55,11 @@ CASES = [
     case("aten::special_log_ndtr", lambda x: S.log_ndtr(x), R("n", 8, low=-30, high=6), tolerance=1e-5),
     case("aten::erfinv", lambda x: torch.erfinv(x), R("n", 8, low=-1, high=1, special=(1.0, -1.0, 0.0, 0.999999, 2.0))),
     case("aten::special_ndtri", lambda x: S.ndtri(x), R("n", 8, low=0, high=1, special=(1.0, 0.0, 0.5, 1e-30, -1.0))),
+    case(
+        "aten::logit aten::special_logit",
+        lambda x: (torch.logit(x), torch.logit(x, 0.1), S.logit(x, 1e-3), torch.logit(x * 3)),
+        R("n", 8, low=0, high=1, special=(0.0, 1.0)),
+    ),
     case("aten::erfc aten::i0 aten::lgamma", lambda x: (x.erfc(), x.i0(), x.lgamma()), I("n", 3, low=1), name="int"),
     case("aten::erfc aten::lgamma", lambda x: (x.erfc(), x.lgamma(), x.digamma()), R(2, 0, 3), name="empty"),
     case(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from onnxport.aten.activation import log_softmax
-from onnxport.aten.reduce import mean, reduced, sum_
+from onnxport.aten.reduce import any_, mean, reduced, sum_
 from onnxport.translate import Builder, Int, Tensor, translates
 from onnxport.translate.dims import product
 
@@ -80,6 +80,31 @@ def hinge_embedding_loss(op: Builder, self: Tensor, target: Tensor, margin: floa
     apart = op.Where(op.Equal(target, one), zero, op.Relu(op.like(margin, self) - self))
     close = op.Where(op.Equal(target, -one), zero, self)
     return _reduced(op, apart + close, reduction)
+
+
+@translates("aten::soft_margin_loss", promote=("self", "target"))
+def soft_margin_loss(op: Builder, self: Tensor, target: Tensor, reduction: int) -> Tensor:
+    return _reduced(op, op.Softplus(-target * self), reduction)
+
+
+@translates("aten::multilabel_margin_loss")
+def multilabel_margin_loss(op: Builder, self: Tensor, target: Tensor, reduction: int) -> Tensor:
+    # torch's decomposition counts the places behind the end of a list of labels too; each is compared with class 0.
+    if self.rank < 2:
+        self, target = (op.reshape(x, [1, product(x.shape)]) for x in (self, target))
+    batch, classes = self.shape
+    ends = op.CumSum(op.cast(target < 0, torch.int64), op.const(1, torch.int64))
+    listed = op.Equal(ends, op.like(0, ends)).with_shape(target.shape)
+    right = op.GatherElements(self, op.Where(listed, target, op.like(0, target)), axis=1).with_shape(target.shape)
+    labels = op.Where(listed, target, op.like(-1, target)).with_shape(target.shape)
+    numbers = op.Range(op.const(0, torch.int64), op.scalar(classes, torch.int64), op.const(1, torch.int64))
+    matches = op.Equal(op.unsqueeze(labels, [2]), numbers).with_shape([batch, classes, classes])
+    wrong = ~any_(op, matches, [1], keepdim=True)
+    counted = op.unsqueeze(listed, [2]) & wrong
+    margins = op.Relu(1 - op.unsqueeze(right, [2]) + op.unsqueeze(self, [1]))
+    kept = op.Where(counted, margins, op.like(0, margins)).with_shape([batch, classes, classes])
+    loss = reduced(op, "ReduceSum", kept, [1, 2], False) / op.scalar(classes, self.dtype)
+    return op.reshape(_reduced(op, loss.with_shape([batch]), reduction), op.result_shapes()[0])
 
 
 # Classes: ONNX's losses want a batch, and targets in int64

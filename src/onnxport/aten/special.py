@@ -63,3 +63,10 @@ def erfinv(op: Builder, self: Tensor) -> Tensor:
 def ndtri(op: Builder, self: Tensor) -> Tensor:
     x = at_least_single(op, self)
     return _inverse_erf(op, 2 * x - 1, 4 * x * (1 - x)) * math.sqrt(2)
+
+
+@translates("aten::logit", "aten::special_logit", promote=("self",), to_float=True)
+def logit(op: Builder, self: Tensor, eps: float | None) -> Tensor:
+    if eps is not None:
+        self = op.Clip(self, op.like(eps, self), op.like(1 - eps, self))
+    return op.Log(self / (1 - self))

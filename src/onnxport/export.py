@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from onnxport.optimize import optimize as optimize_model
 from onnxport.prepare import prepare
 from onnxport.program import ONNXProgram
 from onnxport.torchscript import OperatorExportTypes, TrainingMode
-from onnxport.translate import Names, lookup, translate
+from onnxport.translate import Names, is_translated, lookup, translate
 from onnxport.verification import verify as verify_program
 from onnxport.weights.saving import check_destination
 
@@ -127,7 +128,7 @@ def export(
                 events=events,
             )
         with events.stage("prepare"):
-            account.functional = program = prepare(captured.program, lambda target: find(target) is not None, events)
+            account.functional = program = prepare(captured.program, partial(is_translated, find), events)
         with events.stage("translate"):
             names = Names(
                 inputs=tuple(input_names or ()),

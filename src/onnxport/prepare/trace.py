@@ -11,7 +11,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
-from onnxport.prepare.emit import Emitter, Provenance, fake_mode_of, on_fake_values
+from onnxport.prepare.emit import Provenance, fake_mode_of, on_fake_values
 
 Attach = Callable[[str, Any], str]
 """Makes a value an attribute of the module that owns the graph, and returns the attribute's name."""
@@ -64,17 +64,8 @@ def trace_kernel(node: torch.fx.Node) -> Traced:
 
 def splice(node: torch.fx.Node, traced: Traced, attach: Attach) -> list[torch.fx.Node]:
     """Replace a call by what was traced of it and return the new nodes, in order."""
-    emit = Emitter(node, node)
     leaves = pytree.tree_leaves((list(node.args), dict(node.kwargs)))
-    arguments: list[Any] = []
-    for leaf in leaves:
-        if not isinstance(leaf, torch.fx.Node):
-            continue
-        value = leaf.meta["val"]
-        if isinstance(value, (list, tuple)):
-            arguments += [emit.call(getitem, leaf, index, val=item) for index, item in enumerate(value)]
-        else:
-            arguments.append(leaf)
+    arguments = [leaf for leaf in leaves if isinstance(leaf, torch.fx.Node)]
     copies: dict[torch.fx.Node, Any] = {}
     added: list[torch.fx.Node] = []
     flat: list[Any] = []

@@ -4,7 +4,7 @@ from onnxport.translate import control_flow  # noqa: F401  (registers the higher
 from onnxport.translate.builder import Builder
 from onnxport.translate.dims import Dim, Int
 from onnxport.translate.model import Names, translate
-from onnxport.translate.registry import REGISTRY, lookup, one_node, translates
+from onnxport.translate.registry import REGISTRY, is_translated, lookup, one_node, translates
 from onnxport.translate.tensor import Number, Tensor
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Names",
     "Number",
     "Tensor",
+    "is_translated",
     "lookup",
     "one_node",
     "translate",

@@ -41,6 +41,11 @@ def scan(
         for i, (x, axis) in enumerate(over)
     ]
     following, stacked = body(inner, states, slices)
+    count = over[0][0].shape[over[0][1]]
+    shapes = [[*x.shape[:axis], count, *x.shape[axis:]] for x, axis in zip(stacked, stack, strict=True)]
+    if any(0 in x.shape for x, _ in over):
+        # There is nothing to do, and runtimes stumble over slices of nothing.
+        return list(state), [op.full(0, shape, x.dtype) for x, shape in zip(stacked, shapes, strict=True)]
     results = op.multi(
         "Scan",
         *state,
@@ -55,11 +60,7 @@ def scan(
         scan_output_directions=[1] * len(stack) if reverse and stack else None,
     )
     last = [result.with_shape(x.shape) for result, x in zip(results[: len(state)], state, strict=True)]
-    count = over[0][0].shape[over[0][1]]
-    whole = [
-        result if x.known_shape is None else result.with_shape([*x.shape[:axis], count, *x.shape[axis:]])
-        for result, x, axis in zip(results[len(state) :], stacked, stack, strict=True)
-    ]
+    whole = [result.with_shape(shape) for result, shape in zip(results[len(state) :], shapes, strict=True)]
     return last, whole
 
 

@@ -129,6 +129,11 @@ def lookup(custom: Mapping[Any, Function] | None = None) -> Lookup:
     return find
 
 
+def is_translated(find: Lookup, target: object) -> bool:
+    """Whether a call of this target can be translated, be it only of complex tensors."""
+    return find(target) is not None or find(target, of_complex=True) is not None
+
+
 def one_node(op_type: str, *names: str, promote: Sequence[str] = (), to_float: bool = False) -> None:
     """Register operators that are one ONNX node of their tensor arguments, in order."""
 

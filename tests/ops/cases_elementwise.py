@@ -399,6 +399,10 @@ CASES = [
         I(2, "n"),
     ),
     case(
+        "aten::isin.Tensor_Tensor", lambda x, y: (torch.isin(x, y), torch.isin(y, 2.5)), I("b", 4), R(3), name="mixed"
+    ),
+    case("aten::isin.Tensor_Tensor", lambda x, y: torch.isin(x, y), I("b", 4), I(0), name="empty"),
+    case(
         "aten::logical_and aten::logical_or aten::logical_xor aten::logical_not",
         lambda x, y: (
             torch.logical_and(x, y),

@@ -7,7 +7,7 @@ import math
 import torch
 
 from onnxport.aten.reduce import any_, flat
-from onnxport.translate import Builder, Dim, Number, Tensor, one_node, translates
+from onnxport.translate import Builder, Tensor, one_node, translates
 
 one_node("Equal", "aten::eq.Tensor", "aten::eq.Scalar", promote=("self", "other"))
 
@@ -68,29 +68,21 @@ def isfinite(op: Builder, self: Tensor) -> Tensor:
     return op.Abs(self) < math.inf if self.is_float else op.full(True, self.shape, torch.bool)
 
 
-@translates(
-    "aten::isin.Tensor_Tensor",
-    "aten::isin.Tensor_Scalar",
-    "aten::isin.Scalar_Tensor",
-)
-def isin(
-    op: Builder,
-    assume_unique: bool,
-    invert: bool,
-    elements: Tensor | None = None,
-    test_elements: Tensor | None = None,
-    element: Number | Dim | None = None,
-    test_element: Number | Dim | None = None,
-) -> Tensor:
-    if elements is None:
-        assert test_elements is not None and element is not None
-        elements = op.like(element, test_elements)
-    if test_elements is None:
-        assert test_element is not None
-        found = op.Equal(elements, op.like(test_element, elements))
-    else:
-        pairs = op.Equal(op.unsqueeze(elements, [elements.rank]), flat(op, test_elements))
-        found = any_(op, pairs, [elements.rank])
+@translates("aten::isin.Tensor_Scalar", promote=("elements", "test_element"))
+def isin_scalar(op: Builder, elements: Tensor, test_element: Tensor, assume_unique: bool, invert: bool) -> Tensor:
+    found = op.Equal(elements, test_element)
+    return ~found if invert else found
+
+
+@translates("aten::isin.Scalar_Tensor", promote=("element", "test_elements"))
+def scalar_isin(op: Builder, element: Tensor, test_elements: Tensor, assume_unique: bool, invert: bool) -> Tensor:
+    return isin(op, element, test_elements, assume_unique, invert)
+
+
+@translates("aten::isin.Tensor_Tensor", promote=("elements", "test_elements"))
+def isin(op: Builder, elements: Tensor, test_elements: Tensor, assume_unique: bool, invert: bool) -> Tensor:
+    pairs = op.Equal(op.unsqueeze(elements, [elements.rank]), flat(op, test_elements))
+    found = any_(op, pairs, [elements.rank])
     return ~found if invert else found
 
 

@@ -1,6 +1,7 @@
 """One cell of the matrix: a case exported in one way, run at the traced and at other sizes, compared with eager.
 
-``python tests/ops/matrix.py 11 13 17 20`` prints how many cases pass at these opsets, and which are refused.
+``PYTHONPATH=src:tests python tests/ops/matrix.py 11 13 17 20`` prints how many cases pass at these opsets, and which
+are refused.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
 import onnxport
 from cases import SIZES, Case, Wrapped

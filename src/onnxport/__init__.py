@@ -1,6 +1,6 @@
 """onnxport: a standalone PyTorch to ONNX exporter with the public surface of ``torch.onnx``."""
 
-from onnxport import errors
+from onnxport import errors, ops
 from onnxport.capture import enable_fake_mode, is_in_onnx_export
 from onnxport.errors import OnnxExporterError
 from onnxport.export import export
@@ -18,4 +18,5 @@ __all__ = [
     "errors",
     "export",
     "is_in_onnx_export",
+    "ops",
 ]

@@ -109,7 +109,8 @@ class Rewriter:
         self._drop_orphans()
 
     def _walk(self, graph: ir.Graph | ir.Function, source: int, literals: Literals | None) -> None:
-        work = [(node, source) for node in reversed(list(graph))]
+        # A node may be written for a version of its own, newer than the opset of the model around it.
+        work = [(node, source if node.version is None else node.version) for node in reversed(list(graph))]
         while work:
             node, form = work.pop()
             if node.domain not in _DEFAULT_DOMAINS:

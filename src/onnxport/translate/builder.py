@@ -7,7 +7,7 @@ nearly every translation needs and that must come out lean: constants, casts, re
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,7 +18,7 @@ from onnxport.errors import TranslationError
 from onnxport.translate.dims import Dim, DimNames, Int, Sizes, is_static
 from onnxport.translate.signatures import BROADCASTING, SAME_SHAPE, STRUCTURAL, signature
 from onnxport.translate.tensor import Number, Tensor
-from onnxport.weights.dtypes import COMPLEX_PARTS, from_torch_dtype, to_torch_dtype
+from onnxport.weights.dtypes import COMPLEX_PARTS, carrier_dtype, from_torch_dtype, to_torch_dtype
 
 INT64_MAX = 2**63 - 1
 _COMPLEX_OF = {part: whole for whole, part in COMPLEX_PARTS.items()}
@@ -130,14 +130,25 @@ class Builder:
         domain: str,
         op_type: str,
         inputs: Sequence[Tensor | None],
-        attributes: dict[str, ir.Attr],
-        outputs: Sequence[tuple[torch.dtype, Sequence[Int]]],
-        version: int = 1,
+        attributes: Mapping[str, Any],
+        outputs: Sequence[tuple[torch.dtype | int, Sequence[Int] | None]],
+        version: int | None = None,
+        metadata: Mapping[str, str] | None = None,
     ) -> tuple[Tensor, ...]:
-        """Emit an operator of any domain, of which nothing is known but what is passed."""
-        self.shared.opset_imports.setdefault(domain, version)
+        """Emit an operator of any domain, of which nothing is known but what is passed.
+
+        A dtype may be the number ONNX has for it. ``version`` is that of the domain's operators which the node is
+        written for; the version of ONNX's own domain is the node's alone, and legalisation goes on from it.
+        """
+        own = domain in ("", "ai.onnx")
+        if not own:
+            known = self.shared.opset_imports.get(domain, 1)
+            self.shared.opset_imports[domain] = known if version is None else max(known, version)
         results = [self._value(op_type, dtype, shape) for dtype, shape in outputs]
-        self._append(op_type, inputs, attributes, [t.value for t in results], domain=domain)
+        attrs = {name: _free_attribute(name, value) for name, value in attributes.items() if value is not None}
+        node = self._append(op_type, inputs, attrs, [t.value for t in results], domain="" if own else domain)
+        node.version = version if own else None
+        node.metadata_props.update({} if metadata is None else metadata)
         return tuple(results)
 
     def _append(
@@ -147,21 +158,24 @@ class Builder:
         attributes: dict[str, ir.Attr],
         outputs: list[ir.Value],
         domain: str = "",
-    ) -> None:
-        self.nodes.append(
-            ir.Node(
-                domain,
-                op_type,
-                [None if x is None else x.value for x in inputs],
-                attributes,
-                outputs=outputs,
-                name=f"node_{outputs[0].name}",
-                metadata_props=dict(self.metadata),
-            )
+    ) -> ir.Node:
+        node = ir.Node(
+            domain,
+            op_type,
+            [None if x is None else x.value for x in inputs],
+            attributes,
+            outputs=outputs,
+            name=f"node_{outputs[0].name}",
+            metadata_props=dict(self.metadata),
         )
+        self.nodes.append(node)
+        return node
 
-    def _value(self, op_type: str, dtype: torch.dtype, shape: Sequence[Int] | None) -> Tensor:
-        stored = from_torch_dtype(COMPLEX_PARTS.get(dtype, dtype))
+    def _value(self, op_type: str, dtype: torch.dtype | int, shape: Sequence[Int] | None) -> Tensor:
+        if isinstance(dtype, torch.dtype):
+            stored = from_torch_dtype(COMPLEX_PARTS.get(dtype, dtype))
+        else:
+            stored, dtype = ir.DataType(dtype), carrier_dtype(dtype)
         value = ir.Value(name=self.shared.unique(f"{self.scope}_{op_type}"), type=ir.TensorType(stored))
         if shape is not None:
             value.shape = self.ir_shape((*shape, 2) if dtype.is_complex else shape)
@@ -338,10 +352,20 @@ class Builder:
         return self.Squeeze(x, list(axes)).with_shape(shape)
 
     def expand(self, x: Tensor, shape: Sequence[Int]) -> Tensor:
-        """Broadcast to ``shape``; nothing where it has that shape already."""
+        """Broadcast to ``shape``; nothing where it has that shape already, and 1 for a run-time size that is kept."""
         if x.known_shape == tuple(shape):
             return x
-        return self.Expand(x, self.ints([*shape, 2] if x.is_complex else shape)).with_shape(shape)
+        wanted = list(shape)
+        if x.known_shape is not None:
+            new = len(shape) - x.rank
+            # Of two sizes that broadcast, one that is neither 1 nor known at run time only is the result's.
+            kept = [(isinstance(old, int) and old != 1) or old == shape[new + axis] for axis, old in enumerate(x.shape)]
+            if new == 0 and all(kept):
+                return x
+            wanted[new:] = [
+                1 if keep and isinstance(size, Dim) else size for keep, size in zip(kept, shape[new:], strict=True)
+            ]
+        return self.Expand(x, self.ints([*wanted, 2] if x.is_complex else wanted)).with_shape(shape)
 
     def slice(self, x: Tensor, axis: int, start: Int, end: Int | None, step: int = 1) -> Tensor:
         """A slice of one axis; ``end=None`` goes to the end."""
@@ -411,6 +435,40 @@ def _attribute(name: str, value: Any, kind: ir.AttributeType) -> ir.Attr:
         case _:
             pass
     return ir.Attr(name, kind, value)
+
+
+def _free_attribute(name: str, value: Any) -> ir.Attr:
+    """An attribute by the type of its value; a tensor must be known now, not only when the model runs."""
+    if isinstance(value, list | tuple):
+        if any(isinstance(item, Tensor) for item in value):
+            return ir.AttrTensors(name, [_known_tensor(name, item) for item in value])
+        if any(isinstance(item, float) for item in value):
+            return ir.AttrFloat32s(name, [float(item) for item in value])
+        if any(isinstance(item, str) for item in value):
+            return ir.AttrStrings(name, [str(item) for item in value])
+        return ir.AttrInt64s(name, [int(_fixed(name, item)) for item in value])
+    if isinstance(value, Tensor):
+        return ir.AttrTensor(name, _known_tensor(name, value))
+    if isinstance(value, str):
+        return ir.AttrString(name, value)
+    if isinstance(value, float):
+        return ir.AttrFloat32(name, value)
+    if isinstance(value, torch.dtype):
+        return ir.AttrInt64(name, int(from_torch_dtype(value)))
+    return ir.AttrInt64(name, int(_fixed(name, value)))
+
+
+def _fixed(name: str, value: Any) -> Any:
+    if not isinstance(value, int):
+        raise TranslationError(f"the attribute `{name}` must be a fixed number, text or tensor, but is {value!r}")
+    return value
+
+
+def _known_tensor(name: str, tensor: Any) -> ir.TensorProtocol:
+    content = tensor.value.const_value if isinstance(tensor, Tensor) else None
+    if content is None:
+        raise TranslationError(f"the attribute `{name}` is a tensor that is computed at run time; pass it as an input")
+    return content
 
 
 _SHORT = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32"}

@@ -31,6 +31,12 @@ TORCH_TO_ONNX: dict[torch.dtype, ir.DataType] = {
 }
 ONNX_TO_TORCH: dict[ir.DataType, torch.dtype] = {onnx: dtype for dtype, onnx in TORCH_TO_ONNX.items()}
 
+_CARRIERS: dict[ir.DataType, torch.dtype] = {
+    ir.DataType.UINT4: torch.uint8,
+    ir.DataType.INT4: torch.int8,
+    ir.DataType.FLOAT4E2M1: torch.float8_e4m3fn,
+}
+
 # torch names the parts of a complex number only through its tensors; these are the dtypes of `tensor.real`.
 COMPLEX_PARTS: dict[torch.dtype, torch.dtype] = {
     torch.complex32: torch.float16,
@@ -67,6 +73,20 @@ def to_torch_dtype(dtype: ir.DataType) -> torch.dtype:
             f"torch has no dtype for the ONNX element type {dtype.name}; it knows {_names(TORCH_TO_ONNX)}."
         )
     return ONNX_TO_TORCH[dtype]
+
+
+def carrier_dtype(code: int) -> torch.dtype:
+    """The torch dtype that stands for ONNX's element type of that number, the nearest for types torch lacks.
+
+    >>> from onnxport.weights.dtypes import carrier_dtype
+    >>> carrier_dtype(1), carrier_dtype(22)
+    (torch.float32, torch.int8)
+    """
+    try:
+        dtype = ir.DataType(code)
+    except ValueError as error:
+        raise OnnxExporterError(f"{code} is not the number of an ONNX element type.") from error
+    return _CARRIERS[dtype] if dtype in _CARRIERS else to_torch_dtype(dtype)
 
 
 def _names(dtypes: dict[torch.dtype, ir.DataType]) -> str:

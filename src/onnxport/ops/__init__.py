@@ -1,0 +1,33 @@
+"""ONNX operators as torch operators: they run in PyTorch, survive ``torch.export`` whole and export as one node."""
+
+from __future__ import annotations
+
+import torch
+
+from onnxport.ops.attention import attention
+from onnxport.ops.library import KERNELS, Kernel
+from onnxport.ops.rotary import rotary_embedding
+from onnxport.ops.symbolic import symbolic, symbolic_multi_out
+
+__all__ = [
+    "aten_decompositions",
+    "attention",
+    "rotary_embedding",
+    "symbolic",
+    "symbolic_multi_out",
+]
+
+
+def aten_decompositions() -> dict[torch._ops.OpOverload, Kernel]:
+    """What each operator of this package is made of in ATen, for ``ExportedProgram.run_decompositions``.
+
+    >>> import torch, onnxport
+    >>> class Model(torch.nn.Module):
+    ...     def forward(self, x, cos, sin):
+    ...         return onnxport.ops.rotary_embedding(x, cos, sin)
+    >>> program = torch.export.export(Model(), (torch.ones(1, 2, 3, 4), torch.ones(1, 3, 2), torch.ones(1, 3, 2)))
+    >>> decomposed = program.run_decompositions(onnxport.ops.aten_decompositions())
+    >>> any("rotary" in str(node.target) for node in decomposed.graph.nodes)
+    False
+    """
+    return dict(KERNELS)

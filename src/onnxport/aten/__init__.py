@@ -22,6 +22,7 @@ from onnxport.aten import (  # noqa: F401
     loss,
     masked,
     norm,
+    onnx_ops,
     orthogonal,
     pad,
     polynomials,

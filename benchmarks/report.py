@@ -94,18 +94,19 @@ def environment() -> str:
     return f"Python {platform.python_version()}, {versions}; {platform.machine()}, {os.cpu_count()} cores"
 
 
-def markdown(results: Results, rounds: int) -> str:
-    """Return the results as a Markdown page."""
+def markdown(results: Results, rounds: int, command: str, load: tuple[float, float]) -> str:
+    """Return the results as a Markdown page; the load before and after tells how far to trust wall-clock figures."""
     page = [
         "# Benchmark results",
         "",
-        f"Measured by `make bench` with {environment()}.",
+        f"Measured by `{command}` with {environment()}. "
+        f"Load average: {load[0]:.1f} at the start, {load[1]:.1f} at the end (the benchmark itself is about 1).",
         "",
         f"Both exporters run in one process on the same model and inputs, the batch axis dynamic, {rounds} time(s) in "
         "turn; the run with the median total is shown. Totals include the save to a single file. Memory is the "
         "high-water mark beyond the loaded model, each exporter in its own process. Latency is onnxruntime's median on "
         "one thread, runs interleaved. The maximum error is absolute, against eager, over all outputs at the traced "
-        "batch and at another.",
+        "batch and at another. Both totals are divided by the capture that onnxport's event log reports.",
         "",
     ]
     if results.rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -135,14 +136,18 @@ def main() -> None:
     cases = MODELS if arguments.models is None else [by_name(name) for name in arguments.models]
     whole = arguments.models is None
     rounds, runs = (1, 5) if arguments.quick else (3, 21)
-    console = Console()
+    # A redirected table has no terminal to fit into; at rich's default of 80 columns it would be unreadable.
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    load_before = os.getloadavg()[0]
     results = run(cases, rounds, runs, whole, console)
     show(results, console)
     output = arguments.output
     if output is None and whole and not arguments.quick:
         output = ROOT / "benchmarks" / "RESULTS.md"
     if output is not None:
-        output.write_text(markdown(results, rounds), encoding="utf-8")
+        selection = [] if whole else ["--models", *arguments.models]
+        command = " ".join(["python -m benchmarks.run", *selection, *(["--quick"] if arguments.quick else [])])
+        output.write_text(markdown(results, rounds, command, (load_before, os.getloadavg()[0])), encoding="utf-8")
         console.print(f"wrote {output}")
     sys.exit(1 if results.failures else 0)
 

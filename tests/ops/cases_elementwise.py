@@ -387,6 +387,7 @@ CASES = [
         I("b", 4),
         name="int",
     ),
+    case("aten::isreal", lambda x: x.isreal(), R("b", 4)),
     case(
         "aten::isin.Tensor_Tensor aten::isin.Tensor_Scalar aten::isin.Scalar_Tensor",
         lambda x, y: (

@@ -68,6 +68,11 @@ def isfinite(op: Builder, self: Tensor) -> Tensor:
     return op.Abs(self) < math.inf if self.is_float else op.full(True, self.shape, torch.bool)
 
 
+@translates("aten::isreal")
+def isreal(op: Builder, self: Tensor) -> Tensor:
+    return op.full(True, self.shape, torch.bool)
+
+
 @translates("aten::isin.Tensor_Scalar", promote=("elements", "test_element"))
 def isin_scalar(op: Builder, elements: Tensor, test_element: Tensor, assume_unique: bool, invert: bool) -> Tensor:
     found = op.Equal(elements, test_element)

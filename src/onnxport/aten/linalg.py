@@ -6,6 +6,7 @@ columns, each a handful of operations on the whole batch. Sizes may be known at 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -65,6 +66,21 @@ def first_rows(op: Builder, x: Tensor, count: Int) -> Tensor:
     if x.shape[-2] == count:
         return x
     return op.slice(x, x.rank - 2, 0, count).with_shape([*x.shape[:-2], count, x.shape[-1]])
+
+
+def of_nothing(op: Builder, *dtypes: torch.dtype) -> tuple[Tensor, ...]:
+    """The results of the call for a matrix without elements: ones on the diagonals of matrices, zeros elsewhere.
+
+    Runtimes trip over loops of nothing.
+    """
+    results = []
+    for shape, dtype in zip(op.result_shapes(), dtypes, strict=True):
+        if len(shape) > 1 and 0 not in shape:
+            rows, columns = counting(op, shape[-2]), counting(op, shape[-1])
+            results.append(op.expand(op.cast(op.Equal(op.unsqueeze(rows, [1]), columns), dtype), shape))
+        else:
+            results.append(op.full(0, shape, dtype))
+    return tuple(results)
 
 
 # Elimination
@@ -191,12 +207,16 @@ def _no_error(op: Builder, x: Tensor) -> Tensor:
 
 @translates("aten::linalg_lu_factor_ex")
 def lu_factor(op: Builder, A: Tensor, pivot: bool, check_errors: bool) -> tuple[Tensor, Tensor, Tensor]:
+    if 0 in A.shape:
+        return of_nothing(op, A.dtype, torch.int32, torch.int32)
     lu, pivots, _ = factored(op, A, pivot)
     return lu, pivots + 1, _no_error(op, A)
 
 
 @translates("aten::linalg_lu")
 def lu(op: Builder, A: Tensor, pivot: bool) -> tuple[Tensor, Tensor, Tensor]:
+    if 0 in A.shape:
+        return of_nothing(op, A.dtype, A.dtype, A.dtype)
     factors, _, order = factored(op, A, pivot)
     permutation = _permutation(op, order, A.dtype) if pivot else op.full(0, [0], A.dtype)
     return permutation, *_parts(op, factors)
@@ -206,6 +226,8 @@ def lu(op: Builder, A: Tensor, pivot: bool) -> tuple[Tensor, Tensor, Tensor]:
 def lu_unpack(
     op: Builder, LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool, unpack_pivots: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
+    if 0 in LU_data.shape:
+        return of_nothing(op, *[LU_data.dtype] * 3)
     nothing = op.full(0, [0], LU_data.dtype)
     lower, upper = _parts(op, LU_data) if unpack_data else (nothing, nothing)
     if not unpack_pivots:
@@ -215,6 +237,8 @@ def lu_unpack(
 
 @translates("aten::linalg_lu_solve")
 def lu_solve(op: Builder, LU: Tensor, pivots: Tensor, B: Tensor, left: bool, adjoint: bool) -> Tensor:
+    if 0 in B.shape:
+        return of_nothing(op, B.dtype)[0]
     permutation = _permutation(op, _order_of(op, pivots, LU.shape[-1]), LU.dtype)
     if not left:
         B = transposed(op, B)
@@ -240,6 +264,8 @@ def _product(op: Builder, a: Tensor, b: Tensor) -> Tensor:
 
 @translates("aten::_linalg_solve_ex")
 def solve(op: Builder, A: Tensor, B: Tensor, left: bool, check_errors: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    if 0 in B.shape:
+        return of_nothing(op, B.dtype, A.dtype, torch.int32, torch.int32)
     vector = B.rank == 1 or (B.rank == A.rank - 1 and B.shape == A.shape[:-1])
     right = column(op, B) if vector else B
     if left:
@@ -252,6 +278,8 @@ def solve(op: Builder, A: Tensor, B: Tensor, left: bool, check_errors: bool) -> 
 
 @translates("aten::linalg_inv_ex")
 def inv(op: Builder, A: Tensor, check_errors: bool) -> tuple[Tensor, Tensor]:
+    if 0 in A.shape:
+        return of_nothing(op, A.dtype, torch.int32)
     return inverse(op, A), _no_error(op, A)
 
 
@@ -284,6 +312,8 @@ def triangular(op: Builder, a: Tensor, b: Tensor, upper: bool, unit: bool = Fals
 
 @translates("aten::linalg_solve_triangular")
 def solve_triangular(op: Builder, self: Tensor, B: Tensor, upper: bool, left: bool, unitriangular: bool) -> Tensor:
+    if 0 in B.shape:
+        return of_nothing(op, B.dtype)[0]
     if left:
         return triangular(op, self, B, upper, unitriangular)
     return transposed(op, triangular(op, transposed(op, self), transposed(op, B), not upper, unitriangular))
@@ -323,16 +353,22 @@ def _cholesky(op: Builder, x: Tensor, upper: bool) -> Tensor:
 
 @translates("aten::cholesky")
 def cholesky(op: Builder, self: Tensor, upper: bool) -> Tensor:
+    if 0 in self.shape:
+        return of_nothing(op, self.dtype)[0]
     return _cholesky(op, self, upper)
 
 
 @translates("aten::linalg_cholesky_ex")
 def cholesky_ex(op: Builder, self: Tensor, upper: bool, check_errors: bool) -> tuple[Tensor, Tensor]:
+    if 0 in self.shape:
+        return of_nothing(op, self.dtype, torch.int32)
     return _cholesky(op, self, upper), _no_error(op, self)
 
 
 @translates("aten::cholesky_solve")
 def cholesky_solve(op: Builder, self: Tensor, input2: Tensor, upper: bool) -> Tensor:
+    if 0 in self.shape:
+        return of_nothing(op, self.dtype)[0]
     lower = transposed(op, input2) if upper else input2
     middle = triangular(op, lower, self, upper=False)
     return triangular(op, transposed(op, lower), middle, upper=True)
@@ -340,6 +376,8 @@ def cholesky_solve(op: Builder, self: Tensor, input2: Tensor, upper: bool) -> Te
 
 @translates("aten::cholesky_inverse")
 def cholesky_inverse(op: Builder, self: Tensor, upper: bool) -> Tensor:
+    if 0 in self.shape:
+        return of_nothing(op, self.dtype)[0]
     return cholesky_solve(op, identity(op, self.shape[-1], self.dtype), self, upper)
 
 
@@ -348,6 +386,9 @@ def cholesky_inverse(op: Builder, self: Tensor, upper: bool) -> Tensor:
 
 @translates("aten::_linalg_det")
 def det(op: Builder, A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    if 0 in A.shape:
+        _, factors, pivots = of_nothing(op, A.dtype, A.dtype, torch.int32)
+        return op.full(1, A.shape[:-2], A.dtype), factors, pivots
     factors, pivots, _ = lu_factor(op, A, True, False)
     return op.Det(A), factors, pivots
 
@@ -355,6 +396,9 @@ def det(op: Builder, A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 @translates("aten::_linalg_slogdet")
 def slogdet(op: Builder, A: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """From the factors' diagonal, whose product may be far out of range where its logarithm is not."""
+    if 0 in A.shape:
+        _, logarithm, factors, pivots = of_nothing(op, A.dtype, A.dtype, A.dtype, torch.int32)
+        return op.full(1, A.shape[:-2], A.dtype), logarithm, factors, pivots
     factors, exchanged, _ = factored(op, A)
     diagonal = op.ReduceSum(factors * identity(op, A.shape[-1], A.dtype), [-1], keepdims=False)
     moved = ~op.Equal(exchanged, counting(op, A.shape[-1]))
@@ -366,15 +410,20 @@ def slogdet(op: Builder, A: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 @translates("aten::linalg_matrix_exp")
 def matrix_exp(op: Builder, self: Tensor) -> Tensor:
-    """Scaling and squaring: halve until the norm is below 1/2, sum the Taylor series, square as often."""
-    degree = 15 if self.dtype == torch.float64 else 9
+    """Scaling and squaring: halve until the series converges, sum 18 terms of it, square as often as halved.
+
+    Each squaring doubles the rounding error, so that the norm is brought down no further than need be.
+    """
+    if 0 in self.shape:
+        return of_nothing(op, self.dtype)[0]
+    limit = 1.0 if self.dtype == torch.float64 else 3.0
     largest = op.ReduceMax(op.ReduceSum(op.Abs(self), [-2], keepdims=False), keepdims=False).with_shape([])
-    # log2 of the norm, plus one for the half.
-    halvings = op.Ceil(op.Log(op.Max(largest, op.scalar(0.5, self.dtype))) * 1.4426950408889634 + 1)
+    excess = op.Max(largest / limit, op.scalar(1, self.dtype))
+    halvings = op.Ceil(op.Log(excess) / math.log(2))
     scaled = (self / op.Pow(op.scalar(2, self.dtype), halvings)).with_shape(self.shape)
     unit = identity(op, self.shape[-1], self.dtype)
     total = unit
-    for order in range(degree, 0, -1):
+    for order in range(18, 0, -1):
         total = unit + op.MatMul(scaled, total) / order
 
     def square(inner: Builder, iteration: Tensor, state: Sequence[Tensor]) -> list[Tensor]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
+from onnxport.aten.axes import axis_of
 from onnxport.translate import Builder, Number, Tensor, translates
 
 _SMALL_INTEGERS = (torch.int8, torch.uint8, torch.int16)
@@ -175,7 +176,8 @@ def bilinear(op: Builder, input1: Tensor, input2: Tensor, weight: Tensor, bias: 
 
 @translates("aten::linalg_vecdot", promote=("x", "y"))
 def vecdot(op: Builder, x: Tensor, y: Tensor, dim: int) -> Tensor:
-    return op.ReduceSum(x * y, [dim], keepdims=False)
+    rank = max(x.rank, y.rank)
+    return op.ReduceSum(x * y, [axis_of(dim, rank)], keepdims=False)
 
 
 @translates("aten::linalg_cross")

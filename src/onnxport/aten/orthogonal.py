@@ -17,6 +17,7 @@ from onnxport.aten.linalg import (
     first_columns,
     first_rows,
     identity,
+    of_nothing,
     row,
     triangle,
 )
@@ -95,6 +96,8 @@ def _unpacked(op: Builder, x: Tensor) -> Tensor:
 
 @translates("aten::linalg_qr")
 def qr(op: Builder, A: Tensor, mode: str) -> tuple[Tensor, Tensor]:
+    if 0 in A.shape:
+        return of_nothing(op, A.dtype, A.dtype)
     last, vectors, taus = _reflections(op, A)
     rows = A.shape[-2] if mode == "complete" else minimum(A.shape[-2], A.shape[-1])
     upper = triangle(op, first_rows(op, last, rows), True)
@@ -105,6 +108,8 @@ def qr(op: Builder, A: Tensor, mode: str) -> tuple[Tensor, Tensor]:
 
 @translates("aten::geqrf")
 def geqrf(op: Builder, self: Tensor) -> tuple[Tensor, Tensor]:
+    if 0 in self.shape:
+        return of_nothing(op, self.dtype, self.dtype)
     last, vectors, taus = _reflections(op, self)
     below = triangle(op, vectors, False, -1)
     if self.shape[-1] != vectors.shape[-1]:
@@ -115,6 +120,8 @@ def geqrf(op: Builder, self: Tensor) -> tuple[Tensor, Tensor]:
 
 @translates("aten::linalg_householder_product")
 def householder_product(op: Builder, input: Tensor, tau: Tensor) -> Tensor:
+    if 0 in tau.shape:
+        return of_nothing(op, input.dtype)[0]
     vectors = first_columns(op, _unpacked(op, input), tau.shape[-1])
     return _orthogonal(op, vectors, tau, input.shape[-1])
 
@@ -222,6 +229,8 @@ def _left_vectors(op: Builder, product: Tensor, columns: Int) -> Tensor:
 def svd(
     op: Builder, A: Tensor, full_matrices: bool, compute_uv: bool, driver: str | None
 ) -> tuple[Tensor, Tensor, Tensor]:
+    if 0 in A.shape:
+        return of_nothing(op, A.dtype, A.dtype, A.dtype)
     m, n = A.shape[-2], A.shape[-1]
     # Where it is open which side is longer, the columns are rotated; a wide matrix has the superfluous ones last, as 0.
     wide = isinstance(m, int) and isinstance(n, int) and m < n
@@ -241,6 +250,8 @@ def _leading(op: Builder, values: Tensor, count: Int) -> Tensor:
 
 @translates("aten::linalg_pinv.atol_rtol_tensor")
 def pinv(op: Builder, self: Tensor, atol: Tensor | None, rtol: Tensor | None, hermitian: bool) -> Tensor:
+    if 0 in self.shape:
+        return of_nothing(op, self.dtype)[0]
     if hermitian:
         self = _mirrored(op, self, "L")
     m, n = self.shape[-2], self.shape[-1]
@@ -273,6 +284,8 @@ def _mirrored(op: Builder, x: Tensor, triangle_used: str) -> Tensor:
 @translates("aten::_linalg_eigh")
 def eigh(op: Builder, A: Tensor, UPLO: str, compute_v: bool) -> tuple[Tensor, Tensor]:
     """Shifted by its norm a symmetric matrix has no negative eigenvalue, and its singular vectors are eigenvectors."""
+    if 0 in A.shape:
+        return of_nothing(op, A.dtype, A.dtype)
     symmetric = _mirrored(op, A, UPLO)
     n = A.shape[-1]
     shift = op.ReduceL2(symmetric, [-2, -1], keepdims=True)

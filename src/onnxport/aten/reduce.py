@@ -23,8 +23,12 @@ def reduced_shape(x: Tensor, axes: Sequence[int], keepdim: bool) -> list[Int]:
 
 def reduced(op: Builder, op_type: str, x: Tensor, axes: Sequence[int], keepdim: bool) -> Tensor:
     """One reducing node; a 0-d tensor is reduced as it is."""
+    shape = reduced_shape(x, axes, keepdim)
+    if 0 in shape:
+        # Runtimes forget to drop the reduced dimensions of what has no elements.
+        return op.full(0, shape, x.dtype)
     (result,) = op.multi(op_type, x, axes if axes else None, outputs=1, keepdims=keepdim)
-    return result.with_shape(reduced_shape(x, axes, keepdim))
+    return result.with_shape(shape)
 
 
 def count_of(x: Tensor, axes: Sequence[int]) -> Int:

@@ -102,6 +102,8 @@ def cummin(op: Builder, self: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
 @translates("aten::diff")
 def diff(op: Builder, self: Tensor, n: int, dim: int, prepend: Tensor | None, append: Tensor | None) -> Tensor:
+    if n == 0:
+        return self
     axis = axis_of(dim, self.rank)
     parts = [part for part in (prepend, self, append) if part is not None]
     if len(parts) > 1:
@@ -111,10 +113,10 @@ def diff(op: Builder, self: Tensor, n: int, dim: int, prepend: Tensor | None, ap
         shape = [length if position == axis else size for position, size in enumerate(self.shape)]
         self = op.Concat(*parts, axis=axis).with_shape(shape)
     for _ in range(n):
-        length = self.shape[axis]
-        if length == 0:
+        shape = list(self.shape)
+        if shape[axis] == 0:
             return self
+        shape[axis] = shape[axis] - 1
         later, earlier = op.slice(self, axis, 1, None), op.slice(self, axis, 0, -1)
-        self = op.Xor(later, earlier) if self.dtype == torch.bool else later - earlier
-        self = self.with_shape([length - 1 if p == axis else s for p, s in enumerate(parts[0].shape)])
+        self = (op.Xor(later, earlier) if self.dtype == torch.bool else later - earlier).with_shape(shape)
     return self

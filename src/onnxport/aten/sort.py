@@ -74,13 +74,15 @@ def insertion_points(op: Builder, boundaries: Tensor, x: Tensor, right: bool) ->
     Comparing with every boundary takes one pass that runtimes do in parallel, and needs the boundaries sorted no more
     than the definition does. NaN counts as greater than all numbers, as in sorting.
     """
+    if 0 in x.shape:
+        return op.full(0, x.shape, torch.int64)
     values = op.unsqueeze(x, [x.rank])
     if boundaries.rank > 1:
         boundaries = op.unsqueeze(boundaries, [boundaries.rank - 1])
     before = boundaries <= values if right else boundaries < values
     if x.is_float:
         before = before | op.IsNaN(values)
-    counts = op.ReduceSum(op.cast(before, torch.int64), [-1], keepdims=False)
+    counts = op.ReduceSum(op.cast(before, torch.int64), [x.rank], keepdims=False)
     return counts.with_shape(x.shape)
 
 

@@ -314,12 +314,14 @@ def _binned(op: Builder, x: Tensor, edges: Tensor, count: Int) -> Pair:
 
 def _edges(op: Builder, x: Tensor, bins: int, range: Sequence[float] | None) -> Tensor:
     """Equally spaced edges from the least value to the greatest, or over the range given."""
+    if range is None and x.shape[0] == 0:
+        range = (0, 1)
     if range is not None:
         low, high = float(range[0]), float(range[1])
         if low == high:
-            low, high = low - 1, high + 1
+            low, high = low - 0.5, high + 0.5
         return op.const(torch.linspace(low, high, bins + 1, dtype=x.dtype).numpy(), x.dtype)
-    least, greatest = _widened(op, *_range_of(op, x), 1)
+    least, greatest = _widened(op, *_range_of(op, x), 0.5)
     # As torch spaces them: the first half from the left end, the second half from the right one.
     half = (bins + 1) // 2
     step = (greatest - least) / bins
@@ -364,11 +366,15 @@ def histogram(
     return _density(op, counts, [_widths(op, edges)]) if density else counts, edges
 
 
+def _points(op: Builder, x: Tensor) -> Tensor:
+    return op.reshape(x, [count_of(x, range(x.rank - 1)), x.shape[-1]])
+
+
 @translates("aten::_histogramdd_bin_edges")
 def histogramdd_edges(
     op: Builder, self: Tensor, bins: Sequence[int], range: Sequence[float] | None, weight: Tensor | None, density: bool
 ) -> list[Tensor]:
-    points = op.reshape(self, [-1, self.shape[-1]]) if self.rank != 2 else self
+    points = _points(op, self)
     results = []
     for axis, count in enumerate(bins):
         column = op.Gather(points, op.const(axis, torch.int64), axis=1).with_shape([points.shape[0]])
@@ -387,7 +393,7 @@ def histogramdd(
 ) -> Tensor:
     if not isinstance(self.shape[-1], int):
         raise TranslationError("The number of coordinates of a point must be known to count points in a grid.")
-    points = op.reshape(self, [-1, self.shape[-1]]).with_shape([count_of(self, _span(self.rank - 1)), self.shape[-1]])
+    points = _points(op, self)
     all_edges = [item for item in bins if isinstance(item, Tensor)]
     if not all_edges:
         all_edges = histogramdd_edges(op, points, bins, range, weight, density)  # type: ignore[arg-type]

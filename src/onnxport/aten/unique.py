@@ -8,22 +8,22 @@ from onnxport.aten.axes import axis_of
 from onnxport.aten.reduce import flat
 from onnxport.translate import Builder, Tensor, translates
 
-Triple = tuple[Tensor, Tensor, Tensor]
+Triple = tuple[Tensor, Tensor | None, Tensor | None]
+"""Values, and where asked for the place of each element among them and how often each occurs."""
 
 
 def _distinct(op: Builder, x: Tensor, axis: int | None, return_inverse: bool, return_counts: bool) -> Triple:
     """ONNX's Unique, sorted always: an order that is left open may well be this one."""
     values, _, inverse, counts = op.multi("Unique", x, outputs=4, axis=axis, sorted=1)
-    nothing = op.const([], torch.int64)
-    return values, inverse if return_inverse else nothing, counts if return_counts else nothing
+    return values, inverse if return_inverse else None, counts if return_counts else None
 
 
 @translates("aten::_unique2", "aten::_unique")
 def unique(
     op: Builder, self: Tensor, sorted: bool, return_inverse: bool, return_counts: bool | None = None
-) -> tuple[Tensor, ...]:
+) -> tuple[Tensor | None, ...]:
     values, inverse, counts = _distinct(op, self, None, return_inverse, return_counts is True)
-    if return_inverse:
+    if inverse is not None:
         inverse = op.reshape(inverse, self.shape)
     return (values, inverse) if return_counts is None else (values, inverse, counts)
 
@@ -50,8 +50,7 @@ def unique_consecutive(op: Builder, self: Tensor, return_inverse: bool, return_c
         starts = op.Concat(first, differs, axis=0)
     starts = starts.with_shape([length])
     values = op.Compress(x, starts, axis=axis)
-    nothing = op.const([], torch.int64)
-    inverse = counts = nothing
+    inverse = counts = None
     if return_inverse:
         runs = op.CumSum(op.cast(starts, torch.int64), op.const(0, torch.int64)) - 1
         inverse = op.reshape(runs, self.shape if x is not self else [length])

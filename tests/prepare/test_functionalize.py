@@ -411,3 +411,33 @@ def test_writes_without_functional_form_are_refused_together():
         prepare(export(Model(), (ramp(3, 4),)), translated, EventLog())
     assert str(error.value).count("through an expanded view") == 2
     assert __file__ in str(error.value)
+
+
+@pytest.fixture
+def library():
+    with torch.library._scoped_library("onnxport_prepare", "DEF") as library:
+        library.define("inc_(Tensor(a!) x) -> Tensor(a!)")
+        library.define("bump(Tensor(a!) x) -> ()")
+        library.impl("inc_", lambda x: x.add_(1), "CompositeExplicitAutograd")
+        library.impl("bump", lambda x: (x.add_(1), None)[1], "CompositeExplicitAutograd")
+        yield torch.ops.onnxport_prepare
+
+
+def test_an_operator_of_the_user_that_returns_what_it_writes_stays(library):
+    def function(x):
+        y = x.clone()
+        library.inc_(y[0])
+        return y
+
+    program = prepare(export(Function(function), (ramp(3, 4),)), translated, EventLog())
+    assert targets(program)[-2:] == ["onnxport_prepare.inc_.default", "aten.select_scatter.default"]
+
+
+def test_an_operator_of_the_user_that_only_writes_is_refused(library):
+    def function(x):
+        y = x.clone()
+        library.bump(y[0])
+        return y
+
+    with pytest.raises(TranslationError, match=r"bump.*does not return them(.|\n)*Let the operator return"):
+        prepare(export(Function(function), (ramp(3, 4),)), translated, EventLog())

@@ -47,6 +47,22 @@ def test_grad_regions_are_inlined():
     assert "z = y.clone()" in inner.meta["stack_trace"]
 
 
+def test_shared_regions_are_inlined():
+    @torch.compiler.nested_compile_region
+    def shared(x):
+        return x.sin() + 1
+
+    class Twice(torch.nn.Module):
+        def forward(self, x):
+            return shared(x) * shared(x + 1)
+
+    exported = torch.export.export(Twice(), (X,), strict=True)
+    assert any("invoke_subgraph" in str(node.target) for node in exported.graph.nodes)
+    program = prepare(exported, translated, EventLog())
+    assert targets(program).count("aten.sin.default") == 2
+    compare(program, Function(lambda x: (x.sin() + 1) * ((x + 1).sin() + 1)), (X,), exact=False)
+
+
 def nested(x, w):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         y = x @ w
@@ -153,8 +169,13 @@ def test_branches_in_a_region():
     compare(program, module, (X - 1,), exact=False)
 
 
-def test_names_stay():
-    exported = export(Function(lambda x: (x + 1).mul_(2)), (X,))
+def test_names_stay_but_for_writes():
+    exported = export(Function(lambda x: (x + 1).mul_(2).sub(1)), (X,))
     program = prepare(exported, translated, EventLog())
-    assert [node.name for node in program.graph.nodes] == [node.name for node in exported.graph.nodes]
-    assert [spec.arg.name for spec in program.signature.output_specs] == ["mul_"]
+    renamed = {"mul_": "mul"}
+    assert [n.name for n in program.graph.nodes] == [renamed.get(n.name, n.name) for n in exported.graph.nodes]
+
+
+def test_the_signature_has_the_new_names():
+    program = prepare(export(Function(lambda x: (x + 1).mul_(2)), (X,)), translated, EventLog())
+    assert [spec.arg.name for spec in program.signature.output_specs] == ["mul"]

@@ -319,8 +319,7 @@ class _Rewriting:
                 return self._write_special(node, written[0], bound)
             return self._write_form(node, written)
         except NoInverseError as error:
-            remedy = "Write to the tensor itself, or build the result with torch.where, torch.cat or torch.stack."
-            self.problems.append(Problem(f"{node.target}: {error}", where(node), remedy))
+            self.problems.append(Problem(f"{node.target}: {error}", where(node), error.remedy))
             return False
 
     def _name_results(self, node: Node, bound: dict[str, Any]) -> None:
@@ -395,7 +394,10 @@ class _Rewriting:
     def _write_opaque(self, node: Node, written: list[Alias]) -> bool:
         """An operator without functional form returns what it wrote: its translation computes just that."""
         if len(written) != 1 or node not in self._aliases:
-            raise NoInverseError("it writes to its arguments, does not return them, and has no functional form")
+            raise NoInverseError(
+                "it writes to its arguments, does not return them, and has no functional form",
+                "Let the operator return the tensor it writes to, or a new tensor.",
+            )
         self._store(written[0], node, Emitter(node.next, node))
         return False
 

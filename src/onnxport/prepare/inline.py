@@ -21,10 +21,7 @@ Node = torch.fx.Node
 _WRAPPERS = {
     "wrap_with_set_grad_enabled": 1,
     "wrap_with_autocast": 4,
-    "tag_activation_checkpoint": 0,
-    "wrap_activation_checkpoint": 0,
     "invoke_subgraph": 0,
-    "wrap": 0,
 }
 """Higher-order operators that just call a submodule, and the position of the submodule among their arguments."""
 

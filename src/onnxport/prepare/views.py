@@ -19,7 +19,15 @@ _LAST = 2**62
 
 
 class NoInverseError(Exception):
-    """A write goes through a view in a way that has no functional form."""
+    """A write has no functional form; ``remedy`` says what to write instead."""
+
+    def __init__(
+        self,
+        why: str,
+        remedy: str = "Write to the tensor itself, or build the result with torch.where, torch.cat or torch.stack.",
+    ) -> None:
+        super().__init__(why)
+        self.remedy = remedy
 
 
 @dataclass(frozen=True)

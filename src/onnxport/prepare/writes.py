@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from onnxport.prepare.effects import NORMS, effects
+from onnxport.prepare.effects import effects
 from onnxport.prepare.emit import Emitter, bind, kinds, run_on_fakes
 from onnxport.prepare.views import NoInverseError
 
@@ -133,7 +133,6 @@ def new_statistics(node: torch.fx.Node, emit: Emitter) -> tuple[torch.fx.Node, t
     bound = bind(node)
     mean, var, momentum = bound["running_mean"], bound["running_var"], bound["momentum"]
     values = bound["input"]
-    assert set(NORMS) == {"aten::batch_norm", "aten::instance_norm"}
     if node.target._schema.name == "aten::batch_norm":  # type: ignore[union-attr]
         arguments = (values, bound["weight"], bound["bias"], mean, var, True, momentum, bound["eps"])
         normalised = emit.call(aten._native_batch_norm_legit_functional.default, *arguments)

@@ -14,24 +14,6 @@ from onnxport.legalize.engine import Replacement, lowers
 _SWAP_HEADS = [0, 2, 1, 3]
 
 
-@lowers("Attention", below=25)
-def attention_without_window(op: Builder, node: ir.Node) -> Replacement:
-    """Sliding windows came with opset 25."""
-    if op.attr_int("left_window_size", -1) >= 0 or op.attr_int("right_window_size", -1) >= 0:
-        raise Refusal("it attends through a sliding window")
-    for name in ("left_window_size", "right_window_size"):
-        node.attributes.pop(name, None)
-    return None
-
-
-@lowers("Attention", below=24)
-def attention_without_lengths(op: Builder, node: ir.Node) -> Replacement:
-    """The number of valid keys per sample came with opset 24."""
-    if op.has_input(6):
-        raise Refusal("it is given the number of valid keys of each sample")
-    return None
-
-
 @lowers("Attention", below=23)
 def attention(op: Builder, node: ir.Node) -> Replacement:
     """Softmax(scale Q Kᵀ + mask) V.

@@ -8,6 +8,7 @@ FAMILIES = (
     "activation",
     "arithmetic",
     "attention",
+    "attention_masks",
     "contraction",
     "defaults",
     "index",

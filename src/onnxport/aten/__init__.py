@@ -9,6 +9,7 @@ from onnxport.aten import (  # noqa: F401
     bitwise,
     compare,
     complex,
+    complex_parts,
     complex_reduce,
     conv,
     create,

@@ -151,9 +151,9 @@ MASKED = [
     case("aten::nonzero_static", lambda x: torch.nonzero_static(x, size=2), B(), name="0-d"),
     case("aten::one_hot", lambda x: torch.nn.functional.one_hot(x, 5), I("b", "n")),
     case("aten::one_hot", lambda x: torch.nn.functional.one_hot(x, 5), I(), name="0-d"),
-    case("aten::item aten::_local_scalar_dense", _by_value, R(9, "b"), I(low=1, high=5)),
+    case("aten::item", _by_value, R(9, "b"), I(low=1, high=5)),
     case("aten::item", lambda x, v: x * v.item(), R("b"), R(), name="float"),
-    case("aten::is_nonzero aten::_local_scalar_dense", lambda x, v: x + v.item(), R("b"), B(), name="bool"),
+    case("aten::_local_scalar_dense", lambda x, v: x + ops._local_scalar_dense(v), R("b"), B(), name="bool"),
 ]
 
 CASES = [*READ, *WRITE, *MASKED]

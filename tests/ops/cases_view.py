@@ -15,17 +15,15 @@ def _strided(x: torch.Tensor) -> torch.Tensor:
 
 
 VIEW = [
-    case("aten::clone aten::alias aten::contiguous", lambda x: x.clone().contiguous() + ops.alias(x), R("b", 4)),
-    case(
-        "aten::detach aten::positive aten::lift_fresh_copy", lambda x: +x.detach() + ops.lift_fresh_copy(x), R("b", 4)
-    ),
-    case("aten::lift_fresh aten::detach_", lambda x: x + torch.tensor([1.0, 2.0]), R("b", 2), name="constant"),
+    case("aten::clone aten::alias", lambda x: x.clone() + ops.alias(x), R("b", 4)),
+    case("aten::contiguous", lambda x: x.t().contiguous(), R("b", 4)),
+    case("aten::detach aten::positive", lambda x: +x.detach() + (x * 2).detach_(), R("b", 4)),
+    case("aten::lift_fresh_copy", lambda x: x + torch.tensor([1.0, 2.0]), R("b", 2)),
     case("aten::to.dtype", lambda x: x.to(torch.int32), R("b", 4, special=(-0.5, 0.5, 1.99, -1.99))),
-    case(
-        "aten::to.dtype_layout aten::_to_copy", lambda x: ops._to_copy(x, dtype=torch.bool), R("b", 4, special=(0.0,))
-    ),
-    case("aten::to.device", lambda x: ops.to.device(x, torch.device("cpu"), torch.float64), R("b", 4)),
-    case("aten::to.other aten::type_as", lambda x, y: (x.to(y), x.type_as(y)), R("b", 4), I(2)),
+    case("aten::to.dtype_layout", lambda x: ops.to.dtype_layout(x, dtype=torch.bool), R("b", 4, special=(0.0,))),
+    case("aten::to.device", lambda x: x.to("cpu", torch.float64), R("b", 4)),
+    case("aten::to.other aten::type_as", lambda x, y: (ops.to.other(x, y), x.type_as(y)), R("b", 4), I(2)),
+    case("aten::_to_copy", lambda x: ops._to_copy(x, dtype=torch.int64), R("b", 4)),
     case("aten::copy", lambda x, y: ops.copy(x, y), R("b", 4), I(4)),
     case("aten::view", lambda x: x.view(-1, 6), R("b", 3, 4)),
     case("aten::view", lambda x: x.view(x.shape[0] * 3, x.shape[2]), R("b", 3, "n"), name="two run-time sizes"),
@@ -93,6 +91,7 @@ JOIN = [
     case("aten::unsafe_chunk", lambda x: torch.unsafe_chunk(x, 3, 1), R("b", 4)),
     case("aten::tensor_split.sections", lambda x: x.tensor_split(3, 1), R("b", 7)),
     case("aten::tensor_split.sections", lambda x: x.tensor_split(1), R("n", 2), name="one"),
+    case("aten::tensor_split.tensor_indices_or_sections", lambda x: x.tensor_split(torch.tensor([1, 3])), R("n", 2)),
     case("aten::tensor_split.indices", lambda x: x.tensor_split((1, 3, 2, -1)), R("n", 2)),
     case("aten::hsplit.int aten::hsplit.array", lambda x: (*x.hsplit(2), *x.hsplit((1, 2))), R("b", 4)),
     case("aten::hsplit.int", lambda x: x.hsplit(2), R(4), name="1-d"),

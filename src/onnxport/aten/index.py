@@ -10,6 +10,7 @@ import torch
 from onnxport.aten.axes import axis_of
 from onnxport.aten.indexing_plan import Entry, Plan, inverse, plan_indexing
 from onnxport.aten.masked import compress
+from onnxport.aten.scatter import accumulator
 from onnxport.translate import Builder, Dim, Int, Number, Tensor, translates
 from onnxport.translate.builder import broadcast
 from onnxport.translate.dims import product
@@ -153,9 +154,9 @@ def _within(op: Builder, self: Tensor, indices: Indices) -> list[Tensor | None]:
 
 @translates("aten::index_put", "aten::_unsafe_index_put")
 def index_put(op: Builder, self: Tensor, indices: Indices, values: Tensor, accumulate: bool) -> Tensor:
-    if accumulate and self.dtype == torch.bool:
-        numbers = index_put(op, op.cast(self, torch.int64), indices, op.cast(values, torch.int64), accumulate)
-        return op.cast(numbers, torch.bool)
+    if accumulate and accumulator(self.dtype) != self.dtype:
+        data, added = (op.cast(x, accumulator(self.dtype)) for x in (self, values))
+        return op.cast(index_put(op, data, indices, added, accumulate), self.dtype)
     values = op.cast(values, self.dtype)
     if all(item is None for item in indices):
         return self + values if accumulate else op.expand(values, self.shape)

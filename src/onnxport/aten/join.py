@@ -100,6 +100,11 @@ def split(op: Builder, self: Tensor, split_size: Int, dim: int) -> Sequence[Tens
 
 @translates("aten::chunk", "aten::unsafe_chunk", complex="same")
 def chunk(op: Builder, self: Tensor, chunks: int, dim: int) -> Sequence[Tensor]:
+    axis = axis_of(dim, self.rank)
+    pieces = len(op.result_shapes())
+    if isinstance(self.shape[axis], Dim) and pieces == chunks > 1:
+        # ONNX rounds the size of a piece up and lets the last be smaller, as torch does.
+        return op.multi("Split", self, axis=axis, num_outputs=chunks, outputs=chunks)
     return _split_as_torch(op, self, dim)
 
 

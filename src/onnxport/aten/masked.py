@@ -95,8 +95,3 @@ def item(op: Builder, self: Tensor) -> Tensor:
     if self.dtype == torch.bool:
         return self
     return op.cast(self, torch.float64 if self.is_float else torch.int64)
-
-
-@translates("aten::is_nonzero")
-def is_nonzero(op: Builder, self: Tensor) -> Tensor:
-    return op.cast(self, torch.bool)

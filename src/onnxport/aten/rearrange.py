@@ -229,11 +229,16 @@ def unfold(op: Builder, self: Tensor, dimension: int, size: int, step: int) -> T
     if self.rank == 0:
         return op.slice(op.reshape(self, [1]), 0, 0, size)
     axis = axis_of(dimension, self.rank)
-    windows = (self.shape[axis] - size) // step + 1
-    starts = op.unsqueeze(counter(op, windows, step=step), [1])
-    taken = op.Gather(self, starts + op.unsqueeze(counter(op, size), [0]), axis=axis)
-    taken = taken.with_shape([*self.shape[:axis], windows, size, *self.shape[axis + 1 :]])
-    return op.transpose(taken, [*(place for place in range(self.rank + 1) if place != axis + 1), axis + 1])
+    room = self.shape[axis] - size + 1
+    if isinstance(room, int):
+        starts = counter(op, -(-room // step), step=step)
+    else:
+        starts = op.Range(*(op.scalar(bound, torch.int64) for bound in (0, room, step)))
+    taken = op.Gather(self, op.Unsqueeze(starts, [1]) + op.unsqueeze(counter(op, size), [0]), axis=axis)
+    order = [*(place for place in range(self.rank + 1) if place != axis + 1), axis + 1]
+    if self.is_complex:
+        taken = taken.with_shape([op.result_shapes()[0][place] for place in inverse(order)])
+    return op.transpose(taken, order)
 
 
 def _storage(op: Builder, self: Tensor) -> tuple[Tensor, list[int], int]:

@@ -23,6 +23,11 @@ _REDUCTIONS = {
 }
 
 
+def accumulator(dtype: torch.dtype) -> torch.dtype:
+    """The dtype in which values that meet in one place are combined: one that can count, and rounds once at the end."""
+    return {torch.bool: torch.int64, torch.float16: torch.float32, torch.bfloat16: torch.float32}.get(dtype, dtype)
+
+
 def _vector(op: Builder, x: Tensor) -> Tensor:
     """A 0-d tensor counts as one of a single element."""
     return op.reshape(x, [1]) if x.rank == 0 else x
@@ -78,8 +83,8 @@ def _scattered(
 ) -> Tensor:
     data = _vector(op, self)
     axis = axis_of(dim, data.rank)
-    if reduce is not None and self.dtype == torch.bool:
-        data, src = op.cast(data, torch.int64), op.cast(src, torch.int64)
+    if reduce is not None:
+        data, src = (op.cast(x, accumulator(self.dtype)) for x in (data, src))
     written = _reduced(op, data, axis, index, src, reduce, include_self)
     return op.reshape(op.cast(written, self.dtype).with_shape(data.shape), self.shape)
 
@@ -121,8 +126,8 @@ def _along(op: Builder, self: Tensor, dim: int, index: Tensor, source: Tensor, r
     """Write the slices of ``source`` at positions along one axis."""
     data, index, source = _vector(op, self), _vector(op, index), _vector(op, source)
     axis = axis_of(dim, data.rank)
-    if reduce is not None and self.dtype == torch.bool:
-        data, source = op.cast(data, torch.int64), op.cast(source, torch.int64)
+    if reduce is not None:
+        data, source = (op.cast(x, accumulator(self.dtype)) for x in (data, source))
     if axis == 0:
         rows = op.unsqueeze(op.cast(index, torch.int64), [1])
         written = op.ScatterND(data, rows, source, reduction=None if reduce is None else _REDUCTIONS[reduce])
@@ -139,8 +144,7 @@ def _spread(op: Builder, index: Tensor, axis: int, source: Tensor) -> Tensor:
 @translates("aten::index_add")
 def index_add(op: Builder, self: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Number | Dim) -> Tensor:
     if alpha != 1:
-        source = op.cast(source, torch.int64) if source.dtype == torch.bool else source
-        source = source * alpha
+        source = op.cast(source, accumulator(source.dtype)) * alpha
     return _along(op, self, dim, index, source, "sum")
 
 
@@ -198,12 +202,16 @@ def slice_scatter(
     if step != 1:
         places = counter(op, count) * op.scalar(step, torch.int64) + _position(op, first)
         return _along(op, self, axis, places.with_shape([count]), source, None)
-    # The slice ends where the source does, whatever ``end`` says beyond the size.
-    after = first + op.ints([count]) if isinstance(first, Tensor) else first + count
+    after: Int | Tensor
+    if isinstance(first, int) and isinstance(end, int) and first <= end:
+        after = end
+    else:
+        # The slice ends where the source does, whatever ``end`` says beyond the size.
+        after = first + op.ints([count]) if isinstance(first, Tensor) else first + count
     parts = [source]
     if first != 0:
         parts.insert(0, op.Slice(self, [0], _position(op, first), [axis]))
-    if after != size:
+    if after != size and not (isinstance(after, int) and (after == INT64_MAX or after == first + count == size)):
         parts.append(op.Slice(self, _position(op, after), [INT64_MAX], [axis]))
     return parts[0] if len(parts) == 1 else op.Concat(*parts, axis=axis)
 

@@ -18,8 +18,6 @@ from onnxport.translate.dims import product
     "aten::clone",
     "aten::contiguous",
     "aten::detach",
-    "aten::detach_",
-    "aten::lift_fresh",
     "aten::lift_fresh_copy",
     "aten::positive",
     complex="same",
@@ -217,8 +215,8 @@ def slice_(op: Builder, self: Tensor, dim: int, start: Int | None, end: Int | No
     return op.Slice(self, [first], [last], [axis], None if step == 1 else [step])
 
 
-@translates("aten::narrow", "aten::narrow.Tensor", complex="same")
-def narrow(op: Builder, self: Tensor, dim: int, start: Int | Tensor, length: Int) -> Tensor:
+@translates("aten::narrow", complex="same")
+def narrow(op: Builder, self: Tensor, dim: int, start: Int, length: Int) -> Tensor:
     axis = axis_of(dim, self.rank)
     first = from_front(op, start, self.shape[axis])
     if isinstance(first, Tensor):
@@ -226,14 +224,11 @@ def narrow(op: Builder, self: Tensor, dim: int, start: Int | Tensor, length: Int
     return op.Slice(self, [first], [first + length], [axis])
 
 
-def from_front(op: Builder, position: Int | Tensor, size: Int) -> Int | Tensor:
+def from_front(op: Builder, position: Int, size: Int) -> Int | Tensor:
     """A position counted from either end, counted from the front; a vector of length 1 where only run time can tell."""
     if isinstance(position, int):
         return position + size if position < 0 else position
-    if isinstance(position, Dim):
-        if position.expr.is_nonnegative:
-            return position
-        vector = op.ints([position])
-    else:
-        vector = op.reshape(op.cast(position, torch.int64), [1])
+    if position.expr.is_nonnegative:
+        return position
+    vector = op.ints([position])
     return op.Where(vector < 0, vector + op.ints([size]), vector).with_shape([1])

@@ -1,0 +1,47 @@
+"""Views, indexing and writes with run-time sizes come out as the few nodes a reader expects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import onnxport
+from cases import I, R, Wrapped
+
+Function = Callable[..., Any]
+
+
+def _write_slice(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    written = x.clone()
+    written[:, 1:3] = y
+    return written
+
+
+ROWS: list[tuple[str, Function, tuple[R, ...]]] = [
+    ("Expand", lambda x: x.expand(4, -1, -1), (R("b", 3),)),
+    ("Expand", lambda x: x.expand(-1, 5, -1), (R("b", 1, "n"),)),
+    ("Unsqueeze Expand Reshape", lambda x: x.repeat_interleave(2, 1), (R("b", 4, 3),)),
+    ("Split", lambda x: x.chunk(2, 1), (R("b", "m"),)),
+    ("Slice", lambda x: x[:, 1:3], (R("b", "n"),)),
+    ("", lambda x: x[:, :], (R("b", "n"),)),
+    ("Slice", lambda x: x.flip(0, 1), (R("b", "n"),)),
+    ("Gather", lambda x, i: x[:, i], (R("b", 5), I("n"))),
+    ("Reshape Slice", lambda x: x.diagonal(dim1=1, dim2=2), (R("b", 3, 4),)),
+    ("NonZero Transpose", lambda x: x.nonzero(), (R("b", "n"),)),
+    ("Slice Slice Concat", _write_slice, (R("b", 5), R("b", 2))),
+    ("Unsqueeze Where", lambda x, y: x.select_scatter(y, 1, 2), (R("b", 4), R("b"))),
+    ("Unsqueeze ScatterND", lambda x, i, y: x.index_add(0, i, y), (R(5, "b"), I("n"), R("n", "b"))),
+]
+
+
+@pytest.mark.parametrize(("operators", "function", "inputs"), ROWS, ids=[str(number) for number in range(len(ROWS))])
+def test_operators(operators: str, function: Function, inputs: tuple[R, ...]) -> None:
+    generator = torch.Generator().manual_seed(0)
+    axes = tuple({axis: size for axis, size in enumerate(spec.shape) if isinstance(size, str)} for spec in inputs)
+    program = onnxport.export(
+        Wrapped(function), tuple(spec.make(0, generator) for spec in inputs), dynamic_shapes=(axes,)
+    )
+    assert " ".join(node.op_type for node in program.model.graph if node.op_type != "Identity") == operators

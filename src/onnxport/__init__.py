@@ -1,6 +1,6 @@
 """onnxport: a standalone PyTorch to ONNX exporter with the public surface of ``torch.onnx``."""
 
-from onnxport import errors, ops
+from onnxport import errors, ops, verification
 from onnxport.capture import enable_fake_mode, is_in_onnx_export
 from onnxport.errors import OnnxExporterError
 from onnxport.export import export
@@ -19,4 +19,5 @@ __all__ = [
     "export",
     "is_in_onnx_export",
     "ops",
+    "verification",
 ]

@@ -62,7 +62,7 @@ class _Lines:
         from rich.console import Console
 
         spinner = "dots" if self._shows("⠋") else "line"
-        self._spinner = Console(file=self.stream).status(f"{_words(stage)} …", spinner=spinner)
+        self._spinner = Console(file=self.stream).status(f"{_words(stage)} ...", spinner=spinner)
         self._spinner.start()
 
     def end(self, event: Event) -> None:

@@ -15,6 +15,7 @@ import torch.fx.experimental._config
 
 from onnxport.capture import forced
 from onnxport.capture.dynamic_shapes import Declarations
+from onnxport.capture.explain import explain
 from onnxport.capture.inputs import Inputs, explicit_forward
 from onnxport.capture.outputs import watched
 from onnxport.capture.recurrent import recurrences_of_any_length
@@ -225,22 +226,22 @@ def _most_useful(failures: Sequence[Failure]) -> Failure:
     return next((failure for failure in failures if line_of_error(failure.error)), failures[0])
 
 
-def _remedy(error: BaseException) -> str:
-    text = str(error)
-    if "data-dependent" in text or "data dependent" in text or "Data dependent" in text:
-        return (
-            "A value known only at run time decides what happens there. Use torch.where or torch.cond instead of a "
-            "Python branch, or state the fact with torch._check(...)."
-        )
-    return (
-        "Check that the model runs with these inputs in eager mode; if it does, rewrite that line "
-        "so that torch.export can trace it."
-    )
-
-
 def _all_failed(request: Request, failures: list[Failure]) -> str:
     first = _most_useful(failures)
-    remedy = _remedy(first.error)
+    told = f"{first.strategy}: {_short(first.error)}"
+    what, remedy = (
+        told,
+        (
+            "Check that the model runs with these inputs in eager mode; if it does, rewrite that line "
+            "so that torch.export can trace it."
+        ),
+    )
+    # Strategies fail in different words; the first that is understood speaks for all.
+    for failure in (first, *failures):
+        explained = explain(failure.error, line_of_error(failure.error) or line_of_error(first.error))
+        if explained is not None:
+            what, remedy = explained
+            break
     ones = [
         str(axis)
         for axis in request.declared.axes
@@ -248,7 +249,9 @@ def _all_failed(request: Request, failures: list[Failure]) -> str:
     ]
     if ones:
         remedy += f" The example has size 1 at {', '.join(ones)}: if the model broadcasts there, use a larger example."
-    problems = [Problem(f"{first.strategy}: {_short(first.error)}", line_of_error(first.error), remedy)]
+    problems = [Problem(what, line_of_error(first.error), remedy)]
+    if what != told:
+        problems.append(Problem(told))
     problems += [
         Problem(f"{f.strategy}: {_short(f.error)}", line_of_error(f.error)) for f in failures if f is not first
     ]

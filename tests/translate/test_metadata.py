@@ -52,6 +52,12 @@ def test_node_metadata(program: onnxport.ONNXProgram) -> None:
     assert "self.fc1(x) + self.offset" in metadata["pkg.torch.onnx.stack_trace"]
 
 
+def test_calls_are_shown_as_torch_shows_them(program: onnxport.ONNXProgram) -> None:
+    assert program.exported_program is not None
+    shown = {node.metadata_props["pkg.torch.onnx.fx_node"] for node in program.model.graph}
+    assert shown <= {str(node.format_node()) for node in program.exported_program.graph.nodes}
+
+
 def test_graph_metadata(program: onnxport.ONNXProgram) -> None:
     metadata = program.model.graph.metadata_props
     assert "PARAMETER target='fc1.weight'" in metadata["pkg.torch.export.ExportedProgram.graph_signature"]

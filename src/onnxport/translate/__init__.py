@@ -2,9 +2,10 @@
 
 from onnxport.translate import control_flow  # noqa: F401  (registers the higher-order operators)
 from onnxport.translate.builder import Builder
+from onnxport.translate.custom import lookup
 from onnxport.translate.dims import Dim, Int
 from onnxport.translate.model import Names, translate
-from onnxport.translate.registry import REGISTRY, is_translated, lookup, one_node, translates
+from onnxport.translate.registry import REGISTRY, is_translated, one_node, translates
 from onnxport.translate.tensor import Number, Tensor
 
 __all__ = [

@@ -43,6 +43,7 @@ class Shared:
         self.dim_names = dim_names
         self.literals: dict[tuple[torch.dtype, tuple[int, ...], bytes], ir.Value] = {}
         self.opset_imports: dict[str, int] = {}
+        self.functions: dict[tuple[str, str, str], ir.Function] = {}
         self.shapes: dict[tuple[Int, ...], ir.Shape] = {}
         self._names: dict[str, int] = {}
 
@@ -447,7 +448,7 @@ def _free_attribute(name: str, value: Any) -> ir.Attr:
         if any(isinstance(item, str) for item in value):
             return ir.AttrStrings(name, [str(item) for item in value])
         return ir.AttrInt64s(name, [int(_fixed(name, item)) for item in value])
-    if isinstance(value, Tensor):
+    if isinstance(value, Tensor | ir.TensorBase):
         return ir.AttrTensor(name, _known_tensor(name, value))
     if isinstance(value, str):
         return ir.AttrString(name, value)
@@ -464,8 +465,8 @@ def _fixed(name: str, value: Any) -> Any:
     return value
 
 
-def _known_tensor(name: str, tensor: Any) -> ir.TensorProtocol:
-    content = tensor.value.const_value if isinstance(tensor, Tensor) else None
+def _known_tensor(name: str, tensor: Tensor | ir.TensorBase) -> ir.TensorProtocol:
+    content: ir.TensorProtocol | None = tensor.value.const_value if isinstance(tensor, Tensor) else tensor
     if content is None:
         raise TranslationError(f"the attribute `{name}` is a tensor that is computed at run time; pass it as an input")
     return content

@@ -42,11 +42,12 @@ class Engine:
         op.body = self.body
         self.problems: list[Problem] = []
         self._stacks: Stacks = {}
+        self._translations: dict[torch.fx.Node, Translation] = {}
 
     def run(self, graph: torch.fx.Graph) -> None:
         """Translate every call that contributes to an output; raise with all problems if there are any."""
         live = _live(graph)
-        self._refuse_unknown([node for node in graph.nodes if node in live])
+        self._look_up([node for node in graph.nodes if node in live])
         for node in graph.nodes:
             if node in live and node not in self.env:
                 self._node(node)
@@ -97,14 +98,23 @@ class Engine:
             return self.op.shared.dim_names.read(argument)
         return argument
 
-    def _refuse_unknown(self, nodes: Sequence[torch.fx.Node]) -> None:
+    def _look_up(self, nodes: Sequence[torch.fx.Node]) -> None:
+        """Find the translation of every call; the calls that have none are refused together."""
+        complex_valued = {node for node in nodes if _is_complex(node.meta.get("val"))}
         unknown: Counter[str] = Counter()
         first: dict[str, torch.fx.Node] = {}
         for node in nodes:
-            if node.op == "call_function" and not _is_plumbing(node) and self._translation(node) is None:
-                name = f"{node.target} for complex tensors" if has_complex(node) else str(node.target)
-                unknown[name] += 1
-                first.setdefault(name, node)
+            if node.op != "call_function":
+                continue
+            of_complex = bool(complex_valued) and not complex_valued.isdisjoint((node, *node.all_input_nodes))
+            translation = self.find(node.target, of_complex)
+            if translation is not None:
+                self._translations[node] = translation
+            if translation is not None or _is_plumbing(node):
+                continue
+            name = f"{node.target} for complex tensors" if of_complex else str(node.target)
+            unknown[name] += 1
+            first.setdefault(name, node)
         if not unknown:
             return
         problems = [
@@ -116,9 +126,6 @@ class Engine:
             + "\nPass one for each in `custom_translation_table`, or replace the operator in the model."
         )
 
-    def _translation(self, node: torch.fx.Node) -> Translation | None:
-        return self.find(node.target, has_complex(node))
-
     def _node(self, node: torch.fx.Node) -> None:
         if node.op == "get_attr":
             self._attribute(node)
@@ -126,10 +133,9 @@ class Engine:
         if node.target is operator.getitem:
             self._item(node)
             return
-        if node.op != "call_function" or _is_plumbing(node):
+        translation = self._translations.get(node)
+        if translation is None:
             return
-        translation = self._translation(node)
-        assert translation is not None
         self.op.call, self.op.scope = node, node.name
         self.op.metadata = node_metadata(node, self._stacks)
         start = len(self.op.nodes)
@@ -252,18 +258,23 @@ def _live(graph: torch.fx.Graph) -> set[torch.fx.Node]:
     return live
 
 
+_SIZES = frozenset(
+    {
+        torch.ops.aten.sym_size.int,
+        torch.ops.aten.sym_numel.default,
+        torch.ops.aten.sym_stride.int,
+        torch.ops.aten.sym_storage_offset.default,
+    }
+)
+
+
 def _is_plumbing(node: torch.fx.Node) -> bool:
-    """Python arithmetic on sizes and the like: read through the expression of its value, never translated."""
+    """Python arithmetic on sizes and the like: read through the expression of its value where no one translates it."""
     target = node.target
     if target is operator.getitem:
         return True
     if isinstance(target, torch._ops.OpOverload):
-        return target in (
-            torch.ops.aten.sym_size.int,
-            torch.ops.aten.sym_numel.default,
-            torch.ops.aten.sym_stride.int,
-            torch.ops.aten.sym_storage_offset.default,
-        )
+        return target in _SIZES
     return not isinstance(target, torch._ops.HigherOrderOperator) and isinstance(
         node.meta.get("val"), torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool
     )

@@ -66,7 +66,13 @@ def translate(program: FunctionalProgram, find: Lookup, names: Names, events: Ev
             RANGE_CONSTRAINTS: str(dict(program.range_constraints)),
         },
     )
-    return ir.Model(graph, ir_version=10, producer_name="pytorch", producer_version=torch.__version__)
+    return ir.Model(
+        graph,
+        ir_version=10,
+        producer_name="pytorch",
+        producer_version=torch.__version__,
+        functions=list(shared.functions.values()),
+    )
 
 
 def _inputs(program: FunctionalProgram, engine: Engine, names: Names) -> tuple[list[ir.Value], list[ir.Value]]:

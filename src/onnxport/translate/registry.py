@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
 import torch
-from torch._library.custom_ops import CustomOpDef
 
 from onnxport.translate.tensor import Tensor
 
@@ -83,7 +82,7 @@ def qualified_name(target: torch._ops.OpOverload) -> str:
 def make_translation(function: Function, promote: Sequence[str] = (), to_float: bool = False) -> Translation:
     """Describe a function once, so that calls need not inspect it."""
     parameters = list(inspect.signature(function).parameters.values())[1:]
-    static = {p.name for p in parameters if _wants_static_int(p.annotation)}
+    static = {p.name for p in parameters if wants_static_int(p.annotation)}
     return Translation(function, tuple(promote), to_float, frozenset(p.name for p in parameters), frozenset(static))
 
 
@@ -102,31 +101,6 @@ def translates(
         return function
 
     return register
-
-
-def lookup(custom: Mapping[Any, Function] | None = None) -> Lookup:
-    """A look-up of translations by call target, with the user's own before the built-in ones.
-
-    A key is an operator (``torch.ops.mylib.op``), one overload of it, or the Python function in the graph.
-    """
-    own: dict[object, Translation] = {}
-    for target, function in (custom or {}).items():
-        translation = make_translation(function)
-        if isinstance(target, torch._ops.OpOverloadPacket):
-            own.update((getattr(target, overload), translation) for overload in target.overloads())
-        elif isinstance(target, CustomOpDef):
-            own[target._opoverload] = translation
-        elif callable(target):
-            own[target] = translation
-        else:
-            raise TypeError(
-                f"A key of `custom_translation_table` is an operator such as torch.ops.mylib.op, not {target!r}."
-            )
-
-    def find(target: object, of_complex: bool = False) -> Translation | None:
-        return own.get(target) or REGISTRY.find(target, of_complex)
-
-    return find
 
 
 def is_translated(find: Lookup, target: object) -> bool:
@@ -174,6 +148,7 @@ def _check_against_schema(name: str, translation: Translation) -> None:
         raise TypeError(f"The translation of {name} ignores {sorted(ignored)}. {schema}")
 
 
-def _wants_static_int(annotation: object) -> bool:
+def wants_static_int(annotation: object) -> bool:
+    """Whether a parameter's annotation says that run-time sizes can't be passed."""
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     return bool(re.search(r"\bint\b", text)) and not re.search(r"\b(Int|Tensor|Any|Number)\b", text)

@@ -18,8 +18,8 @@ WHOLE, DIVISOR = I("n", 8, low=-9, high=9), I("n", 8, low=1, high=4)
 
 CASES = [
     case(
-        "aten::add.Tensor aten::sub.Tensor aten::mul.Tensor aten::div.Tensor",
-        lambda x, y: (x + y, x - y, x * y, x / y),
+        "aten::add.Tensor aten::sub.Tensor aten::mul.Tensor aten::div.Tensor aten::true_divide.Tensor",
+        lambda x, y: (x + y, x - y, x * y, x / y, torch.true_divide(x, y)),
         R("b", 4),
         R("b", 4, low=0.5),
         dtypes=(F32, F64, F16, BF16),
@@ -37,8 +37,10 @@ CASES = [
         name="alpha",
     ),
     case(
-        "aten::add.Scalar aten::sub.Scalar aten::mul.Scalar aten::div.Scalar aten::rsub.Scalar",
+        "aten::add.Scalar aten::sub.Scalar aten::rsub.Scalar "
+        "aten::mul.Scalar aten::div.Scalar aten::true_divide.Scalar",
         lambda x: (
+            torch.ops.aten.true_divide.Scalar(x, 4),
             torch.ops.aten.add.Scalar(x, 2, 3),
             torch.ops.aten.sub.Scalar(x, 2, 3),
             torch.ops.aten.mul.Scalar(x, 2.5),

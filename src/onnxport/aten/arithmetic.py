@@ -89,7 +89,14 @@ def _floor_divided(op: Builder, a: Tensor, b: Tensor) -> Tensor:
     return op.Where(op.Equal(b, op.like(0, b)), a / b, below)
 
 
-@translates("aten::div.Tensor", "aten::div.Scalar", promote=("self", "other"), to_float=True)
+@translates(
+    "aten::div.Tensor",
+    "aten::div.Scalar",
+    "aten::true_divide.Tensor",
+    "aten::true_divide.Scalar",
+    promote=("self", "other"),
+    to_float=True,
+)
 def div(op: Builder, self: Tensor, other: Tensor) -> Tensor:
     return self / other
 

@@ -46,9 +46,9 @@ def legalize(
     """
     check_opset(opset)
     version = ir_version_for(opset) if ir_version is None else ir_version
-    if version < _FIRST_IR_WITH_FUNCTIONS and model.functions:
-        common_passes.InlinePass()(model)
     source = model.opset_imports.get("", _CANONICAL)
+    if version < _FIRST_IR_WITH_FUNCTIONS and model.functions:
+        _inline(model, source)
     rewriter = Rewriter(model, opset)
     rewriter.run(source)
     validator = Validator(rewriter.names, rewriter.literals, opset, source, rewriter.refusals, events, kernels)
@@ -65,3 +65,14 @@ def legalize(
     model.ir_version = version
     if version < 4:
         place_initializers(model)
+
+
+def _inline(model: ir.Model, source: int) -> None:
+    """Put the bodies of functions where they are called; their nodes remember the opset they were written for."""
+    for function in model.functions.values():
+        written_for = function.opset_imports.get("", source)
+        for node in function.all_nodes():
+            if node.domain in ("", "ai.onnx") and node.version is None:
+                node.version = written_for
+        function.opset_imports[""] = source
+    common_passes.InlinePass()(model)

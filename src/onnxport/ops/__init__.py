@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from onnxport.ops.attention import attention
+from onnxport.ops.custom import custom_op
 from onnxport.ops.library import KERNELS, Kernel
 from onnxport.ops.rotary import rotary_embedding
 from onnxport.ops.symbolic import symbolic, symbolic_multi_out
@@ -12,6 +13,7 @@ from onnxport.ops.symbolic import symbolic, symbolic_multi_out
 __all__ = [
     "aten_decompositions",
     "attention",
+    "custom_op",
     "rotary_embedding",
     "symbolic",
     "symbolic_multi_out",

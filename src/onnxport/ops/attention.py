@@ -173,7 +173,8 @@ def _split(x: torch.Tensor, heads: int) -> torch.Tensor:
             "attention takes tensors of 4 axes, or of 3 with q_num_heads and kv_num_heads stated; one is"
             f" {tuple(x.shape)} with {heads} heads."
         )
-    return x.unflatten(2, (heads, -1)).transpose(1, 2)
+    split: torch.Tensor = x.unflatten(2, (heads, -1))
+    return split.transpose(1, 2)
 
 
 def _as_bias(mask: torch.Tensor | None, query: torch.Tensor, length: int) -> torch.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import torch
 
@@ -129,7 +129,7 @@ def encode_attributes(attrs: Mapping[str, Attribute]) -> Encoded:
     tensors: list[torch.Tensor] = []
     for name, value in attrs.items():
         several = isinstance(value, Sequence) and not isinstance(value, str)
-        items: list[Any] = list(value) if several else [value]  # type: ignore[call-overload]
+        items: list[Any] = list(cast(Sequence[Any], value)) if several else [value]
         if not items:
             raise ValueError(f"The attribute {name} is an empty list, of which ONNX could not tell the type.")
         if all(isinstance(item, int) for item in items):

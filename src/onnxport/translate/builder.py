@@ -448,7 +448,7 @@ def _free_attribute(name: str, value: Any) -> ir.Attr:
         if any(isinstance(item, str) for item in value):
             return ir.AttrStrings(name, [str(item) for item in value])
         return ir.AttrInt64s(name, [int(_fixed(name, item)) for item in value])
-    if isinstance(value, Tensor | ir.TensorBase):
+    if isinstance(value, Tensor | ir.TensorProtocol):
         return ir.AttrTensor(name, _known_tensor(name, value))
     if isinstance(value, str):
         return ir.AttrString(name, value)
@@ -465,7 +465,7 @@ def _fixed(name: str, value: Any) -> Any:
     return value
 
 
-def _known_tensor(name: str, tensor: Tensor | ir.TensorBase) -> ir.TensorProtocol:
+def _known_tensor(name: str, tensor: Tensor | ir.TensorProtocol) -> ir.TensorProtocol:
     content: ir.TensorProtocol | None = tensor.value.const_value if isinstance(tensor, Tensor) else tensor
     if content is None:
         raise TranslationError(f"the attribute `{name}` is a tensor that is computed at run time; pass it as an input")

@@ -1,0 +1,197 @@
+"""The user's own translations: which operator a key of the table means, and how a value is called.
+
+A value is a function of ours (its first parameter is ``op``), an ONNX Script function, or a list of such from which
+each call takes the first that fits its arguments.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._library.custom_ops import CustomOpDef
+
+from onnxport.errors import TranslationError
+from onnxport.translate.builder import Builder
+from onnxport.translate.dims import Dim
+from onnxport.translate.registry import REGISTRY, STORAGE_ARGUMENTS, Lookup, Translation, wants_static_int
+from onnxport.translate.script import is_script, script_function, traced_function
+from onnxport.translate.tensor import Tensor
+
+_NUMBERS = {int: torch.int64, float: torch.float64, bool: torch.bool}
+_PLAIN = {"int", "float", "bool", "str"}
+
+
+def lookup(custom: Mapping[Any, Any] | None = None) -> Lookup:
+    """A look-up of translations by call target, with the user's own before the built-in ones.
+
+    A key is an operator (``torch.ops.mylib.op``), one overload of it, what ``torch.library.custom_op`` made, or
+    the Python function in the graph.
+    """
+    own: dict[object, Translation] = {}
+    table = {} if custom is None else custom
+    # One overload is more to the point than its operator, wherever in the table it stands.
+    for key in sorted(table, key=lambda key: not isinstance(key, torch._ops.OpOverloadPacket)):
+        value = table[key]
+        variants = [_variant(one) for one in (value if isinstance(value, list | tuple) else [value])]
+        for target in _targets(key):
+            own[target] = _translation(target, variants)
+
+    def find(target: object, of_complex: bool = False) -> Translation | None:
+        return own.get(target) or REGISTRY.find(target, of_complex)
+
+    return find
+
+
+def _targets(key: Any) -> Iterator[object]:
+    if isinstance(key, torch._ops.OpOverloadPacket):
+        yield from (getattr(key, overload) for overload in key.overloads())
+    elif isinstance(key, CustomOpDef):
+        yield key._opoverload
+    elif callable(key):
+        yield key
+    else:
+        raise TypeError(f"A key of `custom_translation_table` is an operator such as torch.ops.mylib.op, not {key!r}.")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One translation: what it is called, the parameters behind the builder, and how to call it."""
+
+    name: str
+    parameters: tuple[inspect.Parameter, ...]
+    emit: Callable[..., Any]
+    refuses: Callable[[str, Any], str | None]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a call: its name in the schema, and whether it is what it is by default."""
+
+    name: str
+    value: Any
+    is_default: bool
+
+
+def _variant(value: Any) -> Variant:
+    if not callable(value):
+        raise TypeError(f"A value of `custom_translation_table` is a function that emits ONNX, not {value!r}.")
+    name = getattr(value, "__name__", repr(value))
+    if is_script(value):
+        script = script_function(value)
+        return Variant(name, tuple(script.parameters), script.emit, script.refuses)
+    try:
+        parameters = tuple(inspect.signature(value).parameters.values())
+    except ValueError as error:
+        raise TypeError(f"The parameters of {name} in `custom_translation_table` can't be told: {error}") from error
+    if parameters and parameters[0].name == "op":
+        return Variant(name, parameters[1:], value, _refusal(parameters[1:]))
+    return Variant(name, parameters, traced_function(value), _refusal(parameters))
+
+
+def _refusal(parameters: Sequence[inspect.Parameter]) -> Callable[[str, Any], str | None]:
+    """Why a value can't be given to a parameter, by the annotations of the function."""
+    annotations = {
+        p.name: p.annotation if isinstance(p.annotation, str) else getattr(p.annotation, "__name__", "")
+        for p in parameters
+    }
+
+    def refuses(name: str, value: Any) -> str | None:
+        annotation = annotations[name]
+        if annotation == "Tensor" and not isinstance(value, Tensor):
+            return f"`{name}` is a tensor, but here it is {value!r}"
+        if annotation in _PLAIN and (isinstance(value, Tensor) or value is None):
+            return f"`{name}` is of type {annotation}, but here it is {value!r}"
+        if wants_static_int(annotation) and _has_dim(value):
+            return f"`{name}` must be a fixed number, but here it depends on a run-time size ({value})"
+        return None
+
+    return refuses
+
+
+def _has_dim(value: Any) -> bool:
+    return isinstance(value, Dim) or (isinstance(value, list) and any(isinstance(item, Dim) for item in value))
+
+
+def _translation(target: object, variants: Sequence[Variant]) -> Translation:
+    if not isinstance(target, torch._ops.OpOverload):
+
+        def call(op: Builder, *args: Any, **kwargs: Any) -> Any:
+            values = [*(("", value) for value in args), *kwargs.items()]
+            return _call(op, variants, [Argument(name, _as_tensor(op, value), False) for name, value in values])
+
+        return Translation(call)
+
+    defaults = {a.name: a.default_value if a.has_default_value() else None for a in target._schema.arguments}
+
+    def call_by_schema(op: Builder, **bound: Any) -> Any:
+        return _call(op, variants, [Argument(k, v, _same(v, defaults[k])) for k, v in bound.items()])
+
+    return Translation(call_by_schema, parameters=frozenset(defaults))
+
+
+def _as_tensor(op: Builder, value: Any) -> Any:
+    """A run-time number of the graph as a 0-d tensor: a function that stands for arithmetic gets its operands."""
+    return op.scalar(value, _NUMBERS[value.kind]) if isinstance(value, Dim) else value
+
+
+def _same(value: Any, default: Any) -> bool:
+    return type(value) is type(default) and value == default
+
+
+def _call(op: Builder, variants: Sequence[Variant], arguments: Sequence[Argument]) -> Any:
+    reasons = []
+    for variant in variants:
+        fitted = _fit(variant, arguments)
+        if not isinstance(fitted, str):
+            args, kwargs = fitted
+            return variant.emit(op, *args, **kwargs)
+        reasons.append(f"{variant.name}: {fitted}")
+    if len(reasons) == 1:
+        raise TranslationError(f"the custom translation does not fit this call. {reasons[0]}.")
+    raise TranslationError("none of the custom translations fits this call. " + "; ".join(reasons) + ".")
+
+
+def _fit(variant: Variant, arguments: Sequence[Argument]) -> tuple[list[Any], dict[str, Any]] | str:
+    """How to pass a call's arguments, by name if the names are the schema's and by position if not, or why not."""
+    named = {argument.name: argument for argument in arguments if argument.name}
+    kinds = inspect.Parameter
+    plain = [p for p in variant.parameters if p.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)]
+    all_positional = any(p.kind is kinds.VAR_POSITIONAL for p in variant.parameters)
+    all_named = any(p.kind is kinds.VAR_KEYWORD for p in variant.parameters)
+    required = [p for p in plain if p.default is p.empty]
+    given: list[tuple[str, Any]] = []
+    args: list[Any] = []
+    taken: set[int] = set()
+    by_name = not all_positional and len(named) == len(arguments) and all(p.name in named for p in required)
+    rest = plain
+    if not by_name:
+        rest = [p for p in plain if p.kind is kinds.KEYWORD_ONLY]
+        positional = [p for p in plain if p.kind is not kinds.KEYWORD_ONLY]
+        values = [argument for argument in arguments if argument.name not in {p.name for p in rest}]
+        needed = [p for p in positional if p.default is p.empty]
+        if len(needed) > len(values):
+            return f"it takes {len(needed)} arguments, but the operator has {len(values)}"
+        if not all_positional:
+            values = values[: len(positional)]
+        args = [argument.value for argument in values]
+        taken.update(id(argument) for argument in values)
+        given += [(p.name, argument.value) for p, argument in zip(positional, values, strict=False)]
+    if missing := [p.name for p in rest if p.default is p.empty and p.name not in named]:
+        return f"it takes {', '.join(f'`{name}`' for name in missing)}, which the operator has not"
+    kwargs = {p.name: named[p.name].value for p in rest if p.name in named}
+    given += kwargs.items()
+    taken.update(id(named[name]) for name in kwargs)
+    left = [argument for argument in arguments if id(argument) not in taken]
+    if all_named:
+        kwargs.update((argument.name, argument.value) for argument in left)
+        left = []
+    for argument in left:
+        if not argument.is_default and argument.name not in STORAGE_ARGUMENTS:
+            name = f"`{argument.name}`" if argument.name else "an argument"
+            return f"it does not take {name}, which is {argument.value!r} here"
+    reasons = (variant.refuses(name, value) for name, value in given)
+    return next((reason for reason in reasons if reason is not None), (args, kwargs))

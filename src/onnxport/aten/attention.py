@@ -28,7 +28,8 @@ def scaled_dot_product_attention(
     enable_gqa: bool = False,
 ) -> Tensor:
     if dropout_p > 0 or not _is_attention(query, key, value, attn_mask):
-        return _Scores(op, query, key, attn_mask, is_causal, scale).result(value, dropout_p)
+        scores = _Scores(op, query, key, attn_mask, is_causal, scale)
+        return scores.result(dropout(op, scores.weights(), dropout_p, True), value)
     if attn_mask is not None:
         attn_mask = _whole(op, _in_dtype_of(op, attn_mask, query), query.shape[2], key.shape[2])
     return op.Attention(query, key, value, attn_mask, is_causal=True if is_causal else None, scale=scale)
@@ -67,6 +68,10 @@ class _Scores:
         self, op: Builder, query: Tensor, key: Tensor, mask: Tensor | None, is_causal: bool, scale: float | None
     ) -> None:
         self.op = op
+        self.dtype = query.dtype
+        if query.dtype in (torch.float16, torch.bfloat16):
+            # torch, too, rounds the result only.
+            query, key = op.cast(query, torch.float32), op.cast(key, torch.float32)
         self.heads = query.shape[-3] if query.rank > 2 else 1
         key = self.repeated(key)
         bias = None if mask is None else _in_dtype_of(op, mask, query)
@@ -95,18 +100,18 @@ class _Scores:
         several = self.op.expand(self.op.unsqueeze(x, [x.rank - 2]), [*batch, heads, times, length, size])
         return self.op.reshape(several, [*batch, self.heads, length, size])
 
-    def weights(self) -> Tensor:
-        """The softmax; a query that may attend to nothing has weights 0 where that would be 0/0."""
+    def weights(self, safe: bool = True) -> Tensor:
+        """The softmax; where it would be 0/0, because a query may attend to nothing, a safe one is 0."""
         op = self.op
         weights = op.Softmax(self.scores, axis=-1)
-        if self.bias is None:
+        if self.bias is None or not safe:
             return weights
         attends = op.ReduceMax(self.bias, [-1]) > -math.inf
         return op.Where(attends, weights, op.like(0, weights))
 
-    def result(self, value: Tensor, dropout_p: float) -> Tensor:
+    def result(self, weights: Tensor, value: Tensor) -> Tensor:
         """The values, each by its weight."""
-        return dropout(self.op, self.weights(), dropout_p, True) @ self.repeated(value)
+        return self.op.cast(weights @ self.op.cast(self.repeated(value), weights.dtype), self.dtype)
 
     def logsumexp(self) -> Tensor:
         """The logarithm of what the softmax divides by."""
@@ -165,7 +170,7 @@ def attention_math(
         weights = op.Where(dropout_mask, weights / (1 - dropout_p), op.like(0, weights))
     else:
         weights = dropout(op, weights, dropout_p, True)
-    return weights @ scores.repeated(value), weights
+    return scores.result(weights, value), weights
 
 
 @translates(
@@ -222,17 +227,18 @@ def native_multi_head_attention(
     mask_type: int | None,
 ) -> tuple[Tensor, Tensor | None]:
     q, k, v = _projected(op, [query, key, value], embed_dim, num_head, qkv_weight, qkv_bias)
-    allowed = None if mask is None else _allowed(op, mask, mask_type)
     weights = None
-    if need_weights:
-        weights = _Scores(op, q, k, allowed, False, None).weights()
-        result = weights @ v
+    if need_weights or mask is not None:
+        allowed = None if mask is None else _allowed(op, mask, mask_type)
+        scores = _Scores(op, q, k, allowed, False, None)
+        weights = scores.weights(safe=False)
+        result = scores.result(weights, v)
     else:
-        result = scaled_dot_product_attention(op, q, k, v, allowed, 0.0, False, None)
+        result = scaled_dot_product_attention(op, q, k, v, None, 0.0, False, None)
     joined = op.reshape(op.transpose(result.with_shape(q.shape), [0, 2, 1, 3]), query.shape)
     if weights is not None and average_attn_weights:
         weights = op.ReduceMean(weights, [1], keepdims=0)
-    return linear(op, joined, proj_weight, proj_bias), weights
+    return linear(op, joined, proj_weight, proj_bias), weights if need_weights else None
 
 
 def _projected(

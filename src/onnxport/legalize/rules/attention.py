@@ -21,13 +21,13 @@ def attention(op: Builder, node: ir.Node) -> Replacement:
     With fewer key than query heads, the queries of a group are stacked along the sequence (a reshape that moves
     nothing) instead of repeating keys and values.
     """
-    query, key, value = op.needed(0), op.needed(1), op.needed(2)
+    query, key, value = (_wide(op, op.needed(at)) for at in range(3))
     flat = op.rank(query) == 3
     query_heads, key_heads = _heads(op, query, "q_num_heads"), _heads(op, key, "kv_num_heads")
     if flat:
         query = _split_heads(op, query, query_heads, _SWAP_HEADS)
         value = _split_heads(op, value, key_heads, _SWAP_HEADS)
-    past_key, past_value = op.input(4), op.input(5)
+    past_key, past_value = (None if past is None else _wide(op, past) for past in (op.input(4), op.input(5)))
     whole_key = past_key is not None or op.wants(1)
     if flat:
         key = _split_heads(op, key, key_heads, _SWAP_HEADS if whole_key else [0, 2, 3, 1])
@@ -74,7 +74,13 @@ def attention(op: Builder, node: ir.Node) -> Replacement:
         result = op.where(rows, result, op.like(0, result))
     if flat:
         result = op.Reshape(op.Transpose(result, perm=_SWAP_HEADS), op.i64([0, 0, -1]))
-    return result, key if op.wants(1) else None, value, modes[mode] if op.wants(3) else None
+    results = (result, key, value, modes[mode])
+    return [op.cast(one, node.outputs[0].dtype) if op.wants(at) else None for at, one in enumerate(results)]
+
+
+def _wide(op: Builder, value: ir.Value) -> ir.Value:
+    """The type to compute in: rounding after each step costs more than a bit or two of the seven of a bfloat16."""
+    return op.cast(value, ir.DataType.FLOAT) if value.dtype == ir.DataType.BFLOAT16 else value
 
 
 def _heads(op: Builder, value: ir.Value, name: str) -> int:
@@ -133,7 +139,7 @@ def _bias(op: Builder, query: ir.Value, turned: ir.Value) -> ir.Value | None:
 
     All layers usually share one mask, so it is built once for all nodes that are given the same.
     """
-    mask = op.input(3)
+    mask = _unexpanded(op.input(3))
     causal = _causal(op, query, turned) if op.attr_int("is_causal", 0) else None
     if mask is not None:
         mask = _pad_mask(op, mask, turned)
@@ -149,6 +155,12 @@ def _bias(op: Builder, query: ir.Value, turned: ir.Value) -> ir.Value | None:
         return mask
     given, addend = mask, _as_bias(op, causal, query)
     return op.shared(("bias", mask, addend), lambda: op.Add(given, addend))
+
+
+def _unexpanded(mask: ir.Value | None) -> ir.Value | None:
+    """A mask as it was before it was repeated, which adding it to the scores does anyway."""
+    producer = None if mask is None else mask.producer()
+    return mask if producer is None or producer.op_type != "Expand" else producer.inputs[0]
 
 
 def _as_bias(op: Builder, allowed: ir.Value, query: ir.Value) -> ir.Value:

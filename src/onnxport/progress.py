@@ -84,7 +84,7 @@ class _Lines:
         """What the stage left behind, in numbers."""
         account = self.account
         if event.kind == "failure":
-            yield event.message.splitlines()[0] if event.message else "stopped"
+            yield event.message.splitlines()[0].rstrip(":.") if event.message else "stopped"
         elif event.stage == "capture" and account.captured is not None:
             yield f"{len(account.captured.program.graph.nodes)} nodes"
         elif event.stage == "prepare" and account.functional is not None:

@@ -81,7 +81,7 @@ def test_lines(
 @pytest.mark.parametrize(("encoding", "sign"), [("utf-8", "❌"), ("ascii", "FAILED")])
 def test_a_failure(encoding: str, sign: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text = shown(monkeypatch, True, Stream(encoding, False), Wrong())
-    assert f"{sign} Capture the model: Wrong could not be captured as a graph:" in text
+    assert f"{sign} Capture the model: Wrong could not be captured as a graph, " in text
     assert "Translate" not in text
 
 

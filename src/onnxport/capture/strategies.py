@@ -226,16 +226,16 @@ def _most_useful(failures: Sequence[Failure]) -> Failure:
     return next((failure for failure in failures if line_of_error(failure.error)), failures[0])
 
 
+_UNEXPLAINED = (
+    "Check that the model runs with these inputs in eager mode; if it does, rewrite that line "
+    "so that torch.export can trace it."
+)
+
+
 def _all_failed(request: Request, failures: list[Failure]) -> str:
     first = _most_useful(failures)
     told = f"{first.strategy}: {_short(first.error)}"
-    what, remedy = (
-        told,
-        (
-            "Check that the model runs with these inputs in eager mode; if it does, rewrite that line "
-            "so that torch.export can trace it."
-        ),
-    )
+    what, remedy = told, _UNEXPLAINED
     # Strategies fail in different words; the first that is understood speaks for all.
     for failure in (first, *failures):
         explained = explain(failure.error, line_of_error(failure.error) or line_of_error(first.error))

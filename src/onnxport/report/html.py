@@ -26,12 +26,12 @@ h1 { font-size: 1.6rem; margin: 0 0 .25rem; } h2 { font-size: 1.15rem; margin: 2
 h3 { font-size: 1rem; margin: 1.25rem 0 .5rem; }
 code, pre { font: 13px/1.45 ui-monospace, monospace; } code { overflow-wrap: anywhere; }
 pre { background: var(--panel); border: 1px solid var(--line); border-radius: 6px; padding: .75rem 1rem;
-  margin: .5rem 0; overflow-x: auto; max-height: 32rem; }
+  margin: .5rem 0; overflow-x: auto; max-height: 32rem; } pre.told { white-space: pre-wrap; }
 .quiet { color: var(--quiet); fill: var(--quiet); } .good { color: var(--good); } .bad { color: var(--bad); }
 ul { padding-left: 1.25rem; margin: .25rem 0; } ul.steps { list-style: none; padding: 0; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .75rem .35rem 0; border-bottom: 1px solid var(--line); }
-td.number { font-variant-numeric: tabular-nums; white-space: nowrap; }
+td:first-child code { white-space: nowrap; } td.number { font-variant-numeric: tabular-nums; white-space: nowrap; }
 svg { font: 12px system-ui, sans-serif; fill: var(--ink); max-width: 100%; height: auto; }
 svg .quiet { fill: var(--quiet); } svg .bar { fill: var(--bar); } svg .bar.bad { fill: var(--bad); }
 svg .axis { stroke: var(--line); } svg .tick { font-size: 10px; text-anchor: middle; fill: var(--quiet); }
@@ -80,7 +80,7 @@ def _steps(account: Account) -> Iterator[str]:
 def _failures(account: Account) -> Iterator[str]:
     if account.error is not None:
         stage = f" in stage <code>{escape(account.failed_stage)}</code>" if account.failed_stage else ""
-        yield f"<h2>What went wrong{stage}</h2>\n<pre>{escape(str(account.error))}</pre>"
+        yield f"<h2>What went wrong{stage}</h2>\n<pre class='told'>{escape(str(account.error))}</pre>"
     if account.captured is not None and account.error is not None:
         graph = account.captured.program.graph if account.functional is None else account.functional.graph
         rows = [

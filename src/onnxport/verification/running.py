@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 from onnxport.capture.state import preserved
 from onnxport.errors import OnnxExporterError
 from onnxport.prepare import FunctionalProgram, prepare
+from onnxport.prepare.emit import bind
 from onnxport.program import ONNXProgram
 from onnxport.program.inputs import bind_inputs
 
@@ -122,7 +123,12 @@ def _as_captured(feed: torch.Tensor, captured: Any) -> Any:
 
 
 def _may_be_random(node: torch.fx.Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in target.tags:
+        return False
+    # Operators with a dropout that is switched off are marked as random all the same.
+    bound = bind(node)
+    return not any(name in bound and not bound[name] for name in ("train", "training", "dropout_p"))
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -155,6 +155,15 @@ def test_literals_are_written_in_the_other_type() -> None:
     assert len(events.of("cast")) == 1
 
 
+def test_steps_of_one_call_are_not_rounded() -> None:
+    linear = nn.Linear(3, 2).to(BF)
+    program = onnxport.export(linear, (torch.ones(1, 4, 3, dtype=BF),))
+    kinds = [node.op_type for node in program.model.graph]
+    assert [kind for kind in kinds if kind != "Transpose"] == ["Cast", "Cast", "MatMul", "Cast", "Add", "Cast"]
+    twice = onnxport.export(Wrapped(lambda x: x * x + x), (torch.ones(2, dtype=BF),))
+    assert [node.op_type for node in twice.model.graph] == ["Cast", "Mul", "Cast", "Cast", "Add", "Cast"]
+
+
 def test_subgraphs() -> None:
     class Branches(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

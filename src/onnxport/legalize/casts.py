@@ -12,6 +12,7 @@ from onnxport.legalize.schemas import Schema
 from onnxport.legalize.versions import is_weight
 
 _D = ir.DataType
+_CALL = "pkg.torch.onnx.fx_node"
 
 # For each element type, those that hold all its values, nearest first. A result is cast back, so what is left out
 # are the types whose arithmetic would differ: nothing holds a 64-bit integer or a double.
@@ -94,6 +95,7 @@ class Casts:
         self._names = names
         self._literals = literals
         self._known: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
+        self._unrounded: dict[tuple[ir.Value, ir.DataType, str], ir.Value] = {}
 
     def around(self, node: ir.Node, schema: Schema, variable: str, dtype: ir.DataType, other: ir.DataType) -> None:
         """Compute in ``other`` what the node's type variable says is computed in ``dtype``."""
@@ -110,7 +112,9 @@ class Casts:
                 self._after(graph, node, output, dtype, other)
 
     def _before(self, graph: ir.Graph | ir.Function, node: ir.Node, value: ir.Value, other: ir.DataType) -> ir.Value:
-        known = self._known.get((value, other))
+        known = self._unrounded.get((value, other, node.metadata_props.get(_CALL, "")))
+        if known is None:
+            known = self._known.get((value, other))
         # A cast made in one subgraph cannot be seen from its siblings.
         if known is not None and (known.graph is graph or known.is_initializer()):
             return known
@@ -158,6 +162,9 @@ class Casts:
         if (node.op_type in _COPIES or node.op_type in _CHOOSES) and "reduction" not in node.attributes:
             # Nothing was rounded, so whoever wants this value in the wider type again can have it as it is.
             self._known[(back, other)] = output
+        elif dtype.is_floating_point() and other.is_floating_point() and _CALL in node.metadata_props:
+            # torch rounds what a call results in, not the steps that lead to it.
+            self._unrounded[(back, other, node.metadata_props[_CALL])] = output
 
 
 _LARGEST_LITERAL = 1024

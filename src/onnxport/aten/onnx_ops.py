@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from onnxport import ops  # noqa: F401  (defines the operators)
 from onnxport.ops.symbolic import decode_attributes
 from onnxport.translate import Builder, Int, Tensor, translates
@@ -186,6 +188,45 @@ def torch_attention(
         -1,
         -1,
     )
+
+
+@translates("onnxport::rms_normalization")
+def rms_normalization(op: Builder, x: Tensor, scale: Tensor, axis: int, epsilon: float, stash_type: int) -> Tensor:
+    return op.RMSNormalization(
+        x,
+        scale,
+        axis=_unless(axis, -1),
+        epsilon=_unless(epsilon, 1e-5),
+        stash_type=_unless(stash_type, 1),
+        out_dtype=scale.dtype,
+    )
+
+
+@translates("onnxport::swish")
+def swish(op: Builder, x: Tensor, alpha: float) -> Tensor:
+    return op.custom("", "Swish", [x], {"alpha": _unless(alpha, 1.0)}, [(x.dtype, x.shape)], version=24)[0]
+
+
+@translates("onnxport::tensor_scatter")
+def tensor_scatter(
+    op: Builder, past_cache: Tensor, update: Tensor, write_indices: Tensor | None, mode: str, axis: int
+) -> Tensor:
+    inputs = [past_cache, update] if write_indices is None else [past_cache, update, write_indices]
+    attributes = {"mode": _unless(mode, "linear"), "axis": _unless(axis, -2)}
+    output = (past_cache.dtype, past_cache.shape)
+    return op.custom("", "TensorScatter", inputs, attributes, [output], version=24)[0]
+
+
+@translates("onnxport::cum_prod")
+def cum_prod(op: Builder, x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
+    attributes = {"exclusive": _unless(int(exclusive), 0), "reverse": _unless(int(reverse), 0)}
+    inputs = [x, op.scalar(axis, torch.int64)]
+    return op.custom("", "CumProd", inputs, attributes, [(x.dtype, x.shape)], version=26)[0]
+
+
+@translates("onnxport::bit_cast")
+def bit_cast(op: Builder, x: Tensor, to: int) -> Tensor:
+    return op.custom("", "BitCast", [x], {"to": to}, [(to, x.shape)], version=26)[0]
 
 
 def _unless(value: Any, default: Any) -> Any:

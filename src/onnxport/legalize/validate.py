@@ -159,7 +159,7 @@ class Validator:
 
     def _first_valid(self, node: ir.Node) -> int | None:
         """The opset nearest to the target at which the node is valid as it stands."""
-        if self._source > self._opset:
+        if max(self._source, node.version if node.version is not None else 0) > self._opset:
             candidates: Iterator[int] = iter(range(self._opset + 1, NEWEST + 1))
         else:
             candidates = iter(range(self._opset - 1, 0, -1))

@@ -7,16 +7,22 @@ import torch
 from onnxport.ops.attention import attention
 from onnxport.ops.custom import custom_op
 from onnxport.ops.library import KERNELS, Kernel
+from onnxport.ops.recent import bit_cast, cum_prod, rms_normalization, swish, tensor_scatter
 from onnxport.ops.rotary import rotary_embedding
 from onnxport.ops.symbolic import symbolic, symbolic_multi_out
 
 __all__ = [
     "aten_decompositions",
     "attention",
+    "bit_cast",
+    "cum_prod",
     "custom_op",
+    "rms_normalization",
     "rotary_embedding",
+    "swish",
     "symbolic",
     "symbolic_multi_out",
+    "tensor_scatter",
 ]
 
 

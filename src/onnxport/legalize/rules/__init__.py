@@ -14,6 +14,7 @@ FAMILIES = (
     "index",
     "normalization",
     "pool",
+    "recent",
     "reduction",
     "resize",
     "sampling",

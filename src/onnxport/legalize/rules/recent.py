@@ -1,0 +1,66 @@
+"""Operators of opsets 24 to 26 by older ones."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxport.legalize.builder import Builder, Refusal
+from onnxport.legalize.engine import Replacement, lowers
+
+
+@lowers("TensorScatter", below=24)
+def tensor_scatter(op: Builder, node: ir.Node) -> Replacement:
+    """ScatterElements, each row at its place: counted from where its sample begins, perhaps around the end."""
+    cache, update, begin = op.needed(0), op.needed(1), op.input(2)
+    rank, axis = op.rank(cache), op.axis(cache, op.attr_int("axis", -2))
+    places = op.Range(op.i64(0), op.squeeze(op.dim(update, axis), [0]), op.i64(1))
+    if axis < rank - 1:
+        places = op.unsqueeze(places, list(range(1, rank - axis)))
+    if begin is not None:
+        places = op.Add(op.unsqueeze(begin, list(range(1, rank))), places)
+    if op.attr_string("mode", "linear") == "circular":
+        places = op.Mod(places, op.dim(cache, axis))
+    return op.ScatterElements(cache, op.Expand(places, op.Shape(update)), update, axis=axis)
+
+
+@lowers("CumProd", below=26)
+def cum_prod(op: Builder, node: ir.Node) -> Replacement:
+    """A Scan that multiplies."""
+    data = op.needed(0)
+    axes = op.integers(1, "the axis of CumProd")
+    assert axes is not None
+    axis = op.axis(data, axes[0])
+    others = [op.dim(data, other) for other in range(op.rank(data)) if other != axis]
+    start = op.like(1, data)
+    if others:
+        start = op.Expand(start, others[0] if len(others) == 1 else op.Concat(*others, axis=0))
+    before, factor = (ir.Value(name=op.name(part), type=data.type, shape=start.shape) for part in ("before", "factor"))
+    with op.subgraph() as body:
+        after = op.Mul(before, factor)
+        shown = op.Identity(before if op.attr_int("exclusive", 0) else after)
+        for value in (after, shown):
+            value.type, value.shape = data.type, start.shape
+    graph = ir.Graph([before, factor], [after, shown], nodes=body, name=op.name("body"))
+    direction = [op.attr_int("reverse", 0)]
+    attributes = {
+        "num_scan_inputs": 1,
+        "scan_input_axes": [axis],
+        "scan_output_axes": [axis],
+        "scan_input_directions": direction,
+        "scan_output_directions": direction,
+    }
+    _, result = op.emit_many("Scan", 2, [start, data], {"body": ir.AttrGraph("body", graph), **attributes})
+    return result
+
+
+@lowers("BitCast", below=26)
+def bit_cast(op: Builder, node: ir.Node) -> Replacement:
+    """Between whole numbers of one width, a Cast keeps the bits; no older operator shows those of a float."""
+    data, wanted = op.needed(0), ir.DataType(op.attr_int("to", 0))
+    if data.dtype is None or not (_is_whole(data.dtype) and _is_whole(wanted)):
+        raise Refusal("only the bits of whole numbers can be kept by a Cast")
+    return op.Cast(data, to=int(wanted))
+
+
+def _is_whole(dtype: ir.DataType) -> bool:
+    return dtype == ir.DataType.BOOL or dtype.is_integer()

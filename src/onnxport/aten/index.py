@@ -62,24 +62,19 @@ def take_along_dim(op: Builder, self: Tensor, indices: Tensor, dim: int | None) 
 # Lists of index tensors
 
 
-def _is_mask(item: Tensor) -> bool:
-    return item.dtype in (torch.bool, torch.uint8)
-
-
 def _with_axes_for_scalar_masks(op: Builder, self: Tensor, indices: Indices) -> tuple[Tensor, list[Tensor | None]]:
     """A 0-d mask takes or leaves a new dimension of size 1: give it one."""
     items: list[Tensor | None] = []
     added, axis = [], 0
     for item in indices:
-        if item is not None and _is_mask(item):
+        if item is not None and item.dtype == torch.bool:
             if item.rank == 0:
                 added.append(axis)
                 item = op.reshape(item, [1])
             axis += item.rank
-            items.append(op.cast(item, torch.bool))
         else:
             axis += 1
-            items.append(item)
+        items.append(item)
     return op.unsqueeze(self, added), items
 
 

@@ -53,9 +53,9 @@ def _call_text(node: torch.fx.Node) -> str:
 
 
 def _argument_text(argument: object) -> str:
+    if isinstance(argument, torch.fx.Node):
+        return f"%{argument.name}"
     kind = type(argument)
-    if kind is torch.fx.Node:
-        return "%" + argument.name  # type: ignore[attr-defined]
     if kind is int or kind is float or kind is str or argument is None:
         return str(argument)
     if isinstance(argument, tuple):

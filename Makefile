@@ -6,7 +6,7 @@ STAMP := .venv/.onnxport-installed
 WORKERS ?= auto
 BENCH ?=
 
-.PHONY: help setup demo test lint format bench kernels clean
+.PHONY: help setup demo test lint format bench kernels sweep operators clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
@@ -40,6 +40,19 @@ bench: $(STAMP) ## compare with torch.onnx and write benchmarks/RESULTS.md (BENC
 
 kernels: $(STAMP) ## ask onnxruntime anew which operators it lacks in which element types
 	$(BIN)/python tools/kernels.py
+
+SWEEP := OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/sweep/opdb.py
+SAMPLES ?= 0
+
+sweep: $(STAMP) ## export torch's samples of every operator, in all dtypes, and all cases at all opsets (SAMPLES=4 for less)
+	mkdir -p build/sweep
+	for dtype in float32 int64 bool float16 bfloat16 complex64; do \
+		$(SWEEP) --dtype $$dtype --samples $(SAMPLES) --out build/sweep/$$dtype.json || exit 1; done
+	$(SWEEP) --dynamic --samples $(SAMPLES) --out build/sweep/dynamic.json
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/ops/matrix.py 9 11 13 15 17 18 20 21 23 26
+
+operators: $(STAMP) ## write docs/operators.md from the registry and the last sweep
+	$(BIN)/python tools/operators.py build/sweep docs/operators.md
 
 clean: ## remove what the targets leave behind, but not .venv
 	rm -rf mlp.onnx mlp.onnx.data build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -32,21 +32,22 @@ def define_with_kernel(schema: str, kernel: Kernel, fake: Kernel) -> torch._ops.
     """Define an operator that computes what ONNX says: it can be trained through, and decomposed to ATen."""
     overload = define(schema, kernel, fake)
     KERNELS[overload] = kernel
-    positional = [argument.name for argument in overload._schema.arguments if not argument.kwarg_only]
 
-    def remember(ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: dict[str, Any], output: Any) -> None:
+    def remember(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: dict[str, Any] | None = None) -> None:
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
         ctx.save_for_backward(*tensors)
         ctx.rest = [None if isinstance(value, torch.Tensor) else (value,) for value in inputs]
-        ctx.options = keyword_only_inputs
+        ctx.options = {} if keyword_only_inputs is None else keyword_only_inputs
 
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
         saved = iter(ctx.saved_tensors)
+        # Trailing arguments that have their default are not counted here, though they are among the inputs.
+        needs = ctx.needs_input_grad
         with torch.enable_grad():
             inputs = [next(saved).detach() if rest is None else rest[0] for rest in ctx.rest]
             wanted = [
                 value.requires_grad_()
-                for value, needed in zip(inputs, ctx.needs_input_grad, strict=True)
+                for value, needed in zip(inputs, needs, strict=False)
                 if needed and isinstance(value, torch.Tensor)
             ]
             results = kernel(*inputs, **ctx.options)
@@ -60,7 +61,7 @@ def define_with_kernel(schema: str, kernel: Kernel, fake: Kernel) -> torch._ops.
                 [result for result, _ in pairs], wanted, [gradient for _, gradient in pairs], allow_unused=True
             )
         )
-        return tuple(next(found) if needed else None for needed in ctx.needs_input_grad[: len(positional)])
+        return tuple(next(found) if needed else None for needed in needs)
 
     torch.library.register_autograd(f"{NAMESPACE}::{overload._opname}", backward, setup_context=remember, lib=_LIBRARY)
     return overload

@@ -45,8 +45,8 @@ def rrelu_with_noise(
     if not training:
         return op.LeakyRelu(self, alpha=(lower + upper) / 2), noise
     below = self < 0
-    random = op.RandomUniformLike(self, low=lower, high=upper, dtype=self.dtype)
-    slope = op.Where(below, random, op.like(1, self))
+    random = op.RandomUniformLike(self, low=lower, high=upper, dtype=torch.float32)
+    slope = op.Where(below, op.cast(random, self.dtype), op.like(1, self))
     return self * slope, slope
 
 

@@ -26,7 +26,6 @@ _FUNCTIONS = {
     "Sin": "sin",
     "Sinh": "sinh",
     "Sqrt": "sqrt",
-    "Tan": "tan",
     "Tanh": "tanh",
 }
 for op_type, name in _FUNCTIONS.items():
@@ -34,6 +33,12 @@ for op_type, name in _FUNCTIONS.items():
 
 one_node("Abs", "aten::abs")
 one_node("Neg", "aten::neg")
+
+
+@translates("aten::tan", promote=("self",), to_float=True)
+def tan(op: Builder, self: Tensor) -> Tensor:
+    # Next to a pole the digits of double precision count, and runtimes have only the sine and cosine in it.
+    return op.Sin(self) / op.Cos(self) if self.dtype == torch.float64 else op.Tan(self)
 
 
 @translates("aten::sign", "aten::sgn")

@@ -95,7 +95,7 @@ def polar(op: Builder, abs: Tensor, angle: Tensor) -> Tensor:
     return op.complex(abs * op.Cos(angle), abs * op.Sin(angle))
 
 
-@translates("aten::real", complex="only")
+@translates("aten::real", complex="same")
 def real(op: Builder, self: Tensor) -> Tensor:
     return self.real
 
@@ -105,12 +105,12 @@ def imag(op: Builder, self: Tensor) -> Tensor:
     return self.imag
 
 
-@translates("aten::_conj", "aten::conj", "aten::conj_physical", "aten::_conj_physical", complex="only")
+@translates("aten::_conj", "aten::conj", "aten::conj_physical", "aten::_conj_physical", complex="same")
 def conj(op: Builder, self: Tensor) -> Tensor:
-    return conjugate(op, self)
+    return conjugate(op, self) if self.is_complex else self
 
 
-@translates("aten::resolve_conj", "aten::resolve_neg", complex="only")
+@translates("aten::resolve_conj", "aten::resolve_neg", complex="same")
 def resolved(op: Builder, self: Tensor) -> Tensor:
     return self
 

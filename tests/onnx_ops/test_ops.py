@@ -109,6 +109,12 @@ def test_symbolic_with_several_outputs() -> None:
     assert [value.dtype.name for value in custom.graph.outputs] == ["FLOAT", "INT4"]
 
 
+@pytest.mark.parametrize("shape", [[], [2, 3]])
+def test_symbolic_without_inputs(shape: list[int]) -> None:
+    node, _ = exported(lambda x: x + ops.symbolic("my::Op", (), dtype=x.dtype, shape=shape), torch.ones(2, 3)).graph
+    assert (node.op_type, len(node.inputs)) == ("Op", 0)
+
+
 def test_symbolic_operator_of_onnx_runs() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return ops.symbolic("HardSigmoid", (x,), {"alpha": 0.5, "beta": 0.25}, dtype=x.dtype, shape=x.shape, version=22)

@@ -23,7 +23,9 @@ def define(schema: str, kernel: Kernel, fake: Kernel) -> torch._ops.OpOverload:
     name = schema.partition("(")[0]
     _LIBRARY.define(schema)
     _LIBRARY.impl(name, kernel, "CompositeExplicitAutograd")
-    torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=_LIBRARY)
+    # As a kernel for meta tensors and not by `torch.library.register_fake`, which looks up the source of its caller:
+    # a tenth of a second at import.
+    _LIBRARY.impl(name, fake, "Meta")
     overload: torch._ops.OpOverload = getattr(getattr(torch.ops, NAMESPACE), name).default
     return overload
 

@@ -98,6 +98,11 @@ def _encode(
     if not separator:
         domain, op_type = "", domain_op
     props = {} if metadata_props is None else metadata_props
+    encoded = encode_attributes({} if attrs is None else attrs)
+    tensors = encoded[-1]
+    if not tensors and all(value is None for value in inputs):
+        # torch finds the kernel of an operator by the tensors it is given; one that no attribute reads will do.
+        tensors.append(torch.empty(0))
     return [
         list(inputs),
         domain,
@@ -105,7 +110,7 @@ def _encode(
         [dtype if isinstance(dtype, int) else int(from_torch_dtype(dtype)) for dtype in dtypes],
         [size for shape in shapes for size in shape],
         [len(shape) for shape in shapes],
-        *encode_attributes({} if attrs is None else attrs),
+        *encoded,
         list(props.keys()),
         list(props.values()),
         version,
@@ -177,8 +182,9 @@ def decode_attributes(
     return decoded
 
 
-def _zeros(inputs: Any, domain: str, op_type: str, dtypes: Any, sizes: Any, ranks: Any, *_: Any) -> list[torch.Tensor]:
-    device = next((value.device for value in inputs if value is not None), None)
+def _zeros(*arguments: Any) -> list[torch.Tensor]:
+    inputs, _, _, dtypes, sizes, ranks, _, _, _, _, _, _, tensors, *_ = arguments
+    device = next(value.device for value in (*inputs, *tensors) if value is not None)
     results = []
     start = 0
     for dtype, rank in zip(dtypes, ranks, strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxport.legalize.builder import Builder, Refusal
+from onnxport.legalize.builder import Attribute, Builder, Refusal
 from onnxport.legalize.engine import Replacement, lowers
 
 
@@ -42,14 +42,15 @@ def cum_prod(op: Builder, node: ir.Node) -> Replacement:
             value.type, value.shape = data.type, start.shape
     graph = ir.Graph([before, factor], [after, shown], nodes=body, name=op.name("body"))
     direction = [op.attr_int("reverse", 0)]
-    attributes = {
+    attributes: dict[str, Attribute] = {
+        "body": ir.AttrGraph("body", graph),
         "num_scan_inputs": 1,
         "scan_input_axes": [axis],
         "scan_output_axes": [axis],
         "scan_input_directions": direction,
         "scan_output_directions": direction,
     }
-    _, result = op.emit_many("Scan", 2, [start, data], {"body": ir.AttrGraph("body", graph), **attributes})
+    _, result = op.emit_many("Scan", 2, [start, data], attributes)
     return result
 
 

@@ -86,7 +86,7 @@ def of_nothing(op: Builder, *dtypes: torch.dtype) -> tuple[Tensor, ...]:
 # Elimination
 
 
-def _pivoted(op: Builder, x: Tensor, rows: Tensor, step: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _pivoted(op: Builder, x: Tensor, rows: Tensor, step: Tensor) -> tuple[Tensor, ...]:
     """The matrix with the row of the largest pivot brought to place ``step``; that row's number, and the exchange."""
     here = op.Gather(x, step, axis=-1)
     size = op.Where(rows < step, op.scalar(-1, x.dtype), op.Abs(here))
@@ -122,7 +122,7 @@ def inverse(op: Builder, x: Tensor) -> Tensor:
     return solved(op, x, identity(op, x.shape[-1], x.dtype))
 
 
-def factored(op: Builder, x: Tensor, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+def factored(op: Builder, x: Tensor, pivot: bool = True) -> tuple[Tensor, ...]:
     """LU factors in one matrix, the rows exchanged at each step (from 0), and the resulting order of the rows.
 
     Outer-product form: each step divides the pivot's column by the pivot and takes the product of column and row
@@ -177,7 +177,7 @@ def _order_of(op: Builder, pivots: Tensor, n: Int) -> Tensor:
     return order
 
 
-def _parts(op: Builder, lu: Tensor) -> tuple[Tensor, Tensor]:
+def _parts(op: Builder, lu: Tensor) -> tuple[Tensor, ...]:
     """L with its diagonal of ones, and U."""
     count = minimum(lu.shape[-2], lu.shape[-1])
     left = first_columns(op, lu, count)
@@ -206,7 +206,7 @@ def _no_error(op: Builder, x: Tensor) -> Tensor:
 
 
 @translates("aten::linalg_lu_factor_ex")
-def lu_factor(op: Builder, A: Tensor, pivot: bool, check_errors: bool) -> tuple[Tensor, Tensor, Tensor]:
+def lu_factor(op: Builder, A: Tensor, pivot: bool, check_errors: bool) -> tuple[Tensor, ...]:
     if 0 in A.shape:
         return of_nothing(op, A.dtype, torch.int32, torch.int32)
     lu, pivots, _ = factored(op, A, pivot)
@@ -214,7 +214,7 @@ def lu_factor(op: Builder, A: Tensor, pivot: bool, check_errors: bool) -> tuple[
 
 
 @translates("aten::linalg_lu")
-def lu(op: Builder, A: Tensor, pivot: bool) -> tuple[Tensor, Tensor, Tensor]:
+def lu(op: Builder, A: Tensor, pivot: bool) -> tuple[Tensor, ...]:
     if 0 in A.shape:
         return of_nothing(op, A.dtype, A.dtype, A.dtype)
     factors, _, order = factored(op, A, pivot)
@@ -225,7 +225,7 @@ def lu(op: Builder, A: Tensor, pivot: bool) -> tuple[Tensor, Tensor, Tensor]:
 @translates("aten::lu_unpack")
 def lu_unpack(
     op: Builder, LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool, unpack_pivots: bool
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     if 0 in LU_data.shape:
         return of_nothing(op, *[LU_data.dtype] * 3)
     nothing = op.full(0, [0], LU_data.dtype)
@@ -263,7 +263,7 @@ def _product(op: Builder, a: Tensor, b: Tensor) -> Tensor:
 
 
 @translates("aten::_linalg_solve_ex")
-def solve(op: Builder, A: Tensor, B: Tensor, left: bool, check_errors: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def solve(op: Builder, A: Tensor, B: Tensor, left: bool, check_errors: bool) -> tuple[Tensor, ...]:
     if 0 in B.shape:
         return of_nothing(op, B.dtype, A.dtype, torch.int32, torch.int32)
     vector = B.rank == 1 or (B.rank == A.rank - 1 and B.shape == A.shape[:-1])
@@ -277,7 +277,7 @@ def solve(op: Builder, A: Tensor, B: Tensor, left: bool, check_errors: bool) -> 
 
 
 @translates("aten::linalg_inv_ex")
-def inv(op: Builder, A: Tensor, check_errors: bool) -> tuple[Tensor, Tensor]:
+def inv(op: Builder, A: Tensor, check_errors: bool) -> tuple[Tensor, ...]:
     if 0 in A.shape:
         return of_nothing(op, A.dtype, torch.int32)
     return inverse(op, A), _no_error(op, A)
@@ -322,7 +322,7 @@ def solve_triangular(op: Builder, self: Tensor, B: Tensor, upper: bool, left: bo
 @translates("aten::triangular_solve")
 def triangular_solve(
     op: Builder, self: Tensor, A: Tensor, upper: bool, transpose: bool, unitriangular: bool
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     coefficients, target = common_batch(op, A, self)
     if transpose:
         return triangular(op, transposed(op, coefficients), target, not upper, unitriangular), coefficients
@@ -359,7 +359,7 @@ def cholesky(op: Builder, self: Tensor, upper: bool) -> Tensor:
 
 
 @translates("aten::linalg_cholesky_ex")
-def cholesky_ex(op: Builder, self: Tensor, upper: bool, check_errors: bool) -> tuple[Tensor, Tensor]:
+def cholesky_ex(op: Builder, self: Tensor, upper: bool, check_errors: bool) -> tuple[Tensor, ...]:
     if 0 in self.shape:
         return of_nothing(op, self.dtype, torch.int32)
     return _cholesky(op, self, upper), _no_error(op, self)
@@ -385,7 +385,7 @@ def cholesky_inverse(op: Builder, self: Tensor, upper: bool) -> Tensor:
 
 
 @translates("aten::_linalg_det")
-def det(op: Builder, A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def det(op: Builder, A: Tensor) -> tuple[Tensor, ...]:
     if 0 in A.shape:
         _, factors, pivots = of_nothing(op, A.dtype, A.dtype, torch.int32)
         return op.full(1, A.shape[:-2], A.dtype), factors, pivots
@@ -394,7 +394,7 @@ def det(op: Builder, A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @translates("aten::_linalg_slogdet")
-def slogdet(op: Builder, A: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def slogdet(op: Builder, A: Tensor) -> tuple[Tensor, ...]:
     """From the factors' diagonal, whose product may be far out of range where its logarithm is not."""
     if 0 in A.shape:
         _, logarithm, factors, pivots = of_nothing(op, A.dtype, A.dtype, A.dtype, torch.int32)

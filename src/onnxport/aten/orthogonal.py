@@ -35,7 +35,7 @@ _SWEEPS = 10
 # QR
 
 
-def _reflections(op: Builder, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _reflections(op: Builder, x: Tensor) -> tuple[Tensor, ...]:
     """R (with rounding errors below its diagonal), the reflections' vectors as columns, and their factors tau."""
     rows = counting(op, x.shape[-2])
     count = minimum(x.shape[-2], x.shape[-1])
@@ -95,7 +95,7 @@ def _unpacked(op: Builder, x: Tensor) -> Tensor:
 
 
 @translates("aten::linalg_qr")
-def qr(op: Builder, A: Tensor, mode: str) -> tuple[Tensor, Tensor]:
+def qr(op: Builder, A: Tensor, mode: str) -> tuple[Tensor, ...]:
     if 0 in A.shape:
         return of_nothing(op, A.dtype, A.dtype)
     last, vectors, taus = _reflections(op, A)
@@ -107,7 +107,7 @@ def qr(op: Builder, A: Tensor, mode: str) -> tuple[Tensor, Tensor]:
 
 
 @translates("aten::geqrf")
-def geqrf(op: Builder, self: Tensor) -> tuple[Tensor, Tensor]:
+def geqrf(op: Builder, self: Tensor) -> tuple[Tensor, ...]:
     if 0 in self.shape:
         return of_nothing(op, self.dtype, self.dtype)
     last, vectors, taus = _reflections(op, self)
@@ -155,7 +155,7 @@ def _tournament(op: Builder, half: Int) -> Tensor:
     return op.Concat(*pieces, axis=0).with_shape([half * 2])
 
 
-def _rotated(op: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
+def _rotated(op: Builder, x: Tensor) -> tuple[Tensor, ...]:
     """``x @ v`` with orthogonal columns, and the orthogonal ``v``: Hestenes' one-sided Jacobi method.
 
     Half of all columns are rotated against the other half at once. Columns of zeros make their number even and at
@@ -204,7 +204,7 @@ def _reordered(op: Builder, x: Tensor, places: Tensor) -> Tensor:
     return op.GatherElements(x, op.expand(row(op, places), shape), axis=-1).with_shape(shape)
 
 
-def _tall_svd(op: Builder, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _tall_svd(op: Builder, x: Tensor) -> tuple[Tensor, ...]:
     """``x @ v``, the singular values in descending order, and ``v``, for at least as many rows as columns."""
     product, vectors = _rotated(op, x)
     lengths = reduced(op, "ReduceL2", product, [x.rank - 2], False)
@@ -226,9 +226,7 @@ def _left_vectors(op: Builder, product: Tensor, columns: Int) -> Tensor:
 
 
 @translates("aten::_linalg_svd")
-def svd(
-    op: Builder, A: Tensor, full_matrices: bool, compute_uv: bool, driver: str | None
-) -> tuple[Tensor, Tensor, Tensor]:
+def svd(op: Builder, A: Tensor, full_matrices: bool, compute_uv: bool, driver: str | None) -> tuple[Tensor, ...]:
     if 0 in A.shape:
         return of_nothing(op, A.dtype, A.dtype, A.dtype)
     m, n = A.shape[-2], A.shape[-1]
@@ -282,7 +280,7 @@ def _mirrored(op: Builder, x: Tensor, triangle_used: str) -> Tensor:
 
 
 @translates("aten::_linalg_eigh")
-def eigh(op: Builder, A: Tensor, UPLO: str, compute_v: bool) -> tuple[Tensor, Tensor]:
+def eigh(op: Builder, A: Tensor, UPLO: str, compute_v: bool) -> tuple[Tensor, ...]:
     """Shifted by its norm a symmetric matrix has no negative eigenvalue, and its singular vectors are eigenvectors."""
     if 0 in A.shape:
         return of_nothing(op, A.dtype, A.dtype)

@@ -15,6 +15,7 @@ from onnxport.errors import Problem, TranslationError, listing
 from onnxport.events import EventLog
 from onnxport.prepare.decompose import decompose, undecomposed
 from onnxport.prepare.emit import where
+from onnxport.prepare.flex_attention import expand_flex_attention, has_flex_attention
 from onnxport.prepare.functional import FunctionalProgram, Mutation, MutationKind
 from onnxport.prepare.functionalize import functionalize, writes
 from onnxport.prepare.inline import inline, needs_inlining
@@ -108,6 +109,7 @@ def _prepare_module(
     workspace = Workspace(module)
     graph = workspace.graph
     inline(workspace, module.graph)
+    expand_flex_attention(graph, workspace.attribute, workspace.attach)
     expand_vmaps(graph, workspace.attach)
     final = functionalize(graph, workspace.attach) if writes(graph) else {}
     output = next(node for node in reversed(graph.nodes) if node.op == "output")
@@ -138,7 +140,9 @@ def _prepare_branch(
 
 def _needs_change(module: torch.fx.GraphModule, has_translation: Callable[[object], bool]) -> bool:
     graph = module.graph
-    if needs_inlining(graph) or has_vmaps(graph) or writes(graph) or undecomposed(graph, has_translation):
+    if needs_inlining(graph) or has_flex_attention(graph) or has_vmaps(graph):
+        return True
+    if writes(graph) or undecomposed(graph, has_translation):
         return True
     branches = _branches(graph, module.get_submodule).values()
     return any(_needs_change(branch, has_translation) for branch in branches)

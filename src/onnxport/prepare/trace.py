@@ -53,7 +53,18 @@ def trace(
 
     with on_fake_values(fake_mode_of(values)):
         owner = make_fx(run, decomposition_table=decompositions, _allow_non_fake_inputs=True)(*values)
+    _unwrap_numbers(owner.graph)
     return Traced(owner.graph, owner, results[-1])
+
+
+def _unwrap_numbers(graph: torch.fx.Graph) -> None:
+    """Let a number be a number again that vectorisation made a tensor of, to convert it to the dtype beside it."""
+    for node in graph.find_nodes(op="call_function", target=torch.ops.aten._to_copy.default):
+        number = node.args[0]
+        if isinstance(number, int | float):
+            dtype = node.meta["val"].dtype
+            substitute(node, float(number) if dtype.is_floating_point else number)
+            graph.erase_node(node)
 
 
 def trace_kernel(node: torch.fx.Node) -> Traced:

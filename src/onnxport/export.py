@@ -43,7 +43,7 @@ def export(
     dynamo: bool = True,
     external_data: bool = True,
     dynamic_shapes: dict[str, Any] | tuple[Any, ...] | list[Any] | None = None,
-    custom_translation_table: Mapping[Any, Callable[..., Any]] | None = None,
+    custom_translation_table: Mapping[Any, Callable[..., Any] | Sequence[Callable[..., Any]]] | None = None,
     report: bool = False,
     optimize: bool = True,
     verify: bool = False,
@@ -74,7 +74,8 @@ def export(
         dynamo: Must be true: models are captured with ``torch.export``.
         external_data: Whether to save the weights in a file of their own beside the model.
         dynamic_shapes: Axes that vary, in any form ``torch.export.export`` takes, or with names as strings.
-        custom_translation_table: Translations by operator, preferred to the built-in ones.
+        custom_translation_table: Translations by operator, preferred to the built-in ones: functions that take ``op``
+            and the arguments of the call, ONNX Script functions, or lists of which the first that fits is taken.
         report: Whether to write a report, as markdown and as a page of HTML, also when the export fails.
         optimize: Whether to clean up the graph.
         verify: Whether to compare the ONNX model in onnxruntime with the model itself, on the example and at other

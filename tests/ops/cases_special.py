@@ -61,7 +61,9 @@ CASES = [
         R("n", 8, low=0, high=1, special=(0.0, 1.0)),
     ),
     case("aten::erfc aten::i0 aten::lgamma", lambda x: (x.erfc(), x.i0(), x.lgamma()), I("n", 3, low=1), name="int"),
-    case("aten::erfc aten::lgamma", lambda x: (x.erfc(), x.lgamma(), x.digamma()), R(2, 0, 3), name="empty"),
+    case(
+        "aten::erfc aten::lgamma", lambda x: (x.erfc(), x.lgamma(), x.digamma(), S.zeta(x, x)), R(2, 0, 3), name="empty"
+    ),
     case(
         "aten::i0 aten::erfc aten::digamma",
         lambda x: (x[0].i0(), x[0].erfc(), x[0].digamma()),

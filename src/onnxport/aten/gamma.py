@@ -90,6 +90,9 @@ def polygamma(op: Builder, n: int, self: Tensor) -> Tensor:
 
 def _hurwitz(op: Builder, s: Tensor, q: Tensor) -> Tensor:
     """The sum of (q + k) ** -s over k = 0, 1, ... by Euler and Maclaurin's formula."""
+    shape = op.result_shapes()[0]
+    if 0 in shape:
+        return op.full(0, shape, torch.float64)
     # As many terms as bring the smallest argument to where the expansion holds, within reason.
     lowest = op.ReduceMin(op.Concat(flat(op, q), op.const([0.0], torch.float64), axis=0), [0], keepdims=0)
     count = op.Min(12 - op.Floor(lowest), op.const(1000.0, torch.float64))

@@ -259,7 +259,7 @@ class Builder:
 
     def full(self, value: Number | Tensor | Dim, shape: Sequence[Int], dtype: torch.dtype) -> Tensor:
         """A tensor of one value; a small static one is a literal."""
-        if isinstance(value, Tensor | Dim):
+        if isinstance(value, Tensor | Dim) or dtype.is_complex:
             scalar = self.cast(value, dtype) if isinstance(value, Tensor) else self.scalar(value, dtype)
             return self.expand(scalar, shape)
         array = np.asarray(value, dtype=from_torch_dtype(dtype).numpy())
@@ -275,8 +275,13 @@ class Builder:
         if x.dtype == dtype:
             return x
         if dtype.is_complex:
-            real = self.cast(x.real, COMPLEX_PARTS[dtype])
-            return self.complex(real, self.cast(x.imag, real.dtype) if x.is_complex else real * 0)
+            if x.is_complex:
+                pairs = self.Cast(self.pairs(x), to=COMPLEX_PARTS[dtype])
+            else:
+                pairs = self.Pad(self.Unsqueeze(self.cast(x, COMPLEX_PARTS[dtype]), [-1]), [0, 1], None, [-1])
+            return Tensor(self, pairs.value, dtype, x.known_shape)
+        if x.is_complex and dtype == torch.bool:
+            return self.Or(self.Cast(x.real, to=dtype), self.Cast(x.imag, to=dtype))
         return self.Cast(x.real, to=dtype)
 
     def complex(self, real: Tensor, imag: Tensor) -> Tensor:

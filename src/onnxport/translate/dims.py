@@ -235,7 +235,7 @@ class Sizes:
                     f"The size {expr} is not the size of any tensor or the value of any scalar computed so far."
                 )
             tensor, axis = source
-            return op.Shape(tensor, start=axis, end=axis + 1)
+            return op.Shape(op.pairs(tensor) if tensor.is_complex else tensor, start=axis, end=axis + 1)
         if expr.is_Integer:
             return op.const([int(expr)], torch.int64)
         if expr.is_Float or isinstance(expr, sympy.Rational):

@@ -9,6 +9,8 @@ from cases import I, R, case
 ops = torch.ops.aten
 SHAPE_ONLY = {"exact_values": False}
 
+C = R("b", 2, dtype=torch.complex64)
+
 CASES = [
     case("aten::zeros aten::ones", lambda x: torch.zeros(x.shape[0], 3) + torch.ones(3, dtype=torch.int64), R("b", 2)),
     case("aten::zeros", lambda x: x + torch.zeros(()), R("b"), name="0-d"),
@@ -22,6 +24,9 @@ CASES = [
         "aten::zeros_like aten::ones_like",
         lambda x: torch.zeros_like(x) + torch.ones_like(x, dtype=torch.int8),
         R("b", 2),
+    ),
+    case(
+        "aten::zeros_like aten::full_like", lambda x: (torch.zeros_like(x), torch.full_like(x, 2j)), C, name="complex"
     ),
     case("aten::full_like", lambda x: torch.full_like(x, 3.7), I("b", 2)),
     case("aten::new_zeros aten::new_ones", lambda x: x.new_zeros(x.shape[0], 2) + x.new_ones(2), R("b", 3)),

@@ -132,6 +132,8 @@ WRITE = [
     ),
 ]
 
+C = R("b", 2, dtype=torch.complex64)
+
 MASKED = [
     case("aten::masked_select", lambda x, m: x.masked_select(m), R("b", "n"), B("n")),
     case("aten::masked_select", lambda x, m: x.masked_select(m), R(), B(), name="0-d"),
@@ -140,6 +142,8 @@ MASKED = [
         "aten::masked_scatter", lambda x, m, v: x.masked_scatter(m & False, v), R("b", 4), B("b", 4), R(0), name="none"
     ),
     case("aten::nonzero aten::argwhere", lambda x: (x.nonzero(), torch.argwhere(x)), I("b", "n", low=0, high=1)),
+    case("aten::nonzero aten::argwhere", lambda x: (x.nonzero(), torch.argwhere(x)), C, name="complex"),
+    case("aten::where", lambda x: torch.where(x), C, name="complex"),
     case("aten::nonzero", lambda x: x.nonzero(), R("b", 4, special=(0.0, -0.0, float("nan"))), name="float"),
     case("aten::nonzero", lambda x, y: (x.nonzero(), (y * 0).nonzero()), B(), R(), name="0-d"),
     case("aten::nonzero_numpy", lambda x: x.nonzero(as_tuple=True), B("b", "n")),

@@ -15,6 +15,8 @@ ops = torch.ops.aten
 G = None
 HALF = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
+C = R("b", 2, dtype=torch.complex64)
+
 CASES = [
     case("aten::rand aten::randn", lambda x: (torch.rand(x.shape[0], 3), torch.randn(2, dtype=torch.float64)), R("b")),
     case("aten::rand aten::randn", lambda x: (x + torch.rand(()), x + torch.randn(())), R("b"), name="0-d"),
@@ -28,6 +30,7 @@ CASES = [
     ),
     case("aten::rand_like.generator", lambda x: ops.rand_like.generator(x, generator=G), R("b")),
     case("aten::randn_like.generator", lambda x: ops.randn_like.generator(x, generator=G), R("b")),
+    case("aten::rand_like aten::randn_like", lambda x: (torch.rand_like(x), torch.randn_like(x)), C, name="complex"),
     case("aten::uniform", lambda x: ops.uniform(x, 2.0, 5.0), R("b", 3), dtypes=HALF),
     case("aten::normal_functional", lambda x: ops.normal_functional(x, 2.0, 5.0), R("b", 3)),
     case("aten::normal.float_float", lambda x: torch.normal(2.0, 5.0, (x.shape[0], 2)), R("b")),

@@ -14,6 +14,8 @@ def _strided(x: torch.Tensor) -> torch.Tensor:
     return torch.as_strided(x, (2, 3), (4, 1), 2)
 
 
+C = R("b", 4, dtype=torch.complex64)
+
 VIEW = [
     case("aten::clone aten::alias", lambda x: x.clone() + ops.alias(x), R("b", 4)),
     case("aten::contiguous", lambda x: x.t().contiguous(), R("b", 4)),
@@ -50,6 +52,14 @@ VIEW = [
     case("aten::expand_as", lambda x, y: x.expand_as(y), R("n", 1), R("b", "n", 3)),
     case("aten::broadcast_tensors", lambda x, y: torch.broadcast_tensors(x, y), R("n", 1), R(3)),
     case("aten::transpose.int", lambda x: x.transpose(0, -1), R("b", 3, "n")),
+    case("aten::transpose.int aten::slice.Tensor", lambda x: x.transpose(0, -1)[1:, None], C, name="complex"),
+    case(
+        "aten::resize aten::broadcast_tensors",
+        lambda x: torch.broadcast_tensors(ops.resize(x, [1, 2]), x[:, :1]),
+        C,
+        name="complex",
+        dynamic=False,
+    ),
     case("aten::transpose.int", lambda x: x.transpose(0, -1), R(), name="0-d"),
     case("aten::swapdims aten::swapaxes", lambda x: x.swapdims(0, 1).swapaxes(-1, 1), R("b", 3, "n")),
     case("aten::t", lambda x: x.t(), R("b", 3)),
@@ -80,6 +90,13 @@ JOIN = [
     case("aten::meshgrid", lambda x, y: ops.meshgrid([x, y]), R("b"), R(), name="0-d"),
     case("aten::cartesian_prod", torch.cartesian_prod, R("b"), R("n"), R(2)),
     case("aten::cartesian_prod", torch.cartesian_prod, R("b"), name="one"),
+    case(
+        "aten::cartesian_prod aten::cat",
+        lambda x: torch.cartesian_prod(torch.cat([x[0], x[1]]), x[0]),
+        C,
+        name="complex",
+        dynamic=False,
+    ),
     case("aten::split_with_sizes aten::unsafe_split_with_sizes", lambda x: x.split_with_sizes([1, 3], 1), R("b", 4)),
     case("aten::unsafe_split_with_sizes", lambda x: torch.unsafe_split_with_sizes(x, [1, 3], -1), R("b", 4)),
     case("aten::split.sizes", lambda x: x.split([1, x.shape[0] - 1]), R("n", 4)),
@@ -115,6 +132,8 @@ REARRANGE = [
     case("aten::tile", lambda x: x.tile(2), R("b", "n")),
     case("aten::repeat_interleave.self_int", lambda x: (x.repeat_interleave(2, -1), x.repeat_interleave(3)), R("b", 2)),
     case("aten::repeat_interleave.self_int", lambda x: x.repeat_interleave(2), R(), name="0-d"),
+    case("aten::repeat_interleave.self_Tensor", lambda x, n: x.repeat_interleave(n, 1), C, I(4), name="complex"),
+    case("aten::flip aten::roll", lambda x: x.flip(0).roll(1, 1), C, name="complex"),
     case("aten::repeat_interleave.Tensor", lambda n: torch.repeat_interleave(n), I("n", low=0, high=3)),
     case(
         "aten::repeat_interleave.self_Tensor", lambda x, n: x.repeat_interleave(n, 1), R(2, "n"), I("n", low=0, high=3)

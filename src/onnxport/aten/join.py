@@ -63,7 +63,7 @@ def meshgrid(op: Builder, tensors: Sequence[Tensor], indexing: str = "ij") -> Se
     return grids
 
 
-@translates("aten::cartesian_prod")
+@translates("aten::cartesian_prod", complex="same")
 def cartesian_prod(op: Builder, tensors: Sequence[Tensor]) -> Tensor:
     if len(tensors) == 1:
         return tensors[0]

@@ -53,25 +53,32 @@ def masked_scatter(op: Builder, self: Tensor, mask: Tensor, source: Tensor) -> T
 # Positions
 
 
-@translates("aten::nonzero", "aten::argwhere")
+def _truth(op: Builder, x: Tensor) -> Tensor:
+    """Something that is zero exactly where ``x`` is."""
+    return op.Or(op.cast(x.real, torch.bool), op.cast(x.imag, torch.bool)) if x.is_complex else x
+
+
+@translates("aten::nonzero", "aten::argwhere", complex="same")
 def nonzero(op: Builder, self: Tensor) -> Tensor:
+    self = _truth(op, self)
     if self.rank == 0:
         found = op.Transpose(op.NonZero(op.reshape(self, [1])), perm=[1, 0])
         return op.slice(found, 1, 0, 0)
     return op.Transpose(op.NonZero(self), perm=[1, 0])
 
 
-@translates("aten::nonzero_numpy", "aten::where")
+@translates("aten::nonzero_numpy", "aten::where", complex="same")
 def where_true(op: Builder, self: Tensor | None = None, condition: Tensor | None = None) -> Sequence[Tensor]:
     given = condition if self is None else self
     assert given is not None
+    given = _truth(op, given)
     found = op.NonZero(op.reshape(given, [1]) if given.rank == 0 else given)
     if given.rank <= 1:
         return [op.Squeeze(found, [0])]
     return [op.Gather(found, op.scalar(axis, torch.int64), axis=0) for axis in range(given.rank)]
 
 
-@translates("aten::nonzero_static")
+@translates("aten::nonzero_static", complex="same")
 def nonzero_static(op: Builder, self: Tensor, size: Int, fill_value: int) -> Tensor:
     found = nonzero(op, self)
     if self.rank == 0:

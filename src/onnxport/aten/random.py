@@ -30,11 +30,18 @@ def _random(op: Builder, op_type: str, shape: Sequence[Int], dtype: torch.dtype,
 
 
 def _uniform(op: Builder, shape: Sequence[Int], dtype: torch.dtype, low: float = 0.0, high: float = 1.0) -> Tensor:
-    """Uniform between two numbers, the lower included."""
+    """Uniform between two numbers, the lower included; for a complex dtype both parts are."""
+    if dtype.is_complex:
+        part = dtype.to_real()
+        return op.complex(_uniform(op, shape, part, low, high), _uniform(op, shape, part, low, high))
     return _random(op, "RandomUniform", shape, dtype, low=low, high=high)
 
 
 def _normal(op: Builder, shape: Sequence[Int], dtype: torch.dtype, mean: float = 0.0, std: float = 1.0) -> Tensor:
+    """Normal; for a complex dtype each part has half the variance."""
+    if dtype.is_complex:
+        part, scale = dtype.to_real(), std / math.sqrt(2)
+        return op.complex(_normal(op, shape, part, mean, scale), _normal(op, shape, part, 0.0, scale))
     return _random(op, "RandomNormal", shape, dtype, mean=mean, scale=std)
 
 
@@ -50,22 +57,22 @@ def _or_default(dtype: torch.dtype | None) -> torch.dtype:
 # Uniform and normal
 
 
-@translates("aten::rand", "aten::rand.generator")
+@translates("aten::rand", "aten::rand.generator", complex="same")
 def rand(op: Builder, size: Sequence[Int], dtype: torch.dtype | None) -> Tensor:
     return _uniform(op, size, _or_default(dtype))
 
 
-@translates("aten::rand_like", "aten::rand_like.generator")
+@translates("aten::rand_like", "aten::rand_like.generator", complex="same")
 def rand_like(op: Builder, self: Tensor, dtype: torch.dtype | None) -> Tensor:
     return _uniform(op, self.shape, self.dtype if dtype is None else dtype)
 
 
-@translates("aten::randn", "aten::randn.generator")
+@translates("aten::randn", "aten::randn.generator", complex="same")
 def randn(op: Builder, size: Sequence[Int], dtype: torch.dtype | None) -> Tensor:
     return _normal(op, size, _or_default(dtype))
 
 
-@translates("aten::randn_like", "aten::randn_like.generator")
+@translates("aten::randn_like", "aten::randn_like.generator", complex="same")
 def randn_like(op: Builder, self: Tensor, dtype: torch.dtype | None) -> Tensor:
     return _normal(op, self.shape, self.dtype if dtype is None else dtype)
 
@@ -77,7 +84,7 @@ def _uniform_between(op: Builder, **arguments: object) -> Tensor:
 
 
 # A parameter called `from` can't be written as one in Python.
-REGISTRY.add(["aten::uniform"], Translation(_uniform_between, parameters=frozenset({"self", "from", "to"})))
+REGISTRY.add(["aten::uniform"], Translation(_uniform_between, parameters=frozenset({"self", "from", "to"})), "same")
 
 
 @translates("aten::normal_functional")

@@ -127,7 +127,7 @@ def repeated_positions(op: Builder, repeats: Tensor, output_size: Int | None) ->
     return op.Slice(passed, [0], total, [0])
 
 
-@translates("aten::repeat_interleave.self_Tensor")
+@translates("aten::repeat_interleave.self_Tensor", complex="same")
 def repeat_interleave_each(
     op: Builder, self: Tensor, repeats: Tensor, dim: int | None, output_size: Int | None
 ) -> Tensor:

@@ -111,18 +111,14 @@ def unflatten(op: Builder, self: Tensor, dim: int, sizes: Sequence[Int]) -> Tens
     return op.reshape(self, [*self.shape[:axis], *wanted, *self.shape[axis + 1 :]])
 
 
-@translates("aten::resize")
+@translates("aten::resize", complex="same")
 def resize(op: Builder, self: Tensor, size: Sequence[Int]) -> Tensor:
-    flat, wanted = ravel(op, self), product(size)
-    held = product(self.shape)
+    flat, held, wanted = ravel(op, self), product(self.shape), product(size)
     if held == wanted:
         return op.reshape(self, size)
-    if isinstance(held, Dim) or isinstance(wanted, Dim):
-        # What torch leaves uninitialised is zero here; the surplus is cut off.
-        grown = op.Concat(flat, op.full(0, [wanted], self.dtype), axis=0)
-        return op.reshape(op.slice(grown, 0, 0, wanted), size)
-    if held < wanted:
-        return op.reshape(op.Pad(flat, [0, wanted - held]), size)
+    if isinstance(held, Dim) or isinstance(wanted, Dim) or held < wanted:
+        # What torch leaves uninitialised is zero here.
+        flat = op.Concat(flat, op.full(0, [wanted], self.dtype), axis=0)
     return op.reshape(op.slice(flat, 0, 0, wanted), size)
 
 
@@ -154,7 +150,7 @@ def expand_as(op: Builder, self: Tensor, other: Tensor) -> Tensor:
     return op.expand(self, other.shape)
 
 
-@translates("aten::broadcast_tensors")
+@translates("aten::broadcast_tensors", complex="same")
 def broadcast_tensors(op: Builder, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
     return [op.expand(tensor, shape) for tensor, shape in zip(tensors, op.result_shapes(), strict=True)]
 

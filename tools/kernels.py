@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx.defs
 import onnxruntime
@@ -141,14 +142,16 @@ def one_node(schema: onnx.defs.OpSchema, variable: str, dtype: str, opset: int, 
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 
 
-def verdict(model: onnx.ModelProto) -> str:
+def verdict(model: onnx.ModelProto, run: bool = False) -> str:
     """``""`` if onnxruntime takes the model, ``"missing"`` if it lacks the implementation, else what it says."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
-        onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        if run:
+            session.run(None, {})
     except Exception as error:  # noqa: BLE001  (onnxruntime's exceptions have no common base; all are reported)
         text = str(error)
         # An operator without an implementation is replaced by its definition, which does not fit every type it is for.
@@ -173,6 +176,33 @@ def ask(schema: onnx.defs.OpSchema, variable: str, dtype: str, first: int, last:
         if not answer and full is not None and verdict(full) == "missing":
             return "missing"
     return answer
+
+
+def scatter(schema: onnx.defs.OpSchema, dtype: str, reduction: str, opset: int) -> onnx.ModelProto:
+    """A scatter that combines what meets in one place; only when it runs does onnxruntime say that it cannot."""
+    indices = [[0], [0]] if schema.name == "ScatterND" else [0, 0]
+    constants = [
+        helper.make_tensor("data", TYPES[dtype], [2], [1, 1]),
+        helper.make_tensor("indices", TensorProto.INT64, np.shape(indices), np.ravel(indices)),
+        helper.make_tensor("updates", TYPES[dtype], [2], [1, 1]),
+    ]
+    nodes = [
+        helper.make_node(schema.name, ["data", "indices", "updates"], ["out"], reduction=reduction),
+        helper.make_node("Cast", ["out"], ["result"], to=TensorProto.FLOAT),
+    ]
+    graph = helper.make_graph(nodes, "g", [], [onnx.ValueInfoProto(name="result")], initializer=constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def ask_reductions(newest: int) -> Iterator[tuple[str, str, list[str]]]:
+    """Operator and reduction, version, and the types in which it fails."""
+    for op_type in ("ScatterElements", "ScatterND"):
+        for schema, first, _ in versions(op_type, newest):
+            reductions = ["add", "mul", *(["max", "min"] if first >= 18 else [])] if first >= 16 else []
+            for reduction in reductions:
+                kinds = sorted(set(schema.type_constraints[0].allowed_type_strs) & TYPES.keys())
+                failing = [kind for kind in kinds if verdict(scatter(schema, kind, reduction, first), run=True)]
+                yield f"{op_type}.{reduction}", str(schema.since_version), failing
 
 
 def dump(table: Table, newest: int) -> str:
@@ -209,7 +239,11 @@ def main() -> None:
                 if 0 < len(missing) < len(kinds):
                     gaps = table.setdefault(op_type, {}).setdefault(str(schema.since_version), {})
                     gaps[variable] = " ".join(missing)
-    TABLE.write_text(dump(table, newest), encoding="utf-8")
+    for name, version, failing in ask_reductions(newest):
+        if failing:
+            kinds = " ".join(kind.removeprefix("tensor(").removesuffix(")") for kind in failing)
+            table.setdefault(name, {})[version] = {"T": kinds}
+    TABLE.write_text(dump(dict(sorted(table.items())), newest), encoding="utf-8")
     sys.exit(f"{complaints} nodes were refused for other reasons than their types" if complaints else 0)
 
 

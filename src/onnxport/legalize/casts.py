@@ -108,8 +108,12 @@ class Casts:
         if all(name != variable for name, _ in schema.inputs):
             _state_output(node, schema, other)
         for position, output in enumerate(node.outputs):
-            if schema.output(position) == variable and (output.uses() or output.is_graph_output()):
+            if schema.output(position) != variable:
+                continue
+            if output.uses() or output.is_graph_output():
                 self._after(graph, node, output, dtype, other)
+            else:
+                output.type = ir.TensorType(other)
 
     def _before(self, graph: ir.Graph | ir.Function, node: ir.Node, value: ir.Value, other: ir.DataType) -> ir.Value:
         known = self._unrounded.get((value, other, node.metadata_props.get(_CALL, "")))

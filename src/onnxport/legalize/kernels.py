@@ -28,19 +28,24 @@ def _table() -> dict[tuple[str, int], Gaps]:
     }
 
 
-def gaps(op_type: str, since: int) -> Gaps:
-    """The types onnxruntime does not compute an operator in, by type variable, for the form of opset ``since``.
+def gaps(node: ir.Node, since: int) -> Gaps:
+    """The types onnxruntime does not compute a node in, by type variable, for the form of opset ``since``.
 
+    >>> import onnx_ir as ir
     >>> from onnxport.legalize.kernels import gaps
-    >>> sorted(dtype.name for dtype in gaps("Clip", 13)["T"])
-    ['INT16', 'UINT16']
+    >>> sorted(dtype.name for dtype in gaps(ir.node("Trilu", []), 14)["T"])[:3]
+    ['BFLOAT16', 'INT16', 'INT8']
     """
-    return _table().get((op_type, since), _NOTHING)
+    name = node.op_type
+    if name.startswith("Scatter"):
+        reduction = node.attributes.get_string("reduction", "none")
+        name = name if reduction == "none" else f"{name}.{reduction}"
+    return _table().get((name, since), _NOTHING)
 
 
 def missing(node: ir.Node, schema: Schema) -> dict[str, ir.DataType]:
     """The node's type variables that are bound to a type onnxruntime has no implementation for."""
-    lacking = gaps(node.op_type, schema.since)
+    lacking = gaps(node, schema.since)
     if not lacking:
         return {}
     found: dict[str, ir.DataType] = {}

@@ -66,7 +66,7 @@ def _substitute(
     if variable not in schema.types or cast is None or dtype not in cast.input(0)[1]:
         return None
     legal = schema.types[variable]
-    there = legal - kernels.gaps(node.op_type, schema.since).get(variable, frozenset()) if for_runtime else legal
+    there = legal - kernels.gaps(node, schema.since).get(variable, frozenset()) if for_runtime else legal
     found = substitute(node.op_type, dtype, there)
     return substitute(node.op_type, dtype, legal) if found is None else found
 
@@ -138,7 +138,7 @@ class Validator:
     def _fill_gaps(self, node: ir.Node, schema: Schema) -> None:
         """Compute the node in types that onnxruntime has an implementation for, as near as there are."""
         for variable, dtype in kernels.missing(node, schema).items():
-            there = schema.types[variable] - kernels.gaps(node.op_type, schema.since)[variable]
+            there = schema.types[variable] - kernels.gaps(node, schema.since)[variable]
             other = substitute(node.op_type, dtype, there)
             if other is None:
                 other = nearest(node.op_type, dtype, there)

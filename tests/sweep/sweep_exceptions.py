@@ -4,6 +4,5 @@ from __future__ import annotations
 
 EXCEPTIONS: dict[str, dict[str, str]] = {
     "float32": {},
-    "int64": {},
     "dynamic": {},
 }

@@ -31,10 +31,5 @@ def test_float32(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_int64(name: str) -> None:
-    _check(name, "int64", torch.int64, dynamic=False)
-
-
-@pytest.mark.parametrize("name", OPERATORS)
 def test_dynamic(name: str) -> None:
     _check(name, "dynamic", torch.float32, dynamic=True)

@@ -1,0 +1,29 @@
+"""Every translation has a row, or a test of its own that is named here."""
+
+from __future__ import annotations
+
+from matrix import rows
+
+from onnxport.translate import REGISTRY
+
+ELSEWHERE = {
+    "higher_order::": "tests/translate/test_control_flow.py",
+    "onnx::": "tests/onnx_ops/",
+    "onnx_symbolic::": "tests/onnx_ops/",
+    "onnxport::": "tests/onnx_ops/",
+    "aten::_pack_padded_sequence": "tests/ops/test_packed_sequences.py",
+    "aten::_pad_packed_sequence": "tests/ops/test_packed_sequences.py",
+    "aten::gru.data": "tests/ops/test_packed_sequences.py",
+    "aten::lstm.data": "tests/ops/test_packed_sequences.py",
+    "aten::rnn_relu.data": "tests/ops/test_packed_sequences.py",
+    "aten::rnn_tanh.data": "tests/ops/test_packed_sequences.py",
+    # What torch makes of attention on other devices; on the CPU only the form they share a translation with occurs.
+    "aten::_scaled_dot_product_": "tests/ops/cases_attention.py",
+}
+
+
+def test_every_translation_has_a_row() -> None:
+    covered = {name for row in rows() for name in row.covers}
+    names = {*REGISTRY.translations, *REGISTRY.complex_translations}
+    uncovered = {name for name in names - covered if not name.startswith(tuple(ELSEWHERE))}
+    assert not uncovered

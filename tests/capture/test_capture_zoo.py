@@ -22,7 +22,7 @@ def test_zoo(model: ZooModel, batch: int, dynamic: bool) -> None:
         events=events,
     )
     assert "strict=False" in captured.strategy
-    assert events.events == []
+    assert [event for event in events.events if event.kind != "assumption"] == []
     names = [name for axes in model.dynamic_shapes.values() for name in axes.values()] if dynamic else []
     assert list(captured.dim_names.values()) == list(dict.fromkeys(names))
     nodes = {node.name: node for node in captured.program.graph.nodes}

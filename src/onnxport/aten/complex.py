@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import torch
 
 from onnxport.aten.elementwise import atan2
-from onnxport.translate import Builder, Number, Tensor, translates
+from onnxport.translate import Builder, Dim, Number, Tensor, translates
 from onnxport.translate.builder import broadcast
 from onnxport.translate.promotion import common_dtype
 
-Operand = Tensor | Number
+Operand = Tensor | Number | Dim
 
 
 def whole(op: Builder, pairs: Tensor, dtype: torch.dtype, shape: Sequence[int | object] | None = None) -> Tensor:
@@ -30,6 +30,8 @@ def _shape(*operands: Tensor) -> list[object] | None:
 
 def operand(op: Builder, x: Operand, dtype: torch.dtype) -> Tensor:
     """A number or tensor in a complex dtype."""
+    if isinstance(x, Dim):
+        x = op.scalar(x, dtype.to_real())
     return op.cast(x, dtype) if isinstance(x, Tensor) else op.const(x, dtype)
 
 
@@ -37,6 +39,8 @@ def real_only(op: Builder, x: Operand, dtype: torch.dtype) -> Tensor | None:
     """An operand that has no imaginary part, in the real dtype, with a last dimension to meet the pairs; or None."""
     if isinstance(x, Tensor):
         return None if x.is_complex else op.Unsqueeze(op.cast(x, dtype.to_real()), [-1])
+    if isinstance(x, Dim):
+        return op.scalar(x, dtype.to_real())
     return op.const(x.real, dtype.to_real()) if complex(x).imag == 0 else None
 
 
@@ -145,7 +149,7 @@ def neg(op: Builder, self: Tensor) -> Tensor:
 def _added(op: Builder, self: Operand, other: Operand, alpha: Number, op_type: str) -> Tensor:
     dtype = common_dtype([self, other])
     if alpha != 1:
-        other = mul(op, other, alpha) if isinstance(other, Tensor) else other * alpha
+        other = mul(op, other, alpha) if isinstance(other, Tensor | Dim) else other * alpha
         dtype = common_dtype([self, other])
     left, right = operand(op, self, dtype), operand(op, other, dtype)
     (sum_,) = op.multi(op_type, op.pairs(left), op.pairs(right), outputs=1)

@@ -240,3 +240,18 @@ def einsum(op: Builder, equation: str, tensors: Sequence[Tensor], path: Sequence
     across, up = sums
     assert across is not None and up is not None
     return op.complex(across, up)
+
+
+@translates("aten::tensordot", complex="only")
+def tensordot(op: Builder, self: Tensor, other: Tensor, dims_self: Sequence[int], dims_other: Sequence[int]) -> Tensor:
+    return _bilinear(op, self, other, lambda a, b: linear.tensordot(op, a, b, dims_self, dims_other))
+
+
+@translates("aten::inner", complex="only")
+def inner(op: Builder, self: Tensor, other: Tensor) -> Tensor:
+    return _bilinear(op, self, other, lambda a, b: linear.inner(op, a, b))
+
+
+@translates("aten::kron", complex="only")
+def kron(op: Builder, self: Tensor, other: Tensor) -> Tensor:
+    return _bilinear(op, self, other, lambda a, b: linear.kron(op, a, b))

@@ -95,6 +95,21 @@ def cdist(op: Builder, x1: Tensor, x2: Tensor, p: float, compute_mode: int | Non
     return norm_of(op, difference, p, [difference.rank - 1], False)
 
 
+@translates("aten::pdist", "aten::_pdist_forward")
+def pdist(op: Builder, self: Tensor, p: float) -> Tensor:
+    """The distances of all pairs of rows, each pair once."""
+    count = self.shape[0]
+    if isinstance(count, int):
+        first, second = (op.const(rows, torch.int64) for rows in torch.triu_indices(count, count, 1).tolist())
+    else:
+        above = op.Trilu(op.full(1, [count, count], torch.int64), op.const(1, torch.int64), upper=1)
+        first, second = op.multi("Split", op.NonZero(above), axis=0, num_outputs=2, outputs=2)
+        first, second = (op.Squeeze(rows, [0]) for rows in (first, second))
+    pairs = count * (count - 1) // 2
+    difference = op.Gather(self, first, axis=0) - op.Gather(self, second, axis=0)
+    return norm_of(op, difference.with_shape([pairs, self.shape[1]]), p, [1], False)
+
+
 @translates("aten::_euclidean_dist", promote=("x1", "x2"))
 def euclidean(op: Builder, x1: Tensor, x2: Tensor) -> Tensor:
     """By the binomial formula; rounding may take the square below 0."""

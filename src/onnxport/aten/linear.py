@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Sequence
 
 import torch
 
 from onnxport.aten.axes import axis_of
 from onnxport.translate import Builder, Number, Tensor, translates
+from onnxport.translate.loop import Outcome, inside, loop, scan
 
 _SMALL_INTEGERS = (torch.int8, torch.uint8, torch.int16)
 
@@ -166,6 +168,57 @@ def explicit_equation(equation: str) -> str:
     return f"{equation}->{'...' if '.' in equation else ''}{once}"
 
 
+@translates("aten::tensordot")
+def tensordot(op: Builder, self: Tensor, other: Tensor, dims_self: Sequence[int], dims_other: Sequence[int]) -> Tensor:
+    left = [axis_of(dim, self.rank) for dim in dims_self]
+    right = [axis_of(dim, other.rank) for dim in dims_other]
+    labels = string.ascii_letters[: self.rank + other.rank]
+    first = labels[: self.rank]
+    meeting = dict(zip(right, left, strict=True))
+    second = "".join(
+        first[meeting[axis]] if axis in meeting else labels[self.rank + axis] for axis in range(other.rank)
+    )
+    kept = [label for axis, label in enumerate(first) if axis not in left]
+    kept += [label for axis, label in enumerate(second) if axis not in right]
+    return einsum(op, f"{first},{second}->{''.join(kept)}", [self, other], None)
+
+
+@translates("aten::inner")
+def inner(op: Builder, self: Tensor, other: Tensor) -> Tensor:
+    if not self.rank or not other.rank:
+        return self * other
+    if other.rank <= 2:
+        return product_of(op, self, transposed(op, other) if other.rank == 2 else other)
+    return tensordot(op, self, other, [self.rank - 1], [other.rank - 1])
+
+
+@translates("aten::kron", promote=("self", "other"))
+def kron(op: Builder, self: Tensor, other: Tensor) -> Tensor:
+    """Each element of one times all of the other: dimensions of both alternate, then merge in pairs."""
+    rank = max(self.rank, other.rank)
+    left, right = ([*[1] * (rank - x.rank), *x.shape] for x in (self, other))
+    a = op.reshape(self, [size for n in left for size in (n, 1)])
+    b = op.reshape(other, [size for n in right for size in (1, n)])
+    products = op.And(a, b) if self.dtype == torch.bool else a * b
+    alternating = products.with_shape([size for pair in zip(left, right, strict=True) for size in pair])
+    return op.reshape(alternating, [m * n for m, n in zip(left, right, strict=True)])
+
+
+@translates("aten::chain_matmul", "aten::linalg_multi_dot")
+def chain_matmul(op: Builder, matrices: Sequence[Tensor] = (), tensors: Sequence[Tensor] = ()) -> Tensor:
+    """From the left, unless the last factor is a vector: then every product from the right is one, too."""
+    factors = list(matrices if len(matrices) else tensors)
+    if factors[-1].rank == 1:
+        result = factors[-1]
+        for factor in reversed(factors[:-1]):
+            result = product_of(op, factor, result)
+        return result
+    result = factors[0]
+    for factor in factors[1:]:
+        result = product_of(op, result, factor)
+    return result
+
+
 @translates("aten::bilinear")
 def bilinear(op: Builder, input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     left = op.MatMul(op.unsqueeze(input1, [input1.rank - 1, input1.rank]), weight)
@@ -197,3 +250,64 @@ def cross(op: Builder, self: Tensor, other: Tensor, dim: int | None) -> Tensor:
     if dim is None:
         dim = next(axis for axis, size in enumerate(self.shape) if size == 3)
     return linalg_cross(op, self, other, dim)
+
+
+# Products in groups
+
+
+@translates("aten::_grouped_mm")
+def grouped_mm(
+    op: Builder,
+    self: Tensor,
+    mat2: Tensor,
+    offs: Tensor | None,
+    bias: Tensor | None,
+    out_dtype: torch.dtype | None,
+) -> Tensor:
+    """Products of groups of rows, columns or terms with a matrix each; where each group ends is known at run time."""
+    if out_dtype is not None:
+        self, mat2 = op.cast(self, out_dtype), op.cast(mat2, out_dtype)
+    if offs is None:
+        result = op.MatMul(self, mat2)
+    elif self.rank == 2 and mat2.rank == 3:
+        result = _rows_by_group(op, self, mat2, op.cast(offs, torch.int64))
+    elif self.rank == 3:
+        by_row = _rows_by_group(op, transposed(op, mat2), transposed(op, self), op.cast(offs, torch.int64))
+        result = op.transpose(by_row, [1, 0])
+    else:
+        result = _terms_by_group(op, self, mat2, op.cast(offs, torch.int64))
+    return result if bias is None else result + bias
+
+
+def _starts(op: Builder, ends: Tensor) -> Tensor:
+    return op.Concat(op.const([0], torch.int64), op.slice(ends, 0, 0, -1), axis=0).with_shape(ends.shape)
+
+
+def _rows_by_group(op: Builder, rows: Tensor, matrices: Tensor, ends: Tensor) -> Tensor:
+    """The rows of each group times its matrix, one group after the other; rows of no group are 0."""
+    starts = _starts(op, ends)
+    width = matrices.shape[2]
+
+    def body(inner: Builder, iteration: Tensor, state: Sequence[Tensor]) -> list[Tensor]:
+        group = inner.unsqueeze(iteration, [0])
+        first, last = (inner.Gather(inside(inner, bound), group) for bound in (starts, ends))
+        product = inner.MatMul(inner.Slice(rows, first, last, [0]), inner.Gather(matrices, iteration, axis=0))
+        return [inner.Concat(state[0], product, axis=0)]
+
+    nothing = op.full(0, [0, width], rows.dtype)
+    (done,) = loop(op, body, ends.shape[0], [Tensor(op, nothing.value, nothing.dtype, None)])
+    left = op.ints([rows.shape[0]]) - op.Gather(ends, op.const([-1], torch.int64))
+    rest = op.Expand(op.scalar(0, rows.dtype), op.Concat(left, op.ints([width]), axis=0))
+    return op.Concat(done, rest, axis=0).with_shape([rows.shape[0], width])
+
+
+def _terms_by_group(op: Builder, left: Tensor, right: Tensor, ends: Tensor) -> Tensor:
+    """The product of the columns of each group with the rows of the same group, stacked."""
+
+    def body(inner: Builder, state: Sequence[Tensor], slices: Sequence[Tensor]) -> Outcome:
+        first, last = (inner.unsqueeze(bound, [0]) for bound in slices)
+        product = inner.MatMul(inner.Slice(left, first, last, [1]), inner.Slice(right, first, last, [0]))
+        return [], [product.with_shape([left.shape[0], right.shape[1]])]
+
+    _, (stacked,) = scan(op, body, [], [(_starts(op, ends), 0), (ends, 0)], [0])
+    return stacked

@@ -230,13 +230,18 @@ def svd(op: Builder, A: Tensor, full_matrices: bool, compute_uv: bool, driver: s
     if 0 in A.shape:
         return of_nothing(op, A.dtype, A.dtype, A.dtype)
     m, n = A.shape[-2], A.shape[-1]
-    # Where it is open which side is longer, the columns are rotated; a wide matrix has the superfluous ones last, as 0.
+    count = minimum(m, n)
+    # Where it is open which side is longer, the columns are rotated; those that are too many come last, as 0.
     wide = isinstance(m, int) and isinstance(n, int) and m < n
     product, values, right = _tall_svd(op, transposed(op, A) if wide else A)
+    values = _leading(op, values, count)
     if not compute_uv:
         nothing = op.full(0, [0], A.dtype)
-        return nothing, _leading(op, values, minimum(m, n)), nothing
-    left = _left_vectors(op, product, (n if wide else m) if full_matrices else minimum(m, n))
+        return nothing, values, nothing
+    product = first_columns(op, product, count)
+    left = _left_vectors(op, product, product.shape[-2] if full_matrices else count)
+    if not full_matrices:
+        right = first_columns(op, right, count)
     return (right, values, transposed(op, left)) if wide else (left, values, transposed(op, right))
 
 

@@ -15,7 +15,7 @@ from onnxport.prepare.functionalize import functionalize, writes
 from onnxport.prepare.trace import Attach, Traced, splice, trace
 
 HasTranslation = Callable[[object], bool]
-_SIZES = {"aten::sym_size", "aten::sym_stride", "aten::sym_numel", "aten::sym_storage_offset"}
+_SIZES = {"aten::size", "aten::sym_size", "aten::sym_stride", "aten::sym_numel", "aten::sym_storage_offset"}
 """Not computations on tensors: the translation reads them off shapes."""
 
 

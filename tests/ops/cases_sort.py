@@ -19,7 +19,12 @@ CASES = [
     case("aten::sort", lambda x: x.sort(), R(), name="0-d"),
     case("aten::sort", lambda x: x.sort()[0], B("b", 6), name="bool"),
     case("aten::sort.stable", lambda x: x.sort(dim=1, stable=True), I("b", 9, low=0, high=2)),
-    case("aten::sort.stable", lambda x: x.sort(dim=1, stable=True, descending=True), I("b", 9, low=0, high=2), name="down"),
+    case(
+        "aten::sort.stable",
+        lambda x: x.sort(dim=1, stable=True, descending=True),
+        I("b", 9, low=0, high=2),
+        name="down",
+    ),
     case("aten::argsort", lambda x: x.argsort(-1), R("b", "n")),
     case("aten::argsort.stable", lambda x: torch.argsort(x, dim=0, stable=True), I("m", 2, low=0, high=2)),
     case("aten::msort", lambda x: x.msort(), R("n", 3)),

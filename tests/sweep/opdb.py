@@ -158,7 +158,8 @@ def run_operator(name: str, dtype: torch.dtype, count: int, dynamic: bool = Fals
         ]
 
 
-def _task(arguments: tuple[str, torch.dtype, int, bool, int]) -> list[Outcome]:
+def attempt(arguments: tuple[str, torch.dtype, int, bool, int]) -> list[Outcome]:
+    """The outcomes of one operator, of which a crash is one."""
     torch.set_num_threads(1)
     try:
         return run_operator(*arguments)
@@ -199,7 +200,7 @@ def main() -> None:
     tasks = [(name, dtype, options.samples, options.dynamic, options.opset) for name in names]
     outcomes: list[Outcome] = []
     with multiprocessing.get_context("spawn").Pool(options.jobs, maxtasksperchild=100) as pool:
-        for found in pool.imap_unordered(_task, tasks):
+        for found in pool.imap_unordered(attempt, tasks):
             outcomes.extend(found)
     outcomes.sort(key=lambda outcome: (outcome.operator, outcome.sample))
     for outcome in outcomes:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from opdb import OPERATORS, run_operator
+from opdb import OPERATORS, attempt
 from sweep_exceptions import EXCEPTIONS
 
 IGNORED = {"passed", "not captured", "eager fails", "no tensors"}
 
 
 def _check(name: str, key: str, dtype: torch.dtype, dynamic: bool) -> None:
-    outcomes = run_operator(name, dtype, 1, dynamic)
+    outcomes = attempt((name, dtype, 1, dynamic, 20))
     failed = [outcome for outcome in outcomes if outcome.verdict not in IGNORED]
     reason = EXCEPTIONS[key].get(name)
     if reason is None:
@@ -28,8 +28,3 @@ def _check(name: str, key: str, dtype: torch.dtype, dynamic: bool) -> None:
 @pytest.mark.parametrize("name", OPERATORS)
 def test_float32(name: str) -> None:
     _check(name, "float32", torch.float32, dynamic=False)
-
-
-@pytest.mark.parametrize("name", OPERATORS)
-def test_dynamic(name: str) -> None:
-    _check(name, "dynamic", torch.float32, dynamic=True)

@@ -277,7 +277,7 @@ def pow_(op: Builder, self: Operand, exponent: Operand) -> Tensor:
     """Small whole powers by multiplication, others by the logarithm; 0 to any power but 0 is 0."""
     dtype = common_dtype([self, exponent])
     base = operand(op, self, dtype)
-    if not isinstance(exponent, Tensor):
+    if not isinstance(exponent, Tensor | Dim):
         if exponent == 0.5:
             return sqrt(op, base)
         if exponent in (-2, -1, 1, 2, 3, 4):

@@ -127,6 +127,12 @@ ARITHMETIC = [
         name="complex",
     ),
     case(
+        "aten::logical_and aten::logical_or aten::logical_xor",
+        lambda x: (x.logical_and(x.real.round()), x.logical_or(x), x.logical_xor(x * x.real.round())),
+        Z,
+        name="complex",
+    ),
+    case(
         "aten::where.self aten::where.ScalarOther aten::where.ScalarSelf aten::where.Scalar",
         lambda c, x: (torch.where(c, x, x.real), torch.where(c, x, 1), torch.where(c, 2j, x), torch.where(c, 1j, 2.0)),
         B("b", 4),
@@ -144,7 +150,12 @@ ARITHMETIC = [
 
 REDUCTIONS = [
     case(
-        "aten::sum aten::mean aten::prod", lambda x: (x.sum(), x.mean(), x.prod()), Z, name="complex", tolerance=LOOSE
+        "aten::sum aten::mean aten::prod",
+        lambda x: (x.sum(), x.mean(), x.prod()),
+        Z,
+        name="complex",
+        tolerance=LOOSE,
+        dynamic=False,
     ),
     case(
         "aten::sum.dim_IntList aten::mean.dim aten::prod.dim_int",
@@ -152,6 +163,7 @@ REDUCTIONS = [
         Z,
         name="complex",
         tolerance=LOOSE,
+        dynamic=False,
     ),
     case("aten::cumsum aten::cumprod", lambda x: (x.cumsum(1), x.cumprod(0)), Z, name="complex", tolerance=LOOSE),
     case(
@@ -165,6 +177,28 @@ REDUCTIONS = [
         "aten::linalg_vector_norm",
         lambda x: (torch.linalg.vector_norm(x), torch.linalg.vector_norm(x, 1, 1)),
         Z,
+        name="complex",
+        tolerance=LOOSE,
+    ),
+    case(
+        "aten::var_mean aten::var_mean.dim aten::var_mean.correction",
+        lambda x: (*ops.var_mean(x, True), *ops.var_mean.dim(x, [1]), *torch.var_mean(x, 0, correction=0)),
+        R(3, 4, dtype=C),
+        name="complex",
+        tolerance=LOOSE,
+    ),
+    case(
+        "aten::std_mean aten::std_mean.dim aten::std_mean.correction",
+        lambda x: (*ops.std_mean(x, True), *ops.std_mean.dim(x, [1]), *torch.std_mean(x, 0, correction=0)),
+        R(3, 4, dtype=C),
+        name="complex",
+        tolerance=LOOSE,
+    ),
+    case(
+        "aten::dist aten::renorm",
+        lambda x, y: (torch.dist(x, y, 3), torch.renorm(x, 2, 0, 1.0)),
+        Z,
+        R(4, dtype=C),
         name="complex",
         tolerance=LOOSE,
     ),
@@ -183,6 +217,23 @@ REDUCTIONS = [
 ]
 
 PRODUCTS = [
+    case(
+        "aten::tensordot aten::inner aten::kron",
+        lambda x, y: (torch.tensordot(x, y, 1), torch.inner(x, y.mT), torch.kron(x, y)),
+        Z,
+        R(4, 3, dtype=C),
+        name="complex",
+        tolerance=LOOSE,
+        dynamic=False,
+    ),
+    case(
+        "aten::linalg_cross aten::cross",
+        lambda x, y: (torch.linalg.cross(x, y), torch.ops.aten.cross(x, y, 1)),
+        R("b", 3, dtype=C),
+        R("b", 3, dtype=C),
+        name="complex",
+        tolerance=LOOSE,
+    ),
     case(
         "aten::matmul aten::mm aten::linalg_matmul",
         lambda x, y: (x @ y, ops.mm(x, y), ops.linalg_matmul(x, y)),
@@ -219,7 +270,15 @@ PRODUCTS = [
         name="complex",
         tolerance=LOOSE,
     ),
-    case("aten::addmv", torch.addmv, R("b", dtype=C), Z, R(4, dtype=C), name="complex", tolerance=LOOSE),
+    case(
+        "aten::addmv",
+        torch.addmv,
+        R("b", dtype=C),
+        Z,
+        R(4, dtype=C),
+        name="complex",
+        tolerance=LOOSE,
+    ),
     case(
         "aten::baddbmm aten::addbmm",
         lambda c, a, b: (torch.baddbmm(c, a, b), torch.addbmm(c, a, b, beta=0)),
@@ -244,6 +303,24 @@ PRODUCTS = [
         Z,
         R(4, 3, dtype=C),
         R(3, dtype=C),
+        name="complex",
+        tolerance=LOOSE,
+    ),
+]
+
+EQUATIONS = [
+    case(
+        "aten::linalg_inv_ex",
+        lambda x: torch.linalg.inv(x + 4 * torch.eye(3)),
+        R("b", 3, 3, dtype=C),
+        name="complex",
+        tolerance=LOOSE,
+    ),
+    case(
+        "aten::_linalg_solve_ex",
+        lambda a, b: torch.linalg.solve(a + 4 * torch.eye(3), b, left=False),
+        R("b", 3, 3, dtype=C),
+        R("b", 2, 3, dtype=C),
         name="complex",
         tolerance=LOOSE,
     ),
@@ -288,6 +365,7 @@ MOVED = [
         Z,
         I("b", 2, high=3),
         name="complex",
+        dynamic=False,
     ),
     case(
         "aten::select_scatter aten::slice_scatter aten::diagonal_scatter aten::as_strided_scatter",
@@ -307,7 +385,7 @@ MOVED = [
             x.scatter_add(0, i, x),
             x.index_add(0, i[0], x),
             x.index_copy(0, torch.arange(4), x * 2),
-            x.put(i, x),
+            x.put(i, x[:1]),
         ),
         R(4, 4, dtype=C),
         I(1, 4, high=3),
@@ -326,4 +404,4 @@ MOVED = [
     ),
 ]
 
-CASES = [*PARTS, *ARITHMETIC, *REDUCTIONS, *PRODUCTS, *MOVED]
+CASES = [*PARTS, *ARITHMETIC, *REDUCTIONS, *PRODUCTS, *EQUATIONS, *MOVED]

@@ -20,7 +20,43 @@ def _back(x: torch.Tensor) -> torch.Tensor:
     return torch.istft(spectrum, 16, 4, window=torch.hann_window(16), length=40)
 
 
+def _forms(name: str, x: torch.Tensor) -> list[torch.Tensor]:
+    """One transform in one, two and all dimensions, of given sizes and in all scales."""
+    one, two, all_ = (getattr(fft, name + suffix) for suffix in ("", "2", "n"))
+    return [
+        one(x),
+        one(x, 9, dim=0, norm="ortho"),
+        one(x, 4, norm="forward"),
+        two(x, s=(3, 8)),
+        two(x, norm="ortho"),
+        all_(x, norm="forward"),
+        all_(x, s=(4,)),
+    ]
+
+
+FORMS = [
+    *(
+        case(
+            f"aten::fft_{name} aten::fft_{name}2 aten::fft_{name}n",
+            lambda x, n=name: _forms(n, x),
+            R("n", "m", dtype=dtype),
+            name=str(dtype).removeprefix("torch."),
+            tolerance=5e-4,
+        )
+        for name, dtypes in {
+            "fft": (torch.float32, C),
+            "ifft": (torch.float32, C),
+            "rfft": (torch.float32, torch.int64),
+            "irfft": (C,),
+            "hfft": (C,),
+            "ihfft": (torch.float32,),
+        }.items()
+        for dtype in dtypes
+    )
+]
+
 CASES = [
+    *FORMS,
     case("aten::_fft_r2c", lambda x: fft.rfft(x), R("b", "n"), tolerance=LOOSE),
     case("aten::_fft_r2c", lambda x: fft.rfft(x, 8, dim=0, norm="ortho"), R("n", 3), name="padded", tolerance=LOOSE),
     case("aten::_fft_r2c", lambda x: fft.fft(x, norm="forward"), R("b", "n"), name="whole", tolerance=LOOSE),

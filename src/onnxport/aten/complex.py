@@ -65,9 +65,19 @@ def conjugate(op: Builder, x: Tensor) -> Tensor:
     return whole(op, pairs * op.const([1, -1], pairs.dtype), x.dtype, x.known_shape)
 
 
+def _over_pairs(x: Tensor) -> list[int]:
+    """The dimension of pairs; runtimes misread one counted from the end where there are no elements."""
+    return [-1 if x.known_shape is None else x.rank]
+
+
 def _square(op: Builder, x: Tensor) -> Tensor:
     """The squared absolute value, with a last dimension of 1."""
-    return op.ReduceSumSquare(op.pairs(x), [-1], keepdims=True)
+    return op.ReduceSumSquare(op.pairs(x), _over_pairs(x), keepdims=True)
+
+
+def _length(op: Builder, x: Tensor) -> Tensor:
+    """The absolute value, with a last dimension of 1."""
+    return op.ReduceL2(op.pairs(x), _over_pairs(x), keepdims=True)
 
 
 def over(op: Builder, x: Tensor, y: Tensor) -> Tensor:
@@ -121,7 +131,7 @@ def resolved(op: Builder, self: Tensor) -> Tensor:
 
 @translates("aten::abs", complex="only")
 def abs_(op: Builder, self: Tensor) -> Tensor:
-    length = op.ReduceL2(op.pairs(self), [-1], keepdims=False)
+    length = op.ReduceL2(op.pairs(self), _over_pairs(self), keepdims=False)
     return length if self.known_shape is None else length.with_shape(self.shape)
 
 
@@ -133,7 +143,7 @@ def angle(op: Builder, self: Tensor) -> Tensor:
 @translates("aten::sgn", "aten::sign", complex="only")
 def sgn(op: Builder, self: Tensor) -> Tensor:
     pairs = op.pairs(self)
-    length = op.ReduceL2(pairs, [-1], keepdims=True)
+    length = _length(op, self)
     zero = op.scalar(0, pairs.dtype)
     return whole(op, op.Where(op.Equal(length, zero), zero, pairs / length), self.dtype, self.known_shape)
 
@@ -287,8 +297,8 @@ def pow_(op: Builder, self: Operand, exponent: Operand) -> Tensor:
             return result if exponent.real > 0 else reciprocal(op, result)
     power = operand(op, exponent, dtype)
     result = exp(op, times(op, log(op, base), power))
-    nothing = op.Equal(op.ReduceL2(op.pairs(base), [-1], keepdims=True), op.scalar(0, dtype.to_real()))
-    no_power = op.Equal(op.ReduceL2(op.pairs(power), [-1], keepdims=True), op.scalar(0, dtype.to_real()))
+    nothing = op.Equal(_length(op, base), op.scalar(0, dtype.to_real()))
+    no_power = op.Equal(_length(op, power), op.scalar(0, dtype.to_real()))
     at_zero = op.Where(no_power, op.const([1, 0], dtype.to_real()), op.const([0, 0], dtype.to_real()))
     return whole(op, op.Where(nothing, at_zero, op.pairs(result)), dtype, _shape(base, power))
 
@@ -421,7 +431,18 @@ def isreal(op: Builder, self: Tensor) -> Tensor:
 
 @translates("aten::logical_not", complex="only")
 def logical_not(op: Builder, self: Tensor) -> Tensor:
-    return eq(op, self, 0)
+    return ~op.cast(self, torch.bool)
+
+
+def _logic(op_type: str) -> None:
+    @translates(f"aten::logical_{op_type.lower()}", complex="only")
+    def logical(op: Builder, self: Tensor, other: Tensor) -> Tensor:
+        (result,) = op.multi(op_type, op.cast(self, torch.bool), op.cast(other, torch.bool), outputs=1)
+        return result
+
+
+for _op_type in ("And", "Or", "Xor"):
+    _logic(_op_type)
 
 
 @translates(

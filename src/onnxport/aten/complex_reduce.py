@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from onnxport.aten import distance, linear, reduce, statistics
+from onnxport.aten import distance, linalg, linear, reduce, statistics
 from onnxport.aten.axes import axes_of, axis_of
-from onnxport.aten.complex import abs_, add, conjugate, eq, mul, times, whole
+from onnxport.aten.complex import abs_, add, conjugate, eq, mul, sub, times, whole
 from onnxport.translate import Builder, Number, Tensor, translates
 from onnxport.translate.loop import Outcome, scan
 
@@ -108,6 +108,42 @@ def std(
     return op.Sqrt(var(op, self, dim, unbiased, correction, keepdim))
 
 
+@translates("aten::var_mean", "aten::var_mean.dim", "aten::var_mean.correction", complex="only")
+def var_mean(
+    op: Builder,
+    self: Tensor,
+    dim: Sequence[int] | None = None,
+    unbiased: bool = True,
+    correction: Number | None = None,
+    keepdim: bool = False,
+) -> tuple[Tensor, Tensor]:
+    return var(op, self, dim, unbiased, correction, keepdim), mean(op, self, None, dim, keepdim)
+
+
+@translates("aten::std_mean", "aten::std_mean.dim", "aten::std_mean.correction", complex="only")
+def std_mean(
+    op: Builder,
+    self: Tensor,
+    dim: Sequence[int] | None = None,
+    unbiased: bool = True,
+    correction: Number | None = None,
+    keepdim: bool = False,
+) -> tuple[Tensor, Tensor]:
+    return std(op, self, dim, unbiased, correction, keepdim), mean(op, self, None, dim, keepdim)
+
+
+@translates("aten::dist", complex="only")
+def dist(op: Builder, self: Tensor, other: Tensor, p: Number) -> Tensor:
+    return vector_norm(op, sub(op, self, other, 1), p, None, False, None)
+
+
+@translates("aten::renorm", complex="only")
+def renorm(op: Builder, self: Tensor, p: Number, dim: int, maxnorm: Number) -> Tensor:
+    assert not isinstance(p, complex) and not isinstance(maxnorm, complex)
+    others = [axis for axis in range(self.rank) if axis != axis_of(dim, self.rank)]
+    return mul(op, self, distance.shortening(op, abs_(op, self), float(p), others, float(maxnorm)))
+
+
 @translates("aten::linalg_vector_norm", complex="only")
 def vector_norm(
     op: Builder, self: Tensor, ord: Number, dim: Sequence[int] | None, keepdim: bool, dtype: torch.dtype | None
@@ -181,11 +217,12 @@ def outer(op: Builder, self: Tensor, vec2: Tensor) -> Tensor:
 @translates("aten::linear", complex="only")
 def linear_(op: Builder, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     turned = linear.transposed(op, weight) if weight.rank == 2 else weight
-    product = _bilinear(op, input, turned, op.MatMul)
+    product = _bilinear(op, input, turned, op.MatMul).with_shape(op.result_shapes()[0])
     return product if bias is None else add(op, product, bias, 1)
 
 
 def _scaled_sum(op: Builder, start: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
+    product = product.with_shape(op.result_shapes()[0])
     if alpha != 1:
         product = mul(op, product, alpha)
     return product if beta == 0 else add(op, product, start if beta == 1 else mul(op, start, beta), 1)
@@ -255,3 +292,52 @@ def inner(op: Builder, self: Tensor, other: Tensor) -> Tensor:
 @translates("aten::kron", complex="only")
 def kron(op: Builder, self: Tensor, other: Tensor) -> Tensor:
     return _bilinear(op, self, other, lambda a, b: linear.kron(op, a, b))
+
+
+@translates("aten::linalg_cross", complex="only")
+def linalg_cross(op: Builder, self: Tensor, other: Tensor, dim: int) -> Tensor:
+    return _bilinear(op, self, other, lambda a, b: linear.linalg_cross(op, a, b, dim))
+
+
+@translates("aten::cross", complex="only")
+def cross(op: Builder, self: Tensor, other: Tensor, dim: int | None) -> Tensor:
+    return _bilinear(op, self, other, lambda a, b: linear.cross(op, a, b, dim))
+
+
+# Equations
+
+
+def _as_real_matrix(op: Builder, x: Tensor) -> Tensor:
+    """The real matrix of twice the size that multiplies pairs of parts as ``x`` multiplies complex vectors."""
+    n, m = x.shape[-2:]
+    real, imag = x.real, x.imag
+    upper, lower = op.Concat(real, -imag, axis=-1), op.Concat(imag, real, axis=-1)
+    return op.Concat(upper, lower, axis=-2).with_shape([*x.shape[:-2], n * 2, m * 2])
+
+
+def _solved(op: Builder, a: Tensor, b: Tensor) -> Tensor:
+    n = a.shape[-1]
+    parts = op.Concat(b.real, b.imag, axis=-2).with_shape([*b.shape[:-2], n * 2, b.shape[-1]])
+    result = linalg.solved(op, _as_real_matrix(op, a), parts)
+    across = linalg.first_rows(op, result, n)
+    up = op.slice(result, result.rank - 2, n, None).with_shape(across.shape)
+    return op.complex(across, up)
+
+
+@translates("aten::linalg_inv_ex", complex="only")
+def inv(op: Builder, A: Tensor, check_errors: bool) -> tuple[Tensor, Tensor]:
+    return _solved(op, A, op.cast(linalg.identity(op, A.shape[-1], A.dtype.to_real()), A.dtype)), op.full(
+        0, A.shape[:-2], torch.int32
+    )
+
+
+@translates("aten::_linalg_solve_ex", complex="only")
+def solve(op: Builder, A: Tensor, B: Tensor, left: bool, check_errors: bool) -> tuple[Tensor, None, None, None]:
+    """The factors, which the equations of the parts do not have, serve gradients only."""
+    vector = B.rank == 1 or (B.rank == A.rank - 1 and B.shape == A.shape[:-1])
+    right = linalg.column(op, B) if vector else B
+    if left:
+        result = _solved(op, A, right)
+    else:
+        result = linear.transposed(op, _solved(op, linear.transposed(op, A), linear.transposed(op, right)))
+    return op.squeeze(result, [result.rank - 1]) if vector else result, None, None, None

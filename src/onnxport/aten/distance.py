@@ -66,11 +66,15 @@ def _difference(a: Tensor, b: Tensor) -> Tensor:
     return (a - b).with_shape([y if x == 1 else x for x, y in zip(left, right, strict=True)])
 
 
+def shortening(op: Builder, x: Tensor, order: float, axes: Sequence[int], limit: float) -> Tensor:
+    """The factors that bring vectors longer than the limit to that length."""
+    length = norm_of(op, x, order, axes, True)
+    return op.Where(length > limit, limit / (length + _TINY), op.scalar(1, x.dtype))
+
+
 def shortened(op: Builder, x: Tensor, order: float, axes: Sequence[int], limit: float) -> Tensor:
     """Vectors longer than the limit brought to that length."""
-    length = norm_of(op, x, order, axes, True)
-    one = op.scalar(1, x.dtype)
-    return x * op.Where(length > limit, limit / (length + _TINY), one)
+    return x * shortening(op, x, order, axes, limit)
 
 
 @translates("aten::renorm")

@@ -39,7 +39,8 @@ FORMS = [
         case(
             f"aten::fft_{name} aten::fft_{name}2 aten::fft_{name}n",
             lambda x, n=name: _forms(n, x),
-            R("n", "m", dtype=dtype),
+            # torch's shape rule of a complex-to-real transform fixes the first axis when that is the one transformed.
+            R(5 if name in ("irfft", "hfft") else "n", "m", dtype=dtype),
             name=str(dtype).removeprefix("torch."),
             tolerance=5e-4,
         )

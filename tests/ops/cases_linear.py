@@ -38,6 +38,8 @@ LINEAR = [
     case("aten::matmul", torch.matmul, R("b", 1, "n", 4), R(3, 4, 2), dtypes=FLOATS),
     case("aten::matmul", torch.matmul, R(4), R("b", 4, 2), name="vector"),
     case("aten::matmul", torch.matmul, R(2, 0), R(0, 3), name="empty"),
+    case("aten::matmul", torch.matmul, R("b", 2, 0), R(0, 3), name="empties"),
+    case("aten::matmul", torch.matmul, R(0), R("b", 0, 3), name="empty vector"),
     case("aten::matmul", lambda x, y: x.to(torch.uint8) @ y.to(torch.uint8), I(3, 9, high=99), I(9, 2), name="uint8"),
     case("aten::linalg_matmul", lambda x, y: ops.linalg_matmul(x, y), R("b", 4), R(4, 2)),
     case("aten::mm", torch.mm, I("b", 4), I(4, 2)),

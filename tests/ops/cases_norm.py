@@ -27,6 +27,13 @@ def settled(module: nn.Module) -> nn.Module:
 BATCH = [
     case("aten::batch_norm", settled(nn.BatchNorm2d(4)), IMAGE),
     case("aten::batch_norm", settled(nn.BatchNorm1d(4)), R("b", 4), name="rows"),
+    case(
+        "aten::batch_norm",
+        lambda x, m: (torch.nn.functional.batch_norm(x, m, m.exp(), training=True), m),
+        R(0),
+        R(0),
+        name="empty",
+    ),
     case("aten::batch_norm", settled(nn.BatchNorm2d(4, affine=False)), IMAGE, name="no-weights"),
     case("aten::batch_norm", nn.BatchNorm2d(4, track_running_stats=False), IMAGE, name="own-statistics"),
     case(

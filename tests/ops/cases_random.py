@@ -96,4 +96,10 @@ CASES = [
         name="inference",
     ),
     row("aten::feature_dropout", lambda x: torch.feature_dropout(x, 0.4, False), R("b", 3, 2), name="inference"),
+    row(
+        "aten::dropout aten::native_dropout",
+        lambda x: (torch.dropout(x, 1.0, True), *torch.native_dropout(x, 1.0, True)),
+        R("b", 3),
+        name="all",
+    ),
 ]

@@ -24,6 +24,12 @@ CASES = [
     case("aten::sum.dim_IntList", lambda x: x.to(torch.int8).sum(0), I("b", 4, low=100, high=120), name="int8"),
     case("aten::prod", lambda x: x.prod(), I("b", 3, low=1, high=3)),
     case("aten::prod", lambda x: x.prod(), B("b", 3), name="bool"),
+    case(
+        "aten::prod.dim_int",
+        lambda x: (x.prod(1, dtype=torch.bool), x.sum(0, dtype=torch.bool)),
+        R("b", "n", special=[0]),
+        name="in bool",
+    ),
     case("aten::prod.dim_int", lambda x: x.prod(1, keepdim=True), R("b", "n")),
     case("aten::prod.dim_int", lambda x: x.prod(0), R(0, 3), name="empty"),
     case("aten::mean", lambda x: x.mean(), R("b", 4)),

@@ -218,6 +218,28 @@ def test_write(write, through):
     check(function, (ramp(3, 4),))
 
 
+RESIZES = {
+    "same": lambda y: y.resize_(4, 3),
+    "smaller": lambda y: y.resize_(2, 3),
+    "template": lambda y: y.resize_as_(y.new_zeros(2, 2)),
+    "larger": lambda y: y.resize_(5, 4)[:3],
+}
+
+
+@pytest.mark.parametrize("resize", RESIZES)
+def test_resize(resize):
+    def function(x):
+        y = x.clone()
+        return RESIZES[resize](y) + 1, y.sum(0)[:2] * (resize != "larger")
+
+    check(function, (ramp(3, 4),))
+
+
+def test_a_view_is_not_resized():
+    with pytest.raises(TranslationError, match="resizes a view"):
+        check(lambda x: x.clone()[1:].resize_(2, 2), (ramp(3, 4),))
+
+
 def alias_chain(x):
     y = x.clone()
     a, b = y[1:], y[:, 1:]

@@ -332,7 +332,7 @@ def inv(op: Builder, A: Tensor, check_errors: bool) -> tuple[Tensor, Tensor]:
 
 
 @translates("aten::_linalg_solve_ex", complex="only")
-def solve(op: Builder, A: Tensor, B: Tensor, left: bool, check_errors: bool) -> tuple[Tensor, None, None, None]:
+def solve(op: Builder, A: Tensor, B: Tensor, left: bool, check_errors: bool) -> tuple[Tensor, None, None, Tensor]:
     """The factors, which the equations of the parts do not have, serve gradients only."""
     vector = B.rank == 1 or (B.rank == A.rank - 1 and B.shape == A.shape[:-1])
     right = linalg.column(op, B) if vector else B
@@ -340,4 +340,5 @@ def solve(op: Builder, A: Tensor, B: Tensor, left: bool, check_errors: bool) -> 
         result = _solved(op, A, right)
     else:
         result = linear.transposed(op, _solved(op, linear.transposed(op, A), linear.transposed(op, right)))
-    return op.squeeze(result, [result.rank - 1]) if vector else result, None, None, None
+    solution = op.squeeze(result, [result.rank - 1]) if vector else result
+    return solution, None, None, op.full(0, A.shape[:-2], torch.int32)

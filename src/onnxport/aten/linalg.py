@@ -412,11 +412,13 @@ def slogdet(op: Builder, A: Tensor) -> tuple[Tensor, ...]:
 def matrix_exp(op: Builder, self: Tensor) -> Tensor:
     """Scaling and squaring: halve until the series converges, sum 18 terms of it, square as often as halved.
 
-    Each squaring doubles the rounding error, so that the norm is brought down no further than need be.
+    Each squaring doubles the rounding error, so that the norm is brought down no further than need be, and all is
+    done in a wider type where there is one.
     """
     if 0 in self.shape:
         return of_nothing(op, self.dtype)[0]
     limit = 1.0 if self.dtype == torch.float64 else 3.0
+    self = op.cast(self, torch.float32 if self.dtype.itemsize < 4 else torch.float64)
     largest = op.ReduceMax(op.ReduceSum(op.Abs(self), [-2], keepdims=False), keepdims=False).with_shape([])
     excess = op.Max(largest / limit, op.scalar(1, self.dtype))
     halvings = op.Ceil(op.Log(excess) / math.log(2))

@@ -9,17 +9,30 @@ from collections.abc import Sequence
 import torch
 
 from onnxport.aten.axes import axis_of
-from onnxport.translate import Builder, Number, Tensor, translates
+from onnxport.translate import Builder, Int, Number, Tensor, translates
+from onnxport.translate.builder import broadcast
 from onnxport.translate.loop import Outcome, inside, loop, scan
 
 _SMALL_INTEGERS = (torch.int8, torch.uint8, torch.int16)
 
 
 def product_of(op: Builder, a: Tensor, b: Tensor) -> Tensor:
-    """A matrix product; ONNX has none of small integers, which are multiplied in int32 and wrap when cast back."""
+    """A matrix product; ONNX has none of small integers, which are multiplied in int32 and wrap when cast back.
+
+    Sums of no products are 0, which runtimes don't always write.
+    """
+    if 0 in (a.known_shape or ())[-1:]:
+        return op.full(0, product_shape(a, b), a.dtype)
     if a.dtype in _SMALL_INTEGERS:
         return op.cast(op.MatMul(op.cast(a, torch.int32), op.cast(b, torch.int32)), a.dtype)
     return op.MatMul(a, b)
+
+
+def product_shape(a: Tensor, b: Tensor) -> list[Int]:
+    """The shape of a matrix product, of vectors too."""
+    batch = broadcast([a.shape[:-2], b.shape[:-2]])
+    assert batch is not None
+    return [*batch, *(a.shape[-2:-1]), *(b.shape[-1:] if b.rank > 1 else ())]
 
 
 def _scaled_sum(op: Builder, start: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:

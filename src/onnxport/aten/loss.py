@@ -5,12 +5,14 @@ from __future__ import annotations
 import torch
 
 from onnxport.aten.activation import log_softmax
+from onnxport.aten.linear import linear
 from onnxport.aten.reduce import any_, mean, reduced, sum_
 from onnxport.translate import Builder, Int, Tensor, translates
 from onnxport.translate.dims import product
 
 _NONE, _MEAN, _SUM = 0, 1, 2
 _NAMES = {_NONE: "none", _MEAN: "mean", _SUM: "sum"}
+_REDUCTIONS = {name: number for number, name in _NAMES.items()}
 
 
 def _reduced(op: Builder, loss: Tensor, reduction: int) -> Tensor:
@@ -149,6 +151,48 @@ def cross_entropy_loss(
     if label_smoothing == 0:
         return _by_class(op, "SoftmaxCrossEntropyLoss", self, target, weight, reduction, ignore_index)
     return _smoothed(op, self, target, weight, reduction, ignore_index, label_smoothing)
+
+
+@translates("torch_nn::_linear_cross_entropy_batch_chunked")
+def linear_cross_entropy(
+    op: Builder,
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    linear_bias: Tensor | None,
+    weight: Tensor | None,
+    reduction: str,
+    ignore_index: int,
+    label_smoothing: float,
+    batch_chunk_size: Int,
+    acc_policy: str,
+    acc_dtype: torch.dtype,
+    allow_retain_graph: bool,
+    compute_input_grad: bool,
+    compute_linear_weight_grad: bool,
+    compute_linear_bias_grad: bool,
+) -> tuple[Tensor, None, None, None]:
+    """The scores' loss; how the batch is cut up saves memory in training, and the other results are gradients."""
+    scores = linear(op, input, linear_weight, linear_bias).with_shape([*input.shape[:-1], linear_weight.shape[0]])
+    loss = cross_entropy_loss(op, scores, target, weight, _REDUCTIONS[reduction], ignore_index, label_smoothing)
+    return loss, None, None, None
+
+
+@translates("torch_nn::_linear_cross_entropy_batch_chunked_no_reduction")
+def linear_cross_entropy_of_each(
+    op: Builder,
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    linear_bias: Tensor | None,
+    weight: Tensor | None,
+    ignore_index: int,
+    batch_chunk_size: Int,
+    acc_policy: str,
+    acc_dtype: torch.dtype,
+) -> Tensor:
+    scores = linear(op, input, linear_weight, linear_bias).with_shape([*input.shape[:-1], linear_weight.shape[0]])
+    return cross_entropy_loss(op, scores, target, weight, _REDUCTIONS["none"], ignore_index, 0.0)
 
 
 def _per_class(op: Builder, weight: Tensor, x: Tensor) -> Tensor:

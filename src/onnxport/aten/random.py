@@ -216,6 +216,8 @@ def multinomial(op: Builder, self: Tensor, num_samples: Int, replacement: bool) 
 def dropout(op: Builder, input: Tensor, p: float, train: bool) -> Tensor:
     if not train or p == 0:
         return input
+    if p == 1:
+        return op.full(0, input.shape, input.dtype)
     return op.Dropout(input, op.scalar(p, torch.float32), op.scalar(True, torch.bool))
 
 
@@ -223,6 +225,8 @@ def dropout(op: Builder, input: Tensor, p: float, train: bool) -> Tensor:
 def native_dropout(op: Builder, input: Tensor, p: float, train: bool | None) -> Sequence[Tensor]:
     if train is False or p == 0:
         return [input, op.full(True, input.shape, torch.bool)]
+    if p == 1:
+        return [op.full(0, input.shape, input.dtype), op.full(False, input.shape, torch.bool)]
     return op.multi("Dropout", input, op.scalar(p, torch.float32), op.scalar(True, torch.bool), outputs=2)
 
 

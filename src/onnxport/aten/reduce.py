@@ -45,7 +45,9 @@ def accumulated(op: Builder, x: Tensor, dtype: torch.dtype | None) -> Tensor:
     """The operand of a sum or product: whole numbers add up in int64 unless told otherwise."""
     if dtype is None:
         dtype = x.dtype if x.is_float or x.is_complex else torch.int64
-    return op.cast(x, dtype)
+    x = op.cast(x, dtype)
+    # Truth values add up and multiply as 0 and 1; the result is one again.
+    return op.cast(x, torch.int64) if dtype == torch.bool else x
 
 
 @translates("aten::sum", "aten::sum.dim_IntList")

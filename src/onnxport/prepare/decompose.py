@@ -90,8 +90,9 @@ def _leaf_key(leaf: Any) -> Any:
 
 def _value_key(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        sizes = tuple(dim_key(size) for size in (*value.shape, *value.stride()))
-        return value.dtype, value.device, sizes
+        strides = value.stride() if value.layout is torch.strided else ()
+        sizes = tuple(dim_key(size) for size in (*value.shape, *strides))
+        return value.dtype, value.device, value.layout, sizes
     if isinstance(value, torch.SymInt):
         return "SymInt", dim_key(value)
     return type(value), repr(value)

@@ -26,6 +26,7 @@ from onnxport.prepare.trace import Attach, splice, trace_kernel
 from onnxport.prepare.views import NoInverseError, View, Write
 from onnxport.prepare.writes import (
     OVERWRITING,
+    RESIZING,
     SPECIAL,
     Destination,
     call_functional,
@@ -341,7 +342,12 @@ class _Rewriting:
             return True  # a tensor copied onto itself
         self._refresh(node, keep=(bound["self"],) if name in OVERWRITING else ())
         emit = Emitter(node, node)
-        self._store(alias, SPECIAL[name](node, Destination(alias.val, alias.value), emit), emit)
+        value = SPECIAL[name](node, Destination(alias.val, alias.value), emit)
+        if name in RESIZING:
+            if alias.parent is not None or any(other.parent is alias for other in self._aliases.values()):
+                raise NoInverseError("it resizes a view, or a tensor that has views")
+            alias.val, alias.value = value.meta["val"], value
+        self._store(alias, value, emit)
         return True
 
     def _write_form(self, node: Node, written: list[Alias]) -> bool:

@@ -120,11 +120,31 @@ def fill_diagonal(node: torch.fx.Node, to: Destination, emit: Emitter) -> torch.
     return emit.reshape_like(written, to.shaped, val=to.val)
 
 
+def resized(node: torch.fx.Node, to: Destination, emit: Emitter) -> torch.fx.Node:
+    """The value that ``resize_`` leaves behind: the same memory in another shape, and 0 where it grew."""
+    current, wanted = bind(node)["self"], node.meta["val"]
+    old, new = to.val.numel(), wanted.numel()
+    if not to.val.is_contiguous():
+        raise NoInverseError("it resizes a tensor that is not contiguous", "Make the tensor contiguous first.")
+    if not isinstance(old, int) or not isinstance(new, int):
+        raise NoInverseError("it resizes a tensor of a dynamic size", "Use reshape, slicing or padding.")
+    if old != new:
+        current = emit.call(aten.reshape.default, current, [-1])
+        if new < old:
+            current = emit.call(aten.slice.Tensor, current, 0, 0, new)
+        else:
+            current = emit.call(aten.constant_pad_nd.default, current, [0, new - old])
+    return emit.call(aten.reshape.default, current, list(wanted.shape), val=wanted)
+
+
+RESIZING = {"aten::resize_", "aten::resize_as_"}
 SPECIAL: dict[str, Callable[[torch.fx.Node, Destination, Emitter], torch.fx.Node]] = {
     "aten::copy_": overwrite,
     "aten::fill_": overwrite,
     "aten::zero_": overwrite,
     "aten::fill_diagonal_": fill_diagonal,
+    "aten::resize_": resized,
+    "aten::resize_as_": resized,
 }
 
 
@@ -133,6 +153,8 @@ def new_statistics(node: torch.fx.Node, emit: Emitter) -> tuple[torch.fx.Node, t
     bound = bind(node)
     mean, var, momentum = bound["running_mean"], bound["running_var"], bound["momentum"]
     values = bound["input"]
+    if any(isinstance(size, int) and size == 0 for size in values.meta["val"].shape):
+        return mean, var
     if node.target._schema.name == "aten::batch_norm":  # type: ignore[union-attr]
         arguments = (values, bound["weight"], bound["bias"], mean, var, True, momentum, bound["eps"])
         normalised = emit.call(aten._native_batch_norm_legit_functional.default, *arguments)

@@ -5,19 +5,30 @@ from onnxport.capture import enable_fake_mode, is_in_onnx_export
 from onnxport.errors import OnnxExporterError
 from onnxport.export import export
 from onnxport.program import ONNXProgram
-from onnxport.torchscript import OperatorExportTypes, TrainingMode
+from onnxport.torchscript import (
+    JitScalarType,
+    OperatorExportTypes,
+    SymbolicContext,
+    TrainingMode,
+    register_custom_op_symbolic,
+    unregister_custom_op_symbolic,
+)
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "JitScalarType",
     "ONNXProgram",
     "OnnxExporterError",
     "OperatorExportTypes",
+    "SymbolicContext",
     "TrainingMode",
     "enable_fake_mode",
     "errors",
     "export",
     "is_in_onnx_export",
     "ops",
+    "register_custom_op_symbolic",
+    "unregister_custom_op_symbolic",
     "verification",
 ]

@@ -19,7 +19,7 @@ from onnxport.legalize import check_opset, legalize
 from onnxport.optimize import optimize as optimize_model
 from onnxport.prepare import prepare
 from onnxport.program import ONNXProgram
-from onnxport.torchscript import OperatorExportTypes, TrainingMode
+from onnxport.torchscript import OperatorExportTypes, TrainingMode, symbolic_lookup
 from onnxport.translate import Names, is_translated, lookup, translate
 from onnxport.verification import verify as verify_program
 from onnxport.weights.saving import check_destination
@@ -114,7 +114,7 @@ def export(
     if f is not None:
         check_destination(f)
     events = EventLog()
-    find = lookup(custom_translation_table)
+    find = lookup(custom_translation_table, symbolic_lookup(opset))
     artifacts = Artifacts(artifacts_dir, report, profile, dump_exported_program, verbose)
     with accounted(artifacts, model, find, events) as account:
         with events.stage("capture"):

@@ -26,7 +26,9 @@ def _walk(graph: ir.Graph, scope: Scope) -> None:
         scope.tally["visits"] += 1
         for body in bodies(node):
             _walk(body, scope)
-        if node.domain == "" and not (scope.in_function and any(a.is_ref() for a in node.attributes.values())):
+        # A node with a version of its own may read differently from what the rules know of its operator.
+        canonical = node.domain == "" and node.version is None
+        if canonical and not (scope.in_function and any(a.is_ref() for a in node.attributes.values())):
             # Each rule that changes a node moves it closer to the inputs of the graph, so this ends.
             rules = BY_OPERATOR.get(node.op_type)
             while rules is not None and _apply(rules, node, scope):

@@ -52,7 +52,7 @@ def _key(node: ir.Node) -> Hashable | None:
         if part is None:
             return None
         attributes.append((name, part))
-    return (op_type, node.domain, node.inputs, len(node.outputs), *attributes)
+    return (op_type, node.domain, node.version, node.inputs, len(node.outputs), *attributes)
 
 
 def _attribute_key(attribute: ir.Attr) -> Hashable | None:

@@ -445,6 +445,8 @@ def _attribute(name: str, value: Any, kind: ir.AttributeType) -> ir.Attr:
 
 def _free_attribute(name: str, value: Any) -> ir.Attr:
     """An attribute by the type of its value; a tensor must be known now, not only when the model runs."""
+    if isinstance(value, ir.Attr):
+        return value
     if isinstance(value, list | tuple):
         if any(isinstance(item, Tensor) for item in value):
             return ir.AttrTensors(name, [_known_tensor(name, item) for item in value])

@@ -25,8 +25,10 @@ _NUMBERS = {int: torch.int64, float: torch.float64, bool: torch.bool}
 _PLAIN = {"int", "float", "bool", "str"}
 
 
-def lookup(custom: Mapping[Any, Any] | None = None) -> Lookup:
+def lookup(custom: Mapping[Any, Any] | None = None, registered: Lookup | None = None) -> Lookup:
     """A look-up of translations by call target, with the user's own before the built-in ones.
+
+    Those passed for this export come first, then those ``registered`` for all of them.
 
     A key is an operator (``torch.ops.mylib.op``), one overload of it, what ``torch.library.custom_op`` made, or
     the Python function in the graph.
@@ -41,7 +43,10 @@ def lookup(custom: Mapping[Any, Any] | None = None) -> Lookup:
             own[target] = _translation(target, variants)
 
     def find(target: object, of_complex: bool = False) -> Translation | None:
-        return own.get(target) or REGISTRY.find(target, of_complex)
+        found = own.get(target)
+        if found is None and registered is not None:
+            found = registered(target, of_complex)
+        return REGISTRY.find(target, of_complex) if found is None else found
 
     return find
 

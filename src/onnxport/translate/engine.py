@@ -163,25 +163,7 @@ class Engine:
                 self.op, *self.read(node.args), **{k: self.read(v) for k, v in node.kwargs.items()}
             )
         arguments = bind(node.target, node.args, dict(node.kwargs), translation.parameters, self.read)
-        for name in translation.static:
-            if _has_dim(arguments.get(name)):
-                raise TranslationError(
-                    f"`{name}` must be a fixed number, but here it depends on a run-time size ({arguments[name]})."
-                )
-        if translation.promote:
-            self._promote(arguments, translation)
-        return translation.function(self.op, **arguments)
-
-    def _promote(self, arguments: dict[str, Any], translation: Translation) -> None:
-        operands = {name: arguments[name] for name in translation.promote if arguments.get(name) is not None}
-        dtype = common_dtype(list(operands.values()))
-        if translation.to_float:
-            dtype = promoted_to_float(dtype)
-        for name, operand in operands.items():
-            if isinstance(operand, Tensor):
-                arguments[name] = self.op.cast(operand, dtype)
-            else:
-                arguments[name] = self.op.scalar(operand, dtype)
+        return call_translation(self.op, translation, arguments)
 
     def _finish(self, node: torch.fx.Node, result: Any, start: int) -> Any:
         value = node.meta.get("val")
@@ -247,6 +229,30 @@ class Engine:
             self.env[node] = self.op.const(value.detach().cpu().numpy(), value.dtype)
         else:
             self.env[node] = value
+
+
+def call_translation(op: Builder, translation: Translation, arguments: dict[str, Any]) -> Any:
+    """Call a translation with arguments bound by name: what must be fixed is, and operands have their common dtype."""
+    for name in translation.static:
+        if _has_dim(arguments.get(name)):
+            raise TranslationError(
+                f"`{name}` must be a fixed number, but here it depends on a run-time size ({arguments[name]})."
+            )
+    if translation.promote:
+        _promote(op, arguments, translation)
+    return translation.function(op, **arguments)
+
+
+def _promote(op: Builder, arguments: dict[str, Any], translation: Translation) -> None:
+    operands = {name: arguments[name] for name in translation.promote if arguments.get(name) is not None}
+    dtype = common_dtype(list(operands.values()))
+    if translation.to_float:
+        dtype = promoted_to_float(dtype)
+    for name, operand in operands.items():
+        if isinstance(operand, Tensor):
+            arguments[name] = op.cast(operand, dtype)
+        else:
+            arguments[name] = op.scalar(operand, dtype)
 
 
 def _live(graph: torch.fx.Graph) -> set[torch.fx.Node]:

@@ -42,6 +42,8 @@ class Rule:
         producer = first.producer() if first is not None else None
         if producer is None or producer.op_type not in self.fed_by or producer.domain != "":
             return False
+        if producer.version is not None:
+            return False
         # In a function an attribute may stand for whatever the caller passes.
         return not any(attribute.is_ref() for attribute in producer.attributes.values())
 

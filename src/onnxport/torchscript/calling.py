@@ -1,0 +1,133 @@
+"""Registered symbolic functions as translations of the operators they are for."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from onnxport.errors import OnnxExporterError, TranslationError
+from onnxport.torchscript.given import tensor_type
+from onnxport.torchscript.graph_context import CallNode, GraphContext, SymbolicContext
+from onnxport.torchscript.registration import Symbolic, registered_symbolic
+from onnxport.torchscript.session import Expected, Session
+from onnxport.translate import REGISTRY, Builder, Tensor
+from onnxport.translate.engine import call_translation
+from onnxport.translate.registry import Lookup, Translation
+
+Value = torch._C.Value
+
+
+def symbolic_lookup(opset: int) -> Lookup:
+    """The look-up of registered symbolic functions, for a file of an opset."""
+
+    def find(target: object, of_complex: bool = False) -> Translation | None:
+        if not isinstance(target, torch._ops.OpOverload):
+            return None
+        function = registered_symbolic(target._schema.name, opset)
+        if function is None:
+            return None
+        own = REGISTRY.find(target, of_complex)
+        return Translation(
+            _by_symbolic(function, target, own, opset),
+            parameters=frozenset(argument.name for argument in target._schema.arguments),
+        )
+
+    return find
+
+
+def _by_symbolic(
+    function: Symbolic, target: torch._ops.OpOverload, own: Translation | None, opset: int
+) -> Callable[..., Any]:
+    def translate(op: Builder, **arguments: Any) -> Any:
+        session = Session(op, opset)
+        needs = _gradients(op)
+        values = [
+            session.give(value, requires_grad=position < len(needs) and needs[position])
+            for position, value in enumerate(arguments.values())
+        ]
+        expected, several = expected_results(op)
+        node = session.add(target._schema.name, values, len(expected))
+        results = run_symbolic(function, session, CallNode(node), expected, values, {})
+        if results is not None:
+            return tuple(results) if several else results[0]
+        if own is None:
+            raise TranslationError(f"the symbolic function registered for {target._schema.name} returned None")
+        return call_translation(op, own, {name: arguments[name] for name in own.parameters if name in arguments})
+
+    return translate
+
+
+def run_symbolic(
+    function: Symbolic,
+    session: Session,
+    node: CallNode,
+    expected: Expected,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+) -> list[Tensor] | None:
+    """Call a symbolic function and emit what it wrote; None if it declined by returning None."""
+    for output, (dtype, shape) in zip(node.outputs(), expected, strict=True):
+        output.setType(tensor_type(dtype, shape, requires_grad=any(_needs_gradient(value) for value in args)))
+    context = SymbolicContext(cur_node=node)
+    g = GraphContext(session, context)
+    first: list[Any] = [context, g] if wants_context(function) else [g]
+    try:
+        result = function(*first, *args, **kwargs)
+    except OnnxExporterError:
+        raise
+    except Exception as error:
+        name = getattr(function, "__qualname__", repr(function))
+        raise TranslationError(f"the symbolic function {name} failed with {type(error).__name__}: {error}") from error
+    if result is None:
+        return None
+    values = list(result) if isinstance(result, list | tuple) else [result]
+    if len(values) == 1 and len(expected) != 1 and _is_list(values[0]):
+        values = list(values[0].node().inputs())
+    if len(values) != len(expected):
+        raise TranslationError(f"the symbolic function returned {len(values)} values where there are {len(expected)}")
+    for value in values:
+        if not isinstance(value, Value):
+            raise TranslationError(f"the symbolic function returned {value!r}, which is not a value of the graph")
+    return session.take(values, expected)
+
+
+def wants_context(function: Symbolic) -> bool:
+    """Whether the first parameter of a symbolic function is annotated as the context of the call."""
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters:
+        return False
+    annotation = parameters[0].annotation
+    name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    return name.rpartition(".")[2] == "SymbolicContext"
+
+
+def expected_results(op: Builder) -> tuple[Expected, bool]:
+    """What torch says of the results of the call being translated, and whether they are a list."""
+    assert op.call is not None
+    value = op.call.meta["val"]
+    several = isinstance(value, list | tuple)
+    results = [
+        (one.dtype, op.shared.dim_names.shape(one)) if isinstance(one, torch.Tensor) else (torch.int64, ())
+        for one in (value if several else [value])
+    ]
+    return results, several
+
+
+def _gradients(op: Builder) -> list[bool]:
+    assert op.call is not None
+    return [
+        isinstance(argument, torch.fx.Node) and getattr(argument.meta.get("val"), "requires_grad", False)
+        for argument in op.call.args
+    ]
+
+
+def _needs_gradient(value: Any) -> bool:
+    # torch asserts that the value it is asked for is a tensor.
+    return isinstance(value, Value) and isinstance(value.type(), torch._C.TensorType) and bool(value.requiresGrad())
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Value) and value.node().kind() == "prim::ListConstruct"

@@ -1,0 +1,66 @@
+"""What a symbolic function is given: the arguments of a call as values of a TorchScript graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from onnxport.torchscript.scalar_types import JitScalarType
+from onnxport.translate import Int
+
+Value = torch._C.Value
+
+_ITEMS: dict[type, Any] = {
+    bool: torch._C.BoolType.get,
+    int: torch._C.IntType.get,
+    float: torch._C.FloatType.get,
+    str: torch._C.StringType.get,
+}
+
+
+def tensor_type(dtype: torch.dtype, shape: Sequence[Int] | None, *, requires_grad: bool = False) -> Any:
+    """The TorchScript type of a tensor; sizes that vary are left open."""
+    kind = torch._C.TensorType
+    if shape is None:
+        return kind.get().with_dtype(dtype)
+    sizes = [size if isinstance(size, int) else None for size in shape]
+    example = torch.empty([1 if size is None else size for size in sizes], dtype=dtype, device="meta")
+    needs = requires_grad and (dtype.is_floating_point or dtype.is_complex)
+    created: Any = kind.create_from_tensor(example.requires_grad_(needs))
+    full = created.with_device(torch.device("cpu"))
+    return full.with_sizes(sizes) if None in sizes else full
+
+
+def plain(value: Any) -> Any:
+    """An argument that TorchScript has no type for, as the number or text it uses instead."""
+    if isinstance(value, torch.dtype):
+        return int(JitScalarType.from_dtype(value))
+    if isinstance(value, torch.device):
+        return str(value)
+    if isinstance(value, torch.memory_format):
+        return _MEMORY_FORMATS.index(value)
+    if isinstance(value, torch.layout):
+        return 0
+    return value
+
+
+# By the numbers that TorchScript gives them.
+_MEMORY_FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
+
+
+def constant(graph: torch._C.Graph, value: Any) -> Value:
+    """A number, text, tensor or None as a ``prim::Constant``."""
+    untyped: Any = graph
+    made: Value = untyped.insertConstant(plain(value))
+    return made
+
+
+def list_of(graph: torch._C.Graph, items: Sequence[Value], kind: type | None) -> Value:
+    """Values as one ``prim::ListConstruct``; ``kind`` is that of its items, None for tensors."""
+    node = graph.create("prim::ListConstruct", list(items), 1)
+    graph.insertNode(node)
+    item = torch._C.TensorType.get() if kind is None else _ITEMS[kind]()
+    node.output().setType(torch._C.ListType(item))
+    return node.output()

@@ -1,0 +1,91 @@
+"""Types of what a symbolic function writes, inferred by the rules of the ONNX operators, node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import torch
+from onnx import helper, numpy_helper, shape_inference
+
+from onnxport.legalize.versions import ir_version_for
+from onnxport.translate import Int
+from onnxport.weights.dtypes import ONNX_TO_TORCH, from_torch_dtype
+
+Sizes: TypeAlias = "tuple[Int | None, ...]"
+
+_UNKNOWN: tuple[None, None] = (None, None)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of an input: its dtype, its sizes as far as they are, and its content if it is a constant."""
+
+    dtype: torch.dtype | None
+    shape: Sizes | None
+    data: np.ndarray[Any, Any] | None = None
+
+
+def infer(
+    op_type: str,
+    attributes: Mapping[str, ir.Attr],
+    inputs: Sequence[Known | None],
+    outputs: int,
+    opset: int,
+    label: Callable[[Int], int | str],
+) -> list[tuple[torch.dtype | None, Sizes | None]]:
+    """Dtype and sizes of each output, None where they are not determined; a size that varies keeps its name."""
+    names: dict[str, Int] = {}
+    given: list[str] = []
+    types: dict[str, onnx.TypeProto] = {}
+    data: dict[str, onnx.TensorProto] = {}
+    for position, known in enumerate(inputs):
+        name = "" if known is None else f"i{position}"
+        given.append(name)
+        if known is None:
+            continue
+        if known.dtype is None:
+            return [_UNKNOWN] * outputs
+        sizes = None if known.shape is None else [_named(size, label, names) for size in known.shape]
+        types[name] = helper.make_tensor_type_proto(int(from_torch_dtype(known.dtype)), sizes)
+        if known.data is not None:
+            data[name] = numpy_helper.from_array(known.data, name)
+    node = helper.make_node(op_type, given, [f"o{index}" for index in range(outputs)])
+    node.attribute.extend(ir.serde.serialize_attribute(attribute) for attribute in attributes.values())
+    try:
+        found = shape_inference.infer_node_outputs(
+            onnx.defs.get_schema(op_type, opset),
+            node,
+            types,
+            data,
+            opset_imports=[helper.make_opsetid("", opset)],
+            ir_version=ir_version_for(opset),
+        )
+    except (onnx.shape_inference.InferenceError, onnx.defs.SchemaError, RuntimeError):
+        # A node that is wrong is refused with its name when the model is checked against the opset.
+        return [_UNKNOWN] * outputs
+    return [_read(found.get(f"o{index}"), names) for index in range(outputs)]
+
+
+def _named(size: Int | None, label: Callable[[Int], int | str], names: dict[str, Int]) -> int | str | None:
+    if size is None or isinstance(size, int):
+        return size
+    text = str(label(size))
+    names[text] = size
+    return text
+
+
+def _read(found: onnx.TypeProto | None, names: Mapping[str, Int]) -> tuple[torch.dtype | None, Sizes | None]:
+    if found is None or not found.HasField("tensor_type"):
+        return _UNKNOWN
+    dtype = ONNX_TO_TORCH.get(ir.DataType(found.tensor_type.elem_type))
+    if not found.tensor_type.HasField("shape"):
+        return dtype, None
+    sizes = tuple(
+        dim.dim_value if dim.HasField("dim_value") else names.get(dim.dim_param) for dim in found.tensor_type.shape.dim
+    )
+    return dtype, sizes

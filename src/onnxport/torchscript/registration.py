@@ -1,0 +1,76 @@
+"""Symbolic functions by operator name and opset, for the whole process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from onnxport.errors import OnnxExporterError, OpsetError
+from onnxport.legalize.versions import NEWEST, OLDEST
+
+Symbolic = Callable[..., Any]
+
+_NAME = re.compile(r"[\w.-]+::[\w-]+")
+_SYMBOLICS: dict[str, dict[int, Symbolic]] = {}
+
+
+def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Symbolic, opset_version: int) -> None:
+    """Let a symbolic function write an operator, in preference to the translation there may be.
+
+    The function is called as ``symbolic_fn(g, *inputs)`` with all arguments of the operator's schema in order, and
+    returns the value or values that stand for its outputs. ``g.op`` writes nodes of the opset that is exported to.
+
+    Args:
+        symbolic_name: The operator with its namespace, ``"aten::elu"`` or ``"mylib::op"``; all overloads are meant.
+            ``"prim::PythonOp"`` is every ``torch.autograd.Function`` without a ``symbolic`` method.
+        symbolic_fn: The function.
+        opset_version: The first opset it is for; it is also used for later ones.
+
+    >>> import torch, onnxport
+    >>> def elu(g, input, alpha, scale, input_scale):
+    ...     return g.op("mydomain::Elu", input, alpha_f=alpha.toIValue())
+    >>> onnxport.register_custom_op_symbolic("aten::elu", elu, 9)
+    >>> program = onnxport.export(torch.nn.ELU(0.5), (torch.ones(3),))
+    >>> [(node.domain, node.op_type) for node in program.model.graph]
+    [('mydomain', 'Elu')]
+    >>> onnxport.unregister_custom_op_symbolic("aten::elu", 9)
+    """
+    if not callable(symbolic_fn):
+        raise TypeError(f"The symbolic function for {symbolic_name} is {symbolic_fn!r}, which can't be called.")
+    table = _SYMBOLICS.setdefault(_checked(symbolic_name), {})
+    for version in _versions(opset_version):
+        table[version] = symbolic_fn
+
+
+def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
+    """Forget the symbolic function that was registered for an operator, for this opset and later ones.
+
+    >>> import onnxport
+    >>> onnxport.unregister_custom_op_symbolic("aten::elu", 9)
+    """
+    table = _SYMBOLICS.get(_checked(symbolic_name), {})
+    for version in _versions(opset_version):
+        table.pop(version, None)
+
+
+def registered_symbolic(name: str, opset: int) -> Symbolic | None:
+    """The symbolic function for an operator at an opset, if one was registered."""
+    table = _SYMBOLICS.get(name)
+    return None if table is None else table.get(opset)
+
+
+def _versions(since: int) -> range:
+    if not isinstance(since, int) or isinstance(since, bool):
+        raise OpsetError(f"opset_version must be an int, not {since!r}.")
+    return range(max(since, OLDEST), NEWEST + 1)
+
+
+def _checked(name: str) -> str:
+    full = f"aten{name}" if name.startswith("::") else name
+    if not _NAME.fullmatch(full):
+        raise OnnxExporterError(
+            f"{name!r} is not the name of an operator: it is written with its namespace and without an overload, "
+            '"mylib::op".'
+        )
+    return full

@@ -1,0 +1,351 @@
+"""One call of a symbolic function: the TorchScript graph it writes into, and that graph's way into the ONNX model.
+
+A symbolic function reads and writes ``torch._C`` graphs: values with types, nodes with attributes. It gets a real
+one, so whatever it asks of a value is answered by torch itself. What it wrote is emitted when it has returned, or when
+it hands values to one of our translations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import sympy  # type: ignore[import-untyped]
+import torch
+
+from onnxport.errors import TranslationError
+from onnxport.torchscript import given
+from onnxport.torchscript.attributes import onnx_attributes
+from onnxport.torchscript.forms import Form, form_of
+from onnxport.torchscript.inference import Known, Sizes, infer
+from onnxport.translate import Builder, Dim, Int, Tensor
+from onnxport.translate.promotion import result_dtype
+from onnxport.weights.torch_tensor import TorchTensor
+
+Value = torch._C.Value
+Expected: TypeAlias = "Sequence[tuple[torch.dtype, Sequence[Int] | None]]"
+# An input of a node: a value of the graph, or the content of an attribute that has become an input.
+Source: TypeAlias = "Value | list[int] | list[float] | int | float | None"
+
+_PLAIN_DTYPES: dict[type, torch.dtype] = {bool: torch.bool, int: torch.int64, float: torch.float32}
+_DOMAINS = {"onnx": "", "aten": "org.pytorch.aten"}
+
+
+@dataclass(frozen=True)
+class Call:
+    """A node as ONNX takes it."""
+
+    domain: str
+    op_type: str
+    inputs: list[Source]
+    attributes: dict[str, ir.Attr]
+    form: Form | None
+
+
+class Session:
+    """The graph of one call: values given to it, values written in it, and the tensors they have become."""
+
+    def __init__(self, op: Builder, opset: int) -> None:
+        self.op = op
+        self.opset = opset
+        self.graph = torch._C.Graph()
+        self._tensors: dict[int, Tensor] = {}
+        self._shapes: dict[int, Sizes] = {}
+        self._expected: dict[int, tuple[torch.dtype, Sequence[Int] | None]] = {}
+
+    # --- from our side into the graph --------------------------------------------------------------------------
+
+    def give(self, argument: Any, *, requires_grad: bool = False) -> Value:
+        """An argument of a translation as a value: tensors are inputs of the graph, the rest are constants in it."""
+        if isinstance(argument, Dim):
+            argument = self.op.scalar(argument, torch.float64 if argument.kind is float else torch.int64)
+        if isinstance(argument, Tensor):
+            return self._give_tensor(argument, requires_grad)
+        if isinstance(argument, list | tuple):
+            return self._give_list([given.plain(item) for item in argument])
+        return given.constant(self.graph, argument)
+
+    def _give_list(self, items: list[Any]) -> Value:
+        kinds = {type(item) for item in items}
+        kind: type | None = None
+        if kinds <= {bool, int, float, str}:
+            kind = float if kinds == {int, float} else next(iter(kinds), int)
+        elif kinds <= {int, Dim}:
+            kind = int
+        values = [self.give(float(item) if kind is float else item) for item in items]
+        return given.list_of(self.graph, values, kind)
+
+    def _give_tensor(self, tensor: Tensor, requires_grad: bool) -> Value:
+        content = tensor.value.const_value
+        if content is None or tensor.value.metadata_props or tensor.is_complex or tensor.dtype == torch.bfloat16:
+            value = self.graph.addInput()
+        else:
+            node = self.add("onnx::Constant", [], 1)
+            node.t_("value", torch.tensor(content.numpy(), dtype=tensor.dtype))
+            value = node.output()
+        self.bind(value, tensor, requires_grad=requires_grad)
+        return value
+
+    def bind(self, value: Value, tensor: Tensor, *, requires_grad: bool = False) -> None:
+        """Let a value stand for a tensor that exists already."""
+        value.setType(given.tensor_type(tensor.dtype, tensor.known_shape, requires_grad=requires_grad))
+        self._tensors[value.unique()] = tensor
+        if tensor.known_shape is not None:
+            self._shapes[value.unique()] = tensor.known_shape
+
+    def add(self, kind: str, inputs: Sequence[Value], outputs: int) -> torch._C.Node:
+        """A new node at the end of the graph; :meth:`infer` types its outputs when it has its attributes."""
+        node = self.graph.create(kind, list(inputs), outputs)
+        self.graph.insertNode(node)
+        return node
+
+    def infer(self, node: torch._C.Node) -> None:
+        """Set the types of a node's outputs as far as its operator determines them."""
+        call = self._call(node)
+        if call.form is None:
+            return
+        known = [self._known(source) for source in call.inputs]
+        label = self.op.shared.dim_names.label
+        found = infer(call.op_type, call.attributes, known, node.outputsSize(), call.form.opset, label)
+        for value, (dtype, shape) in zip(node.outputs(), found, strict=True):
+            if dtype is not None:
+                value.setType(given.tensor_type(dtype, shape))  # type: ignore[arg-type]
+            if shape is not None:
+                self._shapes[value.unique()] = shape
+
+    def shape_of(self, value: Value) -> Sizes | None:
+        """The sizes of a value: what its type states, and names for sizes that vary."""
+        kind = value.type()
+        sizes = kind.varyingSizes() if isinstance(kind, torch._C.TensorType) else None
+        inferred = self._shapes.get(value.unique())
+        if sizes is None:
+            return inferred
+        if inferred is None or len(inferred) != len(sizes):
+            return tuple(sizes)
+        return tuple(own if size is None else size for size, own in zip(sizes, inferred, strict=True))
+
+    def _known(self, source: Source) -> Known | None:
+        content = constant_of(source) if isinstance(source, Value) else source
+        if content is None and not isinstance(source, Value):
+            return None
+        if isinstance(content, torch.Tensor):
+            data = TorchTensor(content.detach().cpu()).numpy() if content.numel() <= 64 else None
+            return Known(content.dtype, tuple(content.shape), data)
+        if isinstance(content, list | int | float):
+            dtype = _plain_dtype(content)
+            array = np.asarray(content, dtype=torch.empty(0, dtype=dtype).numpy().dtype)
+            return Known(dtype, array.shape, array)
+        assert isinstance(source, Value)
+        if source.node().mustBeNone():
+            return None
+        kind = source.type()
+        if isinstance(kind, torch._C.ListType):
+            return Known(torch.int64, (len(list(source.node().inputs())),))
+        return Known(kind.dtype() if isinstance(kind, torch._C.TensorType) else None, self.shape_of(source))
+
+    # --- from the graph into the model -------------------------------------------------------------------------
+
+    def take(self, values: Sequence[Value], expected: Expected = ()) -> list[Tensor]:
+        """The tensors that values have become; what was written of them so far is emitted first.
+
+        ``expected`` is what torch says of the values, for operators that no one knows.
+        """
+        for value, one in zip(values, expected, strict=False):
+            self._expected[value.unique()] = one
+        self._emit_needed(values)
+        tensors = []
+        for position, value in enumerate(values):
+            dtype = expected[position][0] if position < len(expected) else None
+            tensor = self._tensor(value, dtype)
+            if tensor is None:
+                raise TranslationError("the symbolic function returned a value that is None")
+            tensors.append(tensor)
+        return tensors
+
+    def _emit_needed(self, values: Iterable[Value]) -> None:
+        needed: set[int] = set()
+        pending = list(values)
+        while pending:
+            value = pending.pop()
+            if value.unique() in needed or value.unique() in self._tensors:
+                continue
+            node = value.node()
+            needed.update(output.unique() for output in node.outputs())
+            pending.extend(node.inputs())
+        for node in self.graph.nodes():
+            outputs = list(node.outputs())
+            if outputs and outputs[0].unique() in needed and not node.kind().startswith("prim::"):
+                self._emit(node, outputs)
+
+    def _emit(self, node: torch._C.Node, outputs: list[Value]) -> None:
+        content = constant_of(outputs[0])
+        if isinstance(content, torch.Tensor):
+            self._tensors[outputs[0].unique()] = self._literal(content)
+            return
+        call = self._call(node)
+        if not call.domain and call.form is None:
+            raise TranslationError(
+                f"{call.op_type}, which the symbolic function writes, is not an operator of ONNX; "
+                f'name its domain, "mydomain::{call.op_type}"'
+            )
+        inputs = self._inputs(call)
+        results = self.op.custom(
+            call.domain,
+            call.op_type,
+            inputs,
+            call.attributes,
+            [self._output(value, inputs) for value in outputs],
+            version=None if call.form is None else call.form.version(call.op_type),
+        )
+        for value, tensor in zip(outputs, results, strict=True):
+            self._tensors[value.unique()] = tensor
+
+    def _call(self, node: torch._C.Node) -> Call:
+        namespace, _, op_type = node.kind().rpartition("::")
+        domain = _DOMAINS.get(namespace, namespace)
+        inputs: list[Source] = list(node.inputs())
+        while inputs and isinstance(inputs[-1], Value) and inputs[-1].node().mustBeNone():
+            inputs.pop()
+        attributes = onnx_attributes(node)
+        if domain:
+            return Call(domain, op_type, inputs, attributes, None)
+        form = form_of(op_type, len(inputs), node.outputsSize(), attributes, self.opset)
+        for name, position in () if form is None else form.moved.items():
+            inputs.extend([None] * (position + 1 - len(inputs)))
+            content = attributes.pop(name).value
+            inputs[position] = list(content) if isinstance(content, Sequence) else content
+        return Call(domain, op_type, inputs, attributes, form)
+
+    def _inputs(self, call: Call) -> list[Tensor | None]:
+        """The inputs as tensors; those that must be of one dtype are, and numbers take it from them."""
+        kinds = _type_variables(call)
+        own: dict[str, list[Tensor]] = {}
+        for source, kind in zip(call.inputs, kinds, strict=True):
+            if kind and isinstance(source, Value) and isinstance(source.type(), torch._C.TensorType):
+                tensor = self._tensor(source, None)
+                if tensor is not None:
+                    own.setdefault(kind, []).append(tensor)
+        dtypes = {kind: _common_dtype(tensors) for kind, tensors in own.items()}
+        inputs: list[Tensor | None] = []
+        for source, kind in zip(call.inputs, kinds, strict=True):
+            dtype = dtypes.get(kind)
+            tensor = self._tensor(source, dtype) if isinstance(source, Value) else self._plain(source, dtype)
+            inputs.append(tensor if tensor is None or dtype is None else self.op.cast(tensor, dtype))
+        return inputs
+
+    def _tensor(self, value: Value, dtype: torch.dtype | None) -> Tensor | None:
+        """A value as a tensor: ``dtype`` is for numbers, which have none of their own."""
+        found = self._tensors.get(value.unique())
+        if found is not None:
+            return found
+        node = value.node()
+        if node.mustBeNone():
+            return None
+        content = constant_of(value)
+        if isinstance(content, torch.Tensor):
+            return self._literal(content)
+        if isinstance(content, str):
+            raise TranslationError(f"the text {content!r} is given to an operator as a tensor; pass it as an attribute")
+        if content is not None:
+            return self._plain(content, dtype)
+        if node.kind() == "prim::ListConstruct":
+            parts = [self._tensor(item, torch.int64) for item in node.inputs()]
+            if all(part is not None and part.known_shape == () for part in parts):
+                vectors = [self.op.reshape(part, [1]) for part in parts if part is not None]
+                return self.op.Concat(*vectors, axis=0).with_shape([len(vectors)])
+            raise TranslationError(
+                "a list of tensors is given to an operator as one input; unpack it with symbolic_helper._unpack_list"
+            )
+        raise TranslationError(f"{node.kind()} of the symbolic function has no ONNX form")
+
+    def _plain(self, content: Any, dtype: torch.dtype | None) -> Tensor | None:
+        if content is None:
+            return None
+        chosen = _plain_dtype(content) if dtype is None else dtype
+        return self.op.const(content, chosen)
+
+    def _literal(self, content: torch.Tensor) -> Tensor:
+        return self.op.const(TorchTensor(content.detach().cpu()).numpy(), content.dtype)
+
+    def _output(self, value: Value, inputs: Sequence[Tensor | None]) -> tuple[torch.dtype, Sequence[Int] | None]:
+        expected = self._expected.get(value.unique())
+        kind = value.type()
+        dtype = kind.dtype() if isinstance(kind, torch._C.TensorType) else None
+        if dtype is None:
+            first = next((tensor.dtype for tensor in inputs if tensor is not None), torch.float32)
+            dtype = first if expected is None else expected[0]
+        return dtype, self._stated_shape(value, expected)
+
+    def _stated_shape(self, value: Value, expected: Any) -> Sequence[Int] | None:
+        shape = self.shape_of(value)
+        if shape is not None and all(size is not None for size in shape):
+            return [size for size in shape if size is not None]
+        return None if expected is None else expected[1]
+
+    def sized(self, value: Value) -> Tensor:
+        """A tensor all of whose sizes can be asked for: one that nobody knows is read off it at run time."""
+        tensor = self.take([value])[0]
+        if tensor.known_shape is not None:
+            return tensor
+        sizes = self.shape_of(value)
+        if sizes is None:
+            raise TranslationError(f"the rank of {value.debugName()} is not known; state its type with setType()")
+        shape: list[Int] = []
+        fresh: list[tuple[Any, int]] = []
+        for axis, size in enumerate(sizes):
+            if size is None:
+                symbol = sympy.Symbol(f"{tensor.value.name}_size_{axis}", positive=True, integer=True)
+                fresh.append((symbol, axis))
+                size = Dim(symbol)
+            shape.append(size)
+        tensor = tensor.with_shape(shape)
+        for symbol, axis in fresh:
+            self.op.sizes.add_source(symbol, tensor, axis)
+        self._tensors[value.unique()] = tensor
+        return tensor
+
+
+def constant_of(value: Value) -> Any:
+    """The content of a value that is a constant: a tensor, number, text or list of numbers; None if it is not."""
+    node = value.node()
+    match node.kind():
+        case "onnx::Constant" if node.hasAttribute("value"):
+            return node.t("value")
+        case "prim::Constant":
+            return value.toIValue()
+        case "prim::ListConstruct":
+            items = [constant_of(item) for item in node.inputs()]
+            return items if all(isinstance(item, bool | int | float) for item in items) else None
+        case _:
+            return None
+
+
+def _common_dtype(tensors: Sequence[Tensor]) -> torch.dtype:
+    single = [tensor.dtype for tensor in tensors if tensor.known_shape == ()]
+    return result_dtype([tensor.dtype for tensor in tensors if tensor.known_shape != ()], single, [])
+
+
+def _plain_dtype(content: Any) -> torch.dtype:
+    if isinstance(content, list | tuple):
+        dtypes = [_PLAIN_DTYPES[type(item)] for item in content]
+        return torch.float32 if torch.float32 in dtypes else next(iter(dtypes), torch.int64)
+    return _PLAIN_DTYPES[type(content)]
+
+
+def _type_variables(call: Call) -> list[str]:
+    """Per input the name of the type it must share with others, empty where it must not."""
+    if call.form is None:
+        return [""] * len(call.inputs)
+    schema = onnx.defs.get_schema(call.op_type, call.form.opset)
+    formal = schema.inputs
+    variables = {one.type_param_str for one in schema.type_constraints}
+    kinds = []
+    for position in range(len(call.inputs)):
+        parameter = formal[min(position, len(formal) - 1)]
+        shared = parameter.type_str in variables and parameter.is_homogeneous
+        kinds.append(parameter.type_str if shared else "")
+    return kinds

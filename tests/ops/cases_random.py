@@ -102,4 +102,8 @@ CASES = [
         R("b", 3),
         name="all",
     ),
+    case("aten::poisson", torch.poisson, R("b", 3, low=0.1), dtypes=HALF),
+    # torch knows the shape of its result only where all sizes are fixed.
+    case("aten::binomial", lambda x: torch.binomial(x.round(), x / 4), R(2, 3, low=0.1)),
+    case("aten::normal_functional", lambda x: ops.normal_functional(x, 1.0, 2.0), C, name="complex"),
 ]

@@ -10,6 +10,7 @@ import torch
 
 import onnxport
 from cases import Wrapped
+from onnxport.errors import TranslationError
 
 ops = torch.ops.aten
 COUNT = 20_000
@@ -40,6 +41,9 @@ ROWS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], float, float, floa
         0,
         2,
     ),
+    "poisson": (lambda x: torch.poisson(x + 3.5), 3.5, 3.5**0.5, 0, FULL),
+    "poisson, often": (lambda x: torch.poisson(x + 150), 150, 150**0.5, 0, FULL),
+    "binomial": (lambda x: torch.binomial(x + 20, torch.tensor(0.3)), 6, 4.2**0.5, 0, 20),
     "dropout": (lambda x: torch.dropout(x * 0 + 1, 0.2, True), 1, 0.5, 0, 1.25),
     "feature_dropout": (lambda x: torch.feature_dropout(x.view(-1, 2, 1) * 0 + 1, 0.2, True), 1, 0.5, 0, 1.25),
 }
@@ -62,3 +66,8 @@ def test_draws_differ_between_operators() -> None:
     x = torch.zeros(COUNT)
     first, second = onnxport.export(Wrapped(lambda x: (torch.rand_like(x), torch.rand_like(x))), (x,))(x)
     assert not torch.equal(first, second)
+
+
+def test_a_range_from_high_to_low_is_refused() -> None:
+    with pytest.raises(TranslationError, match="no uniform distribution from 5"):
+        onnxport.export(Wrapped(lambda x: ops.uniform(x, 5.0, 2.0)), (torch.zeros(3),))

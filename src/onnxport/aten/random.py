@@ -8,9 +8,11 @@ from typing import Any
 
 import torch
 
+from onnxport.aten.reduce import flat
 from onnxport.errors import TranslationError
 from onnxport.translate import REGISTRY, Builder, Dim, Int, Tensor, translates
 from onnxport.translate.dims import is_static
+from onnxport.translate.loop import inside, loop
 from onnxport.translate.registry import Translation
 
 
@@ -31,6 +33,9 @@ def _random(op: Builder, op_type: str, shape: Sequence[Int], dtype: torch.dtype,
 
 def _uniform(op: Builder, shape: Sequence[Int], dtype: torch.dtype, low: float = 0.0, high: float = 1.0) -> Tensor:
     """Uniform between two numbers, the lower included; for a complex dtype both parts are."""
+    if low > high:
+        # Capture does not look, and runtimes end the process.
+        raise TranslationError(f"there is no uniform distribution from {low} to {high}")
     if dtype.is_complex:
         part = dtype.to_real()
         return op.complex(_uniform(op, shape, part, low, high), _uniform(op, shape, part, low, high))
@@ -87,7 +92,7 @@ def _uniform_between(op: Builder, **arguments: object) -> Tensor:
 REGISTRY.add(["aten::uniform"], Translation(_uniform_between, parameters=frozenset({"self", "from", "to"})), "same")
 
 
-@translates("aten::normal_functional")
+@translates("aten::normal_functional", complex="same")
 def normal_functional(op: Builder, self: Tensor, mean: float, std: float) -> Tensor:
     return _normal(op, self.shape, self.dtype, mean, std)
 
@@ -128,6 +133,43 @@ def cauchy(op: Builder, self: Tensor, median: float, sigma: float) -> Tensor:
 def geometric(op: Builder, self: Tensor, p: float) -> Tensor:
     trials = op.Ceil(op.Log(_above_zero(op, self)) / math.log1p(-p))
     return op.Max(trials, op.scalar(1, trials.dtype))
+
+
+# By counting
+
+
+@translates("aten::poisson")
+def poisson(op: Builder, self: Tensor) -> Tensor:
+    """How often a clock with exponential pauses rings in a time: as many pauses as the longest time may ever hold."""
+    rate = op.cast(self, _drawn(self.dtype))
+    longest = op.ReduceMax(flat(op, rate), keepdims=False)
+    # Twelve standard deviations above the mean, and some for short times.
+    rounds = op.cast(op.Ceil(longest + op.Sqrt(longest) * 12 + 30), torch.int64).with_shape([])
+
+    def body(inner: Builder, iteration: Tensor, state: Sequence[Tensor]) -> list[Tensor]:
+        elapsed, count = state
+        elapsed = (elapsed - inner.Log(_above_zero(inner, inside(inner, rate)))).with_shape(rate.shape)
+        rung = inner.cast(elapsed <= inside(inner, rate), rate.dtype)
+        return [elapsed, (count + rung).with_shape(rate.shape)]
+
+    nothing = op.full(0, rate.shape, rate.dtype)
+    return loop(op, body, rounds, [nothing, nothing])[1]
+
+
+@translates("aten::binomial")
+def binomial(op: Builder, count: Tensor, prob: Tensor) -> Tensor:
+    """Trial by trial, as many as the largest count asks for."""
+    (shape,) = op.result_shapes()
+    drawn = _drawn(count.dtype)
+    trials, chance = op.cast(count, drawn), op.cast(prob, drawn)
+    rounds = op.cast(op.ReduceMax(flat(op, trials), keepdims=False), torch.int64).with_shape([])
+
+    def body(inner: Builder, iteration: Tensor, state: Sequence[Tensor]) -> list[Tensor]:
+        hit = _uniform(inner, shape, drawn) < inside(inner, chance)
+        counts = inner.cast(iteration, drawn) < inside(inner, trials)
+        return [(state[0] + inner.cast(hit & counts, drawn)).with_shape(shape)]
+
+    return loop(op, body, rounds, [op.full(0, shape, drawn)])[0]
 
 
 # Whole numbers

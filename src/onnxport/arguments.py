@@ -18,6 +18,10 @@ _DEPRECATED: Mapping[str, tuple[Any, str]] = {
     "operator_export_type": (0, "pass translations for your operators in `custom_translation_table`"),
     "do_constant_folding": (True, "pass optimize=False to leave the graph as it was translated"),
     "custom_opsets": (None, "give the version with the operator, in onnxport.ops.symbolic or its translation"),
+    "export_modules_as_functions": (
+        False,
+        "it is kept for models that need functions; leave it out where a flat graph will do",
+    ),
     "autograd_inlining": (True, "give the autograd.Function a `symbolic` method to keep it as one node"),
     "fallback": (False, "the strategies for capturing a model are tried in order anyway"),
 }

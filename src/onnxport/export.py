@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from onnxport.artifacts import Artifacts, accounted
 from onnxport.capture import capture
 from onnxport.errors import OnnxExporterError
 from onnxport.events import EventLog
+from onnxport.functions import ModuleCalls, check_request, outline
 from onnxport.legalize import check_opset, legalize
 from onnxport.optimize import optimize as optimize_model
 from onnxport.prepare import prepare
@@ -55,6 +56,7 @@ def export(
     operator_export_type: int = OperatorExportTypes.ONNX,
     do_constant_folding: bool = True,
     custom_opsets: Mapping[str, int] | None = None,
+    export_modules_as_functions: bool | Collection[type[torch.nn.Module]] = False,
     autograd_inlining: bool = True,
 ) -> ONNXProgram:
     """Export a PyTorch model to ONNX.
@@ -83,6 +85,8 @@ def export(
         profile: Whether to write where the time went: a table of functions, and a timeline for trace viewers.
         dump_exported_program: Whether to write the captured program as a ``.pt2`` file.
         artifacts_dir: The folder for report, profile and captured program.
+        export_modules_as_functions: True, or a set of module classes: their calls become functions of it, one for all
+            equal calls. Deprecated in torch.onnx and kept here; ``inline_functions`` of the program undoes it.
         fallback, training, operator_export_type, do_constant_folding, custom_opsets, autograd_inlining: Deprecated;
             each warns what to do instead.
 
@@ -107,10 +111,12 @@ def export(
         operator_export_type=int(operator_export_type),
         do_constant_folding=do_constant_folding,
         custom_opsets=custom_opsets,
+        export_modules_as_functions=export_modules_as_functions,
         autograd_inlining=autograd_inlining,
     )
     warn_of_training(model)
     opset = check_opset(DEFAULT_OPSET if opset_version is None else opset_version)
+    as_functions = check_request(export_modules_as_functions, opset)
     if f is not None:
         check_destination(f)
     events = EventLog()
@@ -139,11 +145,16 @@ def export(
                 output_dims=captured.output_dim_names,
             )
             account.onnx_model = onnx_model = translate(program, find, names, events)
+        calls = ModuleCalls(program.graph, as_functions) if as_functions else None
+        apart = None if calls is None else calls.chain
         if optimize:
             with events.stage("optimize"):
-                optimize_model(onnx_model, events)
+                optimize_model(onnx_model, events, apart=apart)
         with events.stage("legalize"):
-            legalize(onnx_model, opset, events=events)
+            legalize(onnx_model, opset, events=events, apart=apart)
+        if calls is not None:
+            with events.stage("functions"):
+                outline(onnx_model, calls, events)
         result = ONNXProgram(onnx_model, captured.program, events)
         result.functional = program
         if f is not None:

@@ -19,6 +19,7 @@ DEPRECATED: dict[str, tuple[Any, str]] = {
     "operator_export_type": (onnxport.OperatorExportTypes.ONNX_ATEN_FALLBACK, "custom_translation_table"),
     "do_constant_folding": (False, "optimize=False"),
     "custom_opsets": ({"mine": 2}, "onnxport.ops.symbolic"),
+    "export_modules_as_functions": (True, "kept for models that need functions"),
     "autograd_inlining": (False, "symbolic"),
     "fallback": (True, "tried in order"),
 }

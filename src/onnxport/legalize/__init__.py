@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+
 import onnx_ir as ir
 import onnx_ir.passes.common as common_passes
 
@@ -25,6 +27,7 @@ def legalize(
     ir_version: int | None = None,
     events: EventLog | None = None,
     kernels: bool = True,
+    apart: Callable[[ir.Node], Hashable] | None = None,
 ) -> None:
     """Rewrite ``model`` in place so that it is a valid model of exactly ``opset``.
 
@@ -33,7 +36,8 @@ def legalize(
     names every such operator, where it comes from, and the nearest opset that has it.
 
     With ``kernels``, what onnxruntime has no implementation for in some element type is computed in another one;
-    other runtimes may not need those casts.
+    other runtimes may not need those casts. What replaces two nodes has parts in common only where ``apart`` gives the
+    same for both.
 
     >>> import onnx_ir as ir
     >>> from onnxport.legalize import legalize
@@ -49,7 +53,7 @@ def legalize(
     source = model.opset_imports.get("", _CANONICAL)
     if version < _FIRST_IR_WITH_FUNCTIONS and model.functions:
         _inline(model, source)
-    rewriter = Rewriter(model, opset)
+    rewriter = Rewriter(model, opset, apart)
     rewriter.run(source)
     validator = Validator(rewriter.names, rewriter.literals, opset, source, rewriter.refusals, events, kernels)
     validator.check(model.graph)

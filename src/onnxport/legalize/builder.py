@@ -94,9 +94,13 @@ def _filled(number: float | bool, dtype: ir.DataType, shape: tuple[int, ...]) ->
 
 
 class Shared:
-    """Values that several replaced nodes have in common, found by what was asked for."""
+    """Values that several replaced nodes have in common, found by what was asked for.
 
-    def __init__(self) -> None:
+    Nodes for which ``apart`` differs share nothing.
+    """
+
+    def __init__(self, apart: Callable[[ir.Node], Hashable] | None = None) -> None:
+        self.apart: Callable[[ir.Node], Hashable] = (lambda node: None) if apart is None else apart
         self._names: dict[tuple[object, ...], str] = {}
         self._values: dict[str, ir.Value] = {}
 
@@ -181,7 +185,7 @@ class Builder:
         Values in the key stand for what they are called: a value that a later rule replaces keeps its name.
         """
         named = [part.name if isinstance(part, ir.Value) else part for part in key]
-        return self._shared.get((self.node.graph, self.opset, *named), make)
+        return self._shared.get((self.node.graph, self._shared.apart(self.node), self.opset, *named), make)
 
     def name(self, base: str) -> str:
         """A name of one's own, after the replaced node."""

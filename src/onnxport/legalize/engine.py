@@ -7,7 +7,7 @@ no rule has to know about opsets older than the one before its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -88,13 +88,15 @@ class Rewriter:
 
     model: ir.Model
     target: int
+    apart: Callable[[ir.Node], Hashable] | None = None
     names: Names = field(init=False)
     literals: Literals = field(init=False)
     refusals: dict[ir.Node, tuple[str, int]] = field(default_factory=dict)
     _orphans: list[ir.Value] = field(default_factory=list)
-    _shared: Shared = field(default_factory=Shared)
+    _shared: Shared = field(init=False)
 
     def __post_init__(self) -> None:
+        self._shared = Shared(self.apart)
         self.names = Names(self.model)
         self.literals = Literals(self.model.graph, self.names)
 

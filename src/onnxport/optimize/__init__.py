@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import onnx_ir as ir
 
@@ -26,12 +26,19 @@ PASSES: tuple[tuple[Callable[[Scope], None], str], ...] = (
 )
 
 
-def optimize(model: ir.Model, events: EventLog | None = None, *, fold_batch_norm: bool = False) -> None:
+def optimize(
+    model: ir.Model,
+    events: EventLog | None = None,
+    *,
+    fold_batch_norm: bool = False,
+    apart: Callable[[ir.Node], Hashable] | None = None,
+) -> None:
     """Simplify a model in place, in time proportional to its size.
 
     Graph inputs and outputs keep their names, order and number; weights keep their names and are neither read nor
     copied. ``fold_batch_norm`` also folds BatchNormalization into the convolution before it, after which those
-    weights are no longer the state dict's (onnxruntime does the same by itself when it loads a model).
+    weights are no longer the state dict's (onnxruntime does the same by itself when it loads a model). Equal nodes are
+    merged only where ``apart`` gives the same for both.
 
     >>> import onnx_ir as ir
     >>> x = ir.val("x", ir.DataType.FLOAT, [2])
@@ -42,18 +49,20 @@ def optimize(model: ir.Model, events: EventLog | None = None, *, fold_batch_norm
     >>> [node.op_type for node in model.graph]
     ['Relu']
     """
-    tally = run_passes(model, fold_batch_norm=fold_batch_norm)
+    tally = run_passes(model, fold_batch_norm=fold_batch_norm, apart=apart)
     if events is not None:
         visits = tally.pop("visits", 0)
         hits = ", ".join(f"{name}: {count}" for name, count in sorted(tally.items()))
         events.add("note", "optimize", f"{visits} node visits; {hits or 'nothing to simplify'}")
 
 
-def run_passes(model: ir.Model, *, fold_batch_norm: bool = False) -> Counter[str]:
+def run_passes(
+    model: ir.Model, *, fold_batch_norm: bool = False, apart: Callable[[ir.Node], Hashable] | None = None
+) -> Counter[str]:
     """Run every pass over the graph and over each function, and return how often each rule applied."""
     tally: Counter[str] = Counter()
     remove_uncalled_functions(model, tally)
-    scopes = [Scope(model.graph, tally, in_function=False)]
+    scopes = [Scope(model.graph, tally, in_function=False, apart=apart)]
     scopes += [Scope(function.graph, tally, in_function=True) for function in model.functions.values()]
     for scope in scopes:
         for run, _ in PASSES:

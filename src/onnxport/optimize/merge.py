@@ -29,6 +29,8 @@ def merge(node: ir.Node, scope: Scope, seen: Seen) -> bool:
     key = _key(node)
     if key is None:
         return False
+    if scope.apart is not None:
+        key = (scope.apart(node), key)
     first = seen.get(key)
     if first is None or first in scope.dead:
         seen[key] = node

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -107,10 +107,19 @@ class Scope:
     counts stay true and the promises about graph outputs are kept in one place.
     """
 
-    def __init__(self, graph: ir.Graph, tally: Counter[str], *, in_function: bool) -> None:
+    def __init__(
+        self,
+        graph: ir.Graph,
+        tally: Counter[str],
+        *,
+        in_function: bool,
+        apart: Callable[[ir.Node], Hashable] | None = None,
+    ) -> None:
         self.graph = graph
         self.tally = tally
         self.in_function = in_function
+        #: Nodes for which this differs are never merged.
+        self.apart = apart
         self.counts: dict[ir.Value, int] = {}
         self.dead: set[ir.Node] = set()
         #: All bodies nested in the graph, outer ones before inner ones.

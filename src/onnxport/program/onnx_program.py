@@ -19,6 +19,7 @@ from torch.export import ExportedProgram
 
 from onnxport.errors import OnnxExporterError, OnnxExporterWarning, Problem, listing
 from onnxport.events import EventLog
+from onnxport.functions import inline_functions
 from onnxport.prepare import FunctionalProgram
 from onnxport.program.inputs import bind_inputs
 from onnxport.program.runtime import Initializer, Session, array_to_torch, default_session, to_torch
@@ -132,6 +133,23 @@ class ONNXProgram:
         from onnxport.optimize import optimize
 
         optimize(self.model)
+        self.release()
+
+    def inline_functions(self) -> None:
+        """Put the bodies of functions in the place of their calls, in place: one flat graph.
+
+        >>> import torch, onnxport, warnings
+        >>> with warnings.catch_warnings(action="ignore"):
+        ...     program = onnxport.export(
+        ...         torch.nn.Sequential(torch.nn.ReLU()), (torch.ones(2),), export_modules_as_functions=True
+        ...     )
+        >>> [node.op_identifier() for node in program.model.graph]
+        [('torch.nn.modules.activation', 'ReLU', '')]
+        >>> program.inline_functions()
+        >>> [node.op_type for node in program.model.graph]
+        ['Relu']
+        """
+        inline_functions(self.model)
         self.release()
 
     def save(

@@ -30,7 +30,13 @@ STEPS = {
 }
 _DECOMPOSE, _TRANSLATE, _CHECK, _RUN, _COMPARE = STEPS
 # The report has one line for all that makes the ONNX graph.
-_STAGES = {"prepare": _DECOMPOSE, "translate": _TRANSLATE, "optimize": _TRANSLATE, "legalize": _TRANSLATE}
+_STAGES = {
+    "prepare": _DECOMPOSE,
+    "translate": _TRANSLATE,
+    "optimize": _TRANSLATE,
+    "legalize": _TRANSLATE,
+    "functions": _TRANSLATE,
+}
 
 
 @dataclass

@@ -1,0 +1,118 @@
+"""Which module call each node belongs to, as the captured graph tells it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import onnx_ir as ir
+import torch
+
+from onnxport.errors import InputError, OpsetError
+
+# The first opset whose files (IR version 8) have a place for functions.
+FIRST_OPSET = 15
+_FX_NODE = "pkg.torch.onnx.fx_node"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a module: ``key`` tells it from other calls of the same module."""
+
+    key: str
+    path: str
+    kind: str
+
+
+Chain = tuple[Call, ...]
+
+
+def check_request(request: object, opset: int) -> Collection[type[torch.nn.Module]] | bool:
+    """Return which modules shall become functions: True for all, or classes; False for none.
+
+    >>> import torch
+    >>> from onnxport.functions import check_request
+    >>> check_request({torch.nn.Linear}, 20)
+    {<class 'torch.nn.modules.linear.Linear'>}
+    >>> check_request({torch.nn.Linear}, 14)
+    Traceback (most recent call last):
+        ...
+    onnxport.errors.OpsetError: Functions (export_modules_as_functions) need opset 15 or newer, not 14...
+    """
+    if isinstance(request, bool):
+        wanted: Collection[type[torch.nn.Module]] | bool = request
+    elif isinstance(request, set | frozenset | list | tuple):
+        if other := [item for item in request if not (isinstance(item, type) and issubclass(item, torch.nn.Module))]:
+            raise InputError(f"`export_modules_as_functions` takes True or a set of module classes, not {other[0]!r}.")
+        wanted = request
+    else:
+        raise InputError(f"`export_modules_as_functions` takes True or a set of module classes, not {request!r}.")
+    if wanted and opset < FIRST_OPSET:
+        raise OpsetError(
+            f"Functions (export_modules_as_functions) need opset {FIRST_OPSET} or newer, not {opset}. "
+            f"Pass opset_version={FIRST_OPSET}, or export without functions."
+        )
+    return wanted
+
+
+class ModuleCalls:
+    """The module calls that shall become functions, by the FX node a node of the model stands for."""
+
+    def __init__(self, graph: torch.fx.Graph, wanted: Collection[type[torch.nn.Module]] | bool) -> None:
+        self.names = None if wanted is True else _class_names(wanted)
+        self._chains: dict[str, Chain] = {}
+        known: dict[tuple[str, ...], Chain] = {}
+        for node in graph.nodes:
+            stack: Mapping[str, tuple[str, object]] = node.meta.get("nn_module_stack") or {}
+            key = tuple(stack)
+            if key not in known:
+                known[key] = self._chain(stack)
+            self._chains[node.name] = known[key]
+
+    def _chain(self, stack: Mapping[str, tuple[str, object]]) -> Chain:
+        calls = []
+        for key, (path, kind) in stack.items():
+            name = kind if isinstance(kind, str) else class_name(kind)
+            # The model itself has no path: it is the graph.
+            if path and path != key and (self.names is None or name in self.names):
+                calls.append(Call(key, path, name))
+        return tuple(calls)
+
+    def chain(self, node: ir.Node) -> Chain | None:
+        """The calls a node lies in, from the outermost to the innermost; None where that isn't known."""
+        text = node.metadata_props.get(_FX_NODE)
+        return None if text is None else self._chains.get(text[1:].partition(" ")[0])
+
+    def missing(self) -> list[str]:
+        """The classes that were asked for and are nowhere called."""
+        if self.names is None:
+            return []
+        called = {call.kind for chain in self._chains.values() for call in chain}
+        return sorted(self.names - called)
+
+
+def class_name(kind: object) -> str:
+    """A class as the captured graph names it."""
+    return f"{kind.__module__}.{kind.__qualname__}"  # type: ignore[attr-defined]
+
+
+def _class_names(wanted: Collection[type[torch.nn.Module]] | bool) -> frozenset[str]:
+    return frozenset() if isinstance(wanted, bool) else frozenset(class_name(kind) for kind in wanted)
+
+
+def split_class(kind: str) -> tuple[str, str]:
+    """The Python module a class is defined in, and its own name.
+
+    >>> from onnxport.functions.modules import split_class
+    >>> split_class("torch.nn.modules.linear.Linear")
+    ('torch.nn.modules.linear', 'Linear')
+    """
+    parts = kind.split(".")
+    end = len(parts) - 1
+    # A class in a function or in another class has more dots after the module's path.
+    while end > 1 and ".".join(parts[:end]) not in sys.modules:
+        end -= 1
+    if ".".join(parts[:end]) not in sys.modules:
+        end = len(parts) - 1
+    return ".".join(parts[:end]), parts[-1]

@@ -13,6 +13,7 @@ from onnxport import aten  # noqa: F401  (fills the registry)
 from onnxport.arguments import warn_of_deprecated, warn_of_training
 from onnxport.artifacts import Artifacts, accounted
 from onnxport.capture import capture
+from onnxport.capture.autograd_functions import functions_kept
 from onnxport.errors import OnnxExporterError
 from onnxport.events import EventLog
 from onnxport.functions import ModuleCalls, check_request, outline
@@ -20,7 +21,7 @@ from onnxport.legalize import check_opset, legalize
 from onnxport.optimize import optimize as optimize_model
 from onnxport.prepare import prepare
 from onnxport.program import ONNXProgram
-from onnxport.torchscript import OperatorExportTypes, TrainingMode, symbolic_lookup
+from onnxport.torchscript import OperatorExportTypes, TrainingMode, keeps_whole, symbolic_lookup
 from onnxport.translate import Names, is_translated, lookup, translate
 from onnxport.verification import verify as verify_program
 from onnxport.weights.saving import check_destination
@@ -120,10 +121,10 @@ def export(
     if f is not None:
         check_destination(f)
     events = EventLog()
-    find = lookup(custom_translation_table, symbolic_lookup(opset))
+    find = lookup(custom_translation_table, symbolic_lookup(opset, custom_opsets, inlining=autograd_inlining))
     artifacts = Artifacts(artifacts_dir, report, profile, dump_exported_program, verbose)
     with accounted(artifacts, model, find, events) as account:
-        with events.stage("capture"):
+        with events.stage("capture"), functions_kept(keeps_whole(opset, inlining=autograd_inlining)):
             account.captured = captured = capture(
                 model,
                 args,

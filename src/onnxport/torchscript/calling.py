@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,38 +11,22 @@ import torch
 from onnxport.errors import OnnxExporterError, TranslationError
 from onnxport.torchscript.given import tensor_type
 from onnxport.torchscript.graph_context import CallNode, GraphContext, SymbolicContext
-from onnxport.torchscript.registration import Symbolic, registered_symbolic
+from onnxport.torchscript.registration import Symbolic
 from onnxport.torchscript.session import Expected, Session
-from onnxport.translate import REGISTRY, Builder, Tensor
+from onnxport.translate import Builder, Tensor
 from onnxport.translate.engine import call_translation
-from onnxport.translate.registry import Lookup, Translation
+from onnxport.translate.registry import Translation
 
 Value = torch._C.Value
 
 
-def symbolic_lookup(opset: int) -> Lookup:
-    """The look-up of registered symbolic functions, for a file of an opset."""
-
-    def find(target: object, of_complex: bool = False) -> Translation | None:
-        if not isinstance(target, torch._ops.OpOverload):
-            return None
-        function = registered_symbolic(target._schema.name, opset)
-        if function is None:
-            return None
-        own = REGISTRY.find(target, of_complex)
-        return Translation(
-            _by_symbolic(function, target, own, opset),
-            parameters=frozenset(argument.name for argument in target._schema.arguments),
-        )
-
-    return find
-
-
-def _by_symbolic(
-    function: Symbolic, target: torch._ops.OpOverload, own: Translation | None, opset: int
+def by_symbolic(
+    function: Symbolic, target: torch._ops.OpOverload, own: Translation | None, opset: int, domains: Mapping[str, int]
 ) -> Callable[..., Any]:
+    """A registered symbolic function as a translation; where it returns None, the one there is takes its place."""
+
     def translate(op: Builder, **arguments: Any) -> Any:
-        session = Session(op, opset)
+        session = Session(op, opset, domains)
         needs = _gradients(op)
         values = [
             session.give(value, requires_grad=position < len(needs) and needs[position])

@@ -103,6 +103,10 @@ class GraphContext:
         return given.constant(self.graph, argument)
 
 
+FUNCTION_KIND = "function::PythonOp"
+"""The kind of a node that stands for an autograd function: torch takes a ``prim::PythonOp`` for one it has traced."""
+
+
 class CallNode:
     """A node of TorchScript that also answers for the Python function it calls, if it is one.
 
@@ -121,7 +125,11 @@ class CallNode:
         return getattr(self._node, name)
 
     def __repr__(self) -> str:
-        return str(self._node)
+        return str(self._node).replace(FUNCTION_KIND, "prim::PythonOp")
+
+    def kind(self) -> str:
+        """The operator with its namespace; that of an autograd function is ``prim::PythonOp``."""
+        return "prim::PythonOp" if self._function is not None else str(self._node.kind())
 
     def type(self) -> Any:
         """The type of the output."""
@@ -133,7 +141,7 @@ class CallNode:
 
     def pyname(self) -> str:
         """The name of the function."""
-        return self._node.kind() if self._function is None else self._function.__name__
+        return str(self._node.kind()) if self._function is None else self._function.__name__
 
     def scalar_args(self) -> list[Any]:
         """The arguments that are not tensors."""

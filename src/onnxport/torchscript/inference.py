@@ -14,6 +14,7 @@ from onnx import helper, numpy_helper, shape_inference
 
 from onnxport.legalize.versions import ir_version_for
 from onnxport.translate import Int
+from onnxport.translate.promotion import result_dtype
 from onnxport.weights.dtypes import ONNX_TO_TORCH, from_torch_dtype
 
 Sizes: TypeAlias = "tuple[Int | None, ...]"
@@ -23,11 +24,38 @@ _UNKNOWN: tuple[None, None] = (None, None)
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of an input: its dtype, its sizes as far as they are, and its content if it is a constant."""
+    """What is known of an input: its dtype, its sizes as far as they are, and its content if it is a constant.
+
+    A Python number is of no dtype in particular: it takes that of the tensors beside it.
+    """
 
     dtype: torch.dtype | None
     shape: Sizes | None
     data: np.ndarray[Any, Any] | None = None
+    is_number: bool = False
+
+    def cast(self, dtype: torch.dtype) -> Known:
+        """The same in another dtype."""
+        data = None if self.data is None else self.data.astype(from_torch_dtype(dtype).numpy())
+        return Known(dtype, self.shape, data)
+
+
+def of_one_dtype(inputs: Sequence[Known | None], kinds: Sequence[str]) -> list[Known | None]:
+    """The inputs with their common dtype where they are of the same kind, as they will be written."""
+    groups: dict[str, list[Known]] = {}
+    for known, kind in zip(inputs, kinds, strict=True):
+        if known is not None and kind and known.dtype is not None and not known.is_number:
+            groups.setdefault(kind, []).append(known)
+    dtypes = {kind: _common(group) for kind, group in groups.items()}
+    return [
+        known if known is None or kind not in dtypes or known.dtype is None else known.cast(dtypes[kind])
+        for known, kind in zip(inputs, kinds, strict=True)
+    ]
+
+
+def _common(group: Sequence[Known]) -> torch.dtype:
+    single = [known.dtype for known in group if known.shape == () and known.dtype is not None]
+    return result_dtype([known.dtype for known in group if known.shape != () and known.dtype is not None], single, [])
 
 
 def infer(
@@ -65,7 +93,7 @@ def infer(
             opset_imports=[helper.make_opsetid("", opset)],
             ir_version=ir_version_for(opset),
         )
-    except (onnx.shape_inference.InferenceError, onnx.defs.SchemaError, RuntimeError):
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, onnx.defs.SchemaError, RuntimeError):
         # A node that is wrong is refused with its name when the model is checked against the opset.
         return [_UNKNOWN] * outputs
     return [_read(found.get(f"o{index}"), names) for index in range(outputs)]

@@ -7,7 +7,7 @@ it hands values to one of our translations.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -21,7 +21,7 @@ from onnxport.errors import TranslationError
 from onnxport.torchscript import given
 from onnxport.torchscript.attributes import onnx_attributes
 from onnxport.torchscript.forms import Form, form_of
-from onnxport.torchscript.inference import Known, Sizes, infer
+from onnxport.torchscript.inference import Known, Sizes, infer, of_one_dtype
 from onnxport.translate import Builder, Dim, Int, Tensor
 from onnxport.translate.promotion import result_dtype
 from onnxport.weights.torch_tensor import TorchTensor
@@ -49,9 +49,10 @@ class Call:
 class Session:
     """The graph of one call: values given to it, values written in it, and the tensors they have become."""
 
-    def __init__(self, op: Builder, opset: int) -> None:
+    def __init__(self, op: Builder, opset: int, domains: Mapping[str, int]) -> None:
         self.op = op
         self.opset = opset
+        self._domains = domains
         self.graph = torch._C.Graph()
         self._tensors: dict[int, Tensor] = {}
         self._shapes: dict[int, Sizes] = {}
@@ -108,7 +109,7 @@ class Session:
         call = self._call(node)
         if call.form is None:
             return
-        known = [self._known(source) for source in call.inputs]
+        known = of_one_dtype([self._known(source) for source in call.inputs], _type_variables(call))
         label = self.op.shared.dim_names.label
         found = infer(call.op_type, call.attributes, known, node.outputsSize(), call.form.opset, label)
         for value, (dtype, shape) in zip(node.outputs(), found, strict=True):
@@ -138,7 +139,7 @@ class Session:
         if isinstance(content, list | int | float):
             dtype = _plain_dtype(content)
             array = np.asarray(content, dtype=torch.empty(0, dtype=dtype).numpy().dtype)
-            return Known(dtype, array.shape, array)
+            return Known(dtype, array.shape, array, is_number=True)
         assert isinstance(source, Value)
         if source.node().mustBeNone():
             return None
@@ -199,7 +200,7 @@ class Session:
             inputs,
             call.attributes,
             [self._output(value, inputs) for value in outputs],
-            version=None if call.form is None else call.form.version(call.op_type),
+            version=self._domains.get(call.domain) if call.form is None else call.form.version(call.op_type),
         )
         for value, tensor in zip(outputs, results, strict=True):
             self._tensors[value.unique()] = tensor

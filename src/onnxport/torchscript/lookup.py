@@ -1,0 +1,39 @@
+"""What the user has registered, as the engine looks it up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from onnxport.torchscript.calling import by_symbolic
+from onnxport.torchscript.functions import function_translation
+from onnxport.torchscript.registration import registered_symbolic
+from onnxport.translate import REGISTRY
+from onnxport.translate.registry import Lookup, Translation
+
+_FUNCTION = "onnxport::autograd_function"
+
+
+def symbolic_lookup(opset: int, custom_opsets: Mapping[str, int] | None = None, *, inlining: bool = True) -> Lookup:
+    """The look-up of symbolic functions, for a file of an opset and the versions of other domains in it."""
+    domains = {} if custom_opsets is None else custom_opsets
+    of_functions = Translation(
+        function_translation(opset, inlining=inlining, domains=domains),
+        parameters=frozenset({"tensors", "sizes", "key"}),
+    )
+
+    def find(target: object, of_complex: bool = False) -> Translation | None:
+        if not isinstance(target, torch._ops.OpOverload):
+            return None
+        name = target._schema.name
+        if name == _FUNCTION:
+            return of_functions
+        function = registered_symbolic(name, opset)
+        if function is None:
+            return None
+        own = REGISTRY.find(target, of_complex)
+        parameters = frozenset(argument.name for argument in target._schema.arguments)
+        return Translation(by_symbolic(function, target, own, opset, domains), parameters=parameters)
+
+    return find

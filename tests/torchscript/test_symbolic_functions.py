@@ -1,0 +1,347 @@
+"""Symbolic functions: registered for operators, and as methods of autograd functions."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import onnx
+import pytest
+import torch
+
+import onnxport
+from onnxport.errors import OnnxExporterError
+
+X = torch.tensor([[-1.0, 0.5, 2.0], [3.0, -0.25, 1.0]])
+
+
+class Apply(torch.nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*args)
+
+
+@contextlib.contextmanager
+def registered(name: str, function: Callable[..., Any], opset: int = 9) -> Iterator[None]:
+    onnxport.register_custom_op_symbolic(name, function, opset)
+    try:
+        yield
+    finally:
+        onnxport.unregister_custom_op_symbolic(name, opset)
+
+
+def export(function: Callable[..., Any], *args: Any, **options: Any) -> onnxport.ONNXProgram:
+    program = onnxport.export(Apply(function), args, **options)
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    return program
+
+
+def operators(program: onnxport.ONNXProgram) -> list[str]:
+    return [f"{node.domain}::{node.op_type}" if node.domain else node.op_type for node in program.model.graph]
+
+
+def squeezed(g: Any, x: Any) -> Any:
+    """Relu by way of Unsqueeze and Squeeze, as written for opset 11 and earlier."""
+    return g.op("Squeeze", g.op("Unsqueeze", g.op("Relu", x), axes_i=[0, 3]), axes_i=[0, 3])
+
+
+def squeezed_by_input(g: Any, x: Any) -> Any:
+    axes = g.op("Constant", value_t=torch.tensor([0]))
+    return g.op("Squeeze", g.op("Unsqueeze", g.op("Relu", x), axes), axes)
+
+
+def clipped(g: Any, x: Any) -> Any:
+    return g.op("Clip", x, min_f=0.0)
+
+
+def mixed_dtypes(g: Any, x: Any) -> Any:
+    return g.op("Max", x, g.op("Constant", value_t=torch.tensor(0)))
+
+
+def with_numbers(g: Any, x: Any) -> Any:
+    return g.op("Mul", g.op("Max", x, 0.0), 1)
+
+
+def asked_of_values(g: Any, x: Any) -> Any:
+    shape = g.op("Shape", x)
+    assert x.type().scalarType() == "Float" and x.type().dim() == 2 and x.isCompleteTensor()
+    assert x.type().sizes() == [2, 3] and not x.requiresGrad() and x.debugName()
+    assert shape.type().scalarType() == "Long" and shape.type().sizes() == [2]
+    assert shape.node().kind() == "onnx::Shape" and list(shape.node().inputs()) == [x]
+    constant = g.op("Constant", value_t=torch.zeros(()))
+    assert constant.node().t("value").item() == 0.0
+    assert g.original_node.kind() == "aten::relu" and g.opset == 17
+    return g.op("Max", g.op("Reshape", x, shape), constant)
+
+
+def with_two_outputs(g: Any, x: Any) -> Any:
+    left, right = g.op("Split", g.op("Relu", x), axis_i=0, num_outputs_i=2, outputs=2)
+    return g.op("Concat", left, right, axis_i=0)
+
+
+FORMS = [
+    pytest.param(squeezed, opset, ["Relu", "Unsqueeze", "Squeeze"], id=f"axes-attributes-at-{opset}")
+    for opset in (9, 11, 13, 17, 20)
+] + [
+    pytest.param(squeezed_by_input, 11, ["Relu", "Unsqueeze", "Squeeze"], id="axes-inputs-at-11"),
+    pytest.param(squeezed_by_input, 13, ["Relu", "Unsqueeze", "Squeeze"], id="axes-inputs-at-13"),
+    pytest.param(squeezed, 23, ["Relu"], id="what-reads-as-ours-is-optimized"),
+    pytest.param(clipped, 9, ["Clip"], id="clip-attributes-at-9"),
+    pytest.param(clipped, 12, ["Clip"], id="clip-attributes-at-12"),
+    pytest.param(mixed_dtypes, 13, ["Max"], id="a-tensor-of-another-dtype-is-cast"),
+    pytest.param(with_numbers, 14, ["Max"], id="numbers-take-the-dtype-beside-them"),
+    pytest.param(asked_of_values, 17, None, id="values-answer-as-torch's"),
+    pytest.param(with_two_outputs, 18, ["Relu", "Split", "Concat"], id="two-outputs"),
+]
+
+
+@pytest.mark.parametrize(("symbolic", "opset", "expected"), FORMS)
+def test_a_registered_symbolic_is_preferred_and_written_for_the_opset(
+    symbolic: Callable[..., Any], opset: int, expected: list[str] | None
+) -> None:
+    with registered("aten::relu", symbolic):
+        program = export(torch.relu, X, opset_version=opset)
+    assert program.model.opset_imports[""] == opset
+    if expected is not None:
+        assert operators(program) == expected
+    torch.testing.assert_close(program(X)[0], torch.relu(X))
+
+
+def softmax_of_old(g: Any, x: Any, dim: Any, dtype: Any) -> Any:
+    return g.op("Softmax", x, axis_i=1)
+
+
+@pytest.mark.parametrize(("opset", "axes"), [(11, (1, 2)), (13, (1,))])
+def test_an_operator_that_changed_means_what_the_files_opset_says(opset: int, axes: tuple[int, ...]) -> None:
+    x = torch.randn(2, 3, 4)
+    with registered("aten::softmax", softmax_of_old):
+        program = export(lambda x: torch.softmax(x, 1) + 1, x, opset_version=opset)
+    expected = torch.softmax(x.reshape(2, 12), 1).reshape(2, 3, 4) if len(axes) == 2 else torch.softmax(x, 1)
+    torch.testing.assert_close(program(x)[0], expected + 1)
+
+
+def test_sizes_that_vary_stay_symbolic_in_what_is_written() -> None:
+    def symbolic(g: Any, x: Any) -> Any:
+        assert x.type().varyingSizes() == [None, 3]
+        y = g.op("Transpose", g.op("Relu", x), perm_i=[1, 0])
+        assert y.type().varyingSizes() == [3, None]
+        return g.op("Transpose", y, perm_i=[1, 0])
+
+    with registered("aten::relu", symbolic):
+        program = export(lambda x: x.relu() + x, X, dynamic_shapes={"args": [{0: "batch"}]}, optimize=False)
+    intermediate = program.model.graph[0].outputs[0]
+    assert intermediate.shape == ("batch", 3)
+    torch.testing.assert_close(program(torch.ones(5, 3))[0], torch.ones(5, 3) * 2)
+
+
+def test_versions_of_a_symbolic_apply_from_their_opset_on() -> None:
+    def named(name: str) -> Callable[..., Any]:
+        return lambda g, x: g.op(f"my::{name}", x)
+
+    onnxport.register_custom_op_symbolic("aten::relu", named("Old"), 9)
+    onnxport.register_custom_op_symbolic("aten::relu", named("New"), 14)
+    try:
+        found = {opset: operators(export(torch.relu, X, opset_version=opset)) for opset in (8, 9, 13, 14, 20)}
+        onnxport.unregister_custom_op_symbolic("aten::relu", 14)
+        found[15] = operators(export(torch.relu, X, opset_version=15))
+    finally:
+        onnxport.unregister_custom_op_symbolic("aten::relu", 1)
+    old, new, none = ["my::Old"], ["my::New"], ["Relu"]
+    assert found == {8: none, 9: old, 13: old, 14: new, 20: new, 15: none}
+
+
+def test_the_table_of_this_export_comes_before_what_is_registered() -> None:
+    table = {torch.ops.aten.relu: lambda op, self: op.Abs(self)}
+    with registered("aten::relu", squeezed):
+        assert operators(export(torch.relu, X, custom_translation_table=table)) == ["Abs"]
+
+
+def test_a_symbolic_that_returns_none_leaves_the_call_to_the_translation() -> None:
+    with registered("aten::relu", lambda g, x: None):
+        assert operators(export(torch.relu, X)) == ["Relu"]
+
+
+def test_at_writes_an_aten_operator() -> None:
+    with registered("aten::relu", lambda g, x: g.at("relu", x, overload_name="default")):
+        (node,) = export(torch.relu, X).model.graph
+    assert (node.domain, node.op_type) == ("org.pytorch.aten", "ATen")
+    assert node.attributes["operator"].value == "relu"
+
+
+REFUSALS = [
+    pytest.param(lambda g, x: g.op("Relu", x, alpha=1.0), "alpha_f", id="an-attribute-without-type"),
+    pytest.param(lambda g, x: g.op("Reluu", x), "mydomain::Reluu", id="not-an-operator"),
+    pytest.param(lambda g, x: 3, "not a value", id="not-a-value"),
+    pytest.param(lambda g, x: [x, x], "2 values where there are 1", id="too-many"),
+    pytest.param(lambda g, x: x.nothing, "AttributeError", id="fails"),
+    pytest.param(lambda g, x: g.op("Relu", x, wrong_i=1), "no attribute 'wrong'", id="not-valid"),
+]
+
+
+@pytest.mark.parametrize(("symbolic", "message"), REFUSALS)
+def test_what_a_symbolic_may_not_do_is_said(symbolic: Callable[..., Any], message: str) -> None:
+    with registered("aten::relu", symbolic), pytest.raises(OnnxExporterError, match=message):
+        export(torch.relu, X)
+
+
+@pytest.mark.parametrize("name", ["relu", "aten::relu.default", "::", ""])
+def test_names_are_checked(name: str) -> None:
+    with pytest.raises(OnnxExporterError, match="not the name of an operator"):
+        onnxport.register_custom_op_symbolic(name, squeezed, 9)
+
+
+# Autograd functions
+
+
+class MyRelu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, input: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(input)
+        return input.clamp(min=0)
+
+    @staticmethod
+    def symbolic(g: Any, input: Any) -> Any:
+        return g.op("Clip", input, g.op("Constant", value_t=torch.tensor(0, dtype=torch.float)))
+
+
+class Scaled(torch.autograd.Function):
+    """With arguments of every kind, and a result that is not a tensor."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, by: float, axes: list[int], mode: str, other: Any, flag: bool) -> Any:
+        return x * by, mode, x.sum(axes)
+
+    @staticmethod
+    def symbolic(g: Any, x: Any, by: float, axes: list[int], mode: str, other: Any, flag: bool) -> Any:
+        assert other is None and flag is True and mode == "sum" and axes == [0, 1]
+        total = g.op("my::Sum", x, axes_i=axes, mode_s=mode)
+        return g.op("my::Scale", x, by_f=by), total
+
+
+class WithSetup(torch.autograd.Function):
+    @staticmethod
+    def forward(x: torch.Tensor, by: float = 2.0) -> torch.Tensor:
+        return x * by
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.by = inputs[1]
+
+    @staticmethod
+    def symbolic(g: Any, x: Any, by: float) -> Any:
+        return g.op("my::Scale", x, by_f=by)
+
+
+class Sized(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, size: int) -> torch.Tensor:
+        return x.reshape(size * 3)
+
+    @staticmethod
+    def symbolic(g: Any, x: Any, size: Any) -> Any:
+        return g.op("Reshape", x, g.op("Reshape", g.op("Mul", size, 3), [-1]))
+
+
+class Plain(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, by: float) -> torch.Tensor:
+        return x * by
+
+
+class Derived(MyRelu):
+    """With the forward and the symbolic of another."""
+
+
+held = MyRelu.apply
+
+FUNCTIONS = [
+    pytest.param(lambda x: MyRelu.apply(x), ["Clip"], id="symbolic"),
+    pytest.param(lambda x: held(x), ["Clip"], id="apply-held-before"),
+    pytest.param(lambda x: Derived.apply(x), ["Clip"], id="inherited"),
+    pytest.param(lambda x: WithSetup.apply(x), ["my::Scale"], id="setup_context"),
+    pytest.param(
+        lambda x: Scaled.apply(x, 0.5, [0, 1], "sum", None, True)[::2], ["my::Sum", "my::Scale"], id="arguments"
+    ),
+    pytest.param(lambda x: Plain.apply(x, 2.0), ["Mul"], id="none-is-inlined"),
+]
+
+
+@pytest.mark.parametrize(("function", "expected"), FUNCTIONS)
+def test_autograd_functions_are_written_by_their_symbolic(function: Callable[..., Any], expected: list[str]) -> None:
+    program = export(function, X, opset_version=13)
+    assert operators(program) == expected
+    if not any("::" in name for name in expected):
+        torch.testing.assert_close(program(X)[0], function(X))
+
+
+def test_the_class_is_afterwards_as_it_was() -> None:
+    before = [dict(vars(function)) for function in (MyRelu, Derived)]
+    export(lambda x: Derived.apply(x), X)
+    assert [dict(vars(function)) for function in (MyRelu, Derived)] == before
+
+
+def test_a_size_that_varies_is_a_value_for_the_symbolic() -> None:
+    program = export(lambda x: Sized.apply(x, x.shape[0]), X, dynamic_shapes={"args": [{0: "batch"}]})
+    torch.testing.assert_close(program(torch.ones(7, 3))[0], torch.ones(21))
+
+
+def test_without_inlining_a_function_is_a_node() -> None:
+    with pytest.warns(DeprecationWarning, match="autograd_inlining"):
+        (node,) = export(lambda x: Plain.apply(x, 2.0), X, autograd_inlining=False).model.graph
+    assert (node.domain, node.op_type, node.attributes["arg_1"].value) == ("prim", "PythonOp", 2.0)
+    assert node.attributes["name"].value.endswith("Plain")
+
+
+def test_the_same_function_gives_the_same_bytes() -> None:
+    def once() -> bytes:
+        return export(lambda x: MyRelu.apply(x), X).model_proto.SerializeToString(deterministic=True)
+
+    assert once() == once()
+
+
+class MyClip(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, input: torch.Tensor, min: float) -> torch.Tensor:
+        ctx.save_for_backward(input)
+        return input.clamp(min=min)
+
+
+class Rectified(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, input: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(input)
+        return input.clamp(min=0)
+
+
+def test_all_autograd_functions_by_one_symbolic(capsys: pytest.CaptureFixture[str]) -> None:
+    def symbolic_python_op(ctx: onnxport.SymbolicContext, g: Any, *args: Any, **kwargs: Any) -> Any:
+        n = ctx.cur_node
+        print("original node: ", n)
+        for i, out in enumerate(n.outputs()):
+            print(f"original output {i}: {out}, requires grad: {out.requiresGrad()}")
+        for i, arg in enumerate(args):
+            requires_grad = arg.requiresGrad() if isinstance(arg, torch._C.Value) else False
+            print(f"arg {i}: {arg}, requires grad: {requires_grad}")
+        name = kwargs["name"]
+        if name == "MyClip":
+            ret = g.op("Clip", args[0], args[1])
+        elif name == "Rectified":
+            ret = g.op("Relu", args[0])
+        else:
+            return None
+        ret.setType(n.type())
+        return ret
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return Plain.apply(Rectified.apply(MyClip.apply(x, -0.5)), 2.0)
+
+    with registered("prim::PythonOp", symbolic_python_op, 1):
+        program = export(model, X, opset_version=17)
+    assert operators(program) == ["Clip", "Relu", "Mul"]
+    torch.testing.assert_close(program(X)[0], model(X))
+    printed = capsys.readouterr().out
+    assert 'prim::PythonOp[name="MyClip"]' in printed and "arg 1: -0.5, requires grad: False" in printed

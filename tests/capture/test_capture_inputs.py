@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils import _pytree
 
 from onnxport.capture import capture
-from onnxport.errors import CaptureError, InputError
+from onnxport.errors import InputError
 from onnxport.events import EventLog
 
 
@@ -171,13 +171,6 @@ def test_not_a_model(model: Any, said: str) -> None:
     with pytest.raises(TypeError, match=r"must be a torch\.nn\.Module or a torch\.export\.ExportedProgram") as caught:
         capture(model, (t(),), events=EventLog())
     assert said in str(caught.value)
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("make", [lambda: torch.jit.script(nn.Linear(4, 2)), lambda: torch.jit.trace(torch.sin, t())])
-def test_torchscript_is_refused_with_what_to_pass(make: Any) -> None:
-    with pytest.raises(CaptureError, match=r"TorchScript .* Pass the torch\.nn\.Module it was scripted or traced from"):
-        capture(make(), (t(),), events=EventLog())
 
 
 NAMES = [

@@ -16,6 +16,7 @@ from onnxport.capture.inputs import bind, check_model, check_names
 from onnxport.capture.outputs import check_outputs
 from onnxport.capture.state import exporting, is_in_onnx_export, preserved
 from onnxport.capture.strategies import Failure
+from onnxport.capture.torchscript import mirrored
 from onnxport.events import EventLog
 
 __all__ = ["Captured", "Failure", "capture", "enable_fake_mode", "is_in_onnx_export"]
@@ -62,6 +63,7 @@ def capture(
     ['batch']
     """
     check_model(model)
+    model = mirrored(model)
     candidates = strategies.usable(model)
     args, kwargs = on_the_models_device(model, (args, kwargs))
     inputs = bind(model, args, kwargs, lambda message: events.add("note", "capture", message))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import os
 import re
@@ -10,6 +11,7 @@ import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from typing import Protocol
 
 import torch
 
@@ -29,7 +31,8 @@ def _is_users(filename: str) -> bool:
     return not filename.startswith(_STANDARD_LIBRARY) or "site-packages" in filename
 
 
-def _describe(place: Place) -> str:
+def describe(place: Place) -> str:
+    """Return ``file:line in function: code`` of a place."""
     filename, line, function = place
     code = linecache.getline(filename, line).strip()
     return f"{filename}:{line} in {function}" + (f": {code}" if code else "")
@@ -40,7 +43,7 @@ def _innermost(places: Iterable[Place]) -> str:
     for place in places:
         if _is_users(place[0]):
             found = place
-    return _describe(found) if found else ""
+    return describe(found) if found else ""
 
 
 def _quoted(text: str) -> Iterator[Place]:
@@ -58,7 +61,9 @@ def line_of_error(error: BaseException) -> str:
             (f.f_code.co_filename, line, f.f_code.co_name) for f, line in traceback.walk_tb(current.__traceback__)
         )
         # The text comes second: a bytecode tracer never runs the user's frames, so only its message has them.
-        place = _innermost(frames) or _innermost(_quoted(str(current)))
+        texts = [str(current), *getattr(current, "__notes__", ())]
+        place = next(filter(None, map(_innermost, map(_quoted, texts[1:]))), "") or _innermost(frames)
+        place = place or _innermost(_quoted(texts[0]))
         if place:
             return place
         current = current.__cause__ or current.__context__
@@ -70,8 +75,30 @@ def line_of_summary(frames: Iterable[traceback.FrameSummary]) -> str:
     return _innermost((frame.filename, frame.lineno or 0, frame.name) for frame in frames)
 
 
+class Replay(Protocol):
+    """What runs the user's code without its frames."""
+
+    def line(self) -> str:
+        """Return the frames that are running, quoted as in a traceback."""
+
+
+_replays: list[Replay] = []
+
+
+@contextlib.contextmanager
+def running(replay: Replay) -> Iterator[None]:
+    """While the block runs, a replay knows which line is running."""
+    _replays.append(replay)
+    try:
+        yield
+    finally:
+        _replays.pop()
+
+
 def line_of_caller() -> str:
     """Return the innermost user line that is running now, below the package's own call, or ''."""
+    if _replays:
+        return _innermost(_quoted(_replays[-1].line()))
     frame = sys._getframe(1)
     # Skip the package's frames on top (the one that asks), then look down to where the package called into torch.
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
@@ -79,7 +106,7 @@ def line_of_caller() -> str:
     current = frame
     while current is not None and not current.f_code.co_filename.startswith(_PACKAGE):
         if _is_users(current.f_code.co_filename):
-            return _describe((current.f_code.co_filename, current.f_lineno, current.f_code.co_name))
+            return describe((current.f_code.co_filename, current.f_lineno, current.f_code.co_name))
         if current.f_back is None:
             break
         current = current.f_back

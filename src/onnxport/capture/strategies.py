@@ -20,6 +20,7 @@ from onnxport.capture.inputs import Inputs, explicit_forward
 from onnxport.capture.outputs import watched
 from onnxport.capture.recurrent import recurrences_of_any_length
 from onnxport.capture.source import line_of_error, line_of_summary
+from onnxport.capture.torchscript import Mirror, replaying, traced
 from onnxport.errors import CaptureError, InputError, OnnxExporterWarning, Problem, listing
 from onnxport.events import EventLog
 
@@ -66,7 +67,7 @@ class Strategy(Protocol):
 
 
 def _is_module(model: object) -> bool:
-    return isinstance(model, torch.nn.Module) and not isinstance(model, torch.jit.ScriptModule)
+    return isinstance(model, torch.nn.Module) and not isinstance(model, torch.jit.ScriptModule | Mirror)
 
 
 class AsIs:
@@ -146,7 +147,60 @@ def _same_buffers(model: torch.nn.Module) -> Iterator[None]:
                 buffer.data.copy_(value)
 
 
-STRATEGIES: Sequence[Strategy] = (AsIs(), Export(strict=False), Export(strict=True), DraftExport())
+class Replay:
+    """Graphs of TorchScript, run node by node by an interpreter that ``torch.export`` captures."""
+
+    name = "Obtain model graph by replaying its TorchScript graph"
+
+    def accepts(self, model: object) -> bool:
+        return isinstance(model, Mirror)
+
+    def capture(self, request: Request) -> torch.export.ExportedProgram:
+        return _export(request)
+
+
+class Tracing:
+    """``torch.jit.trace``: one run on the example is recorded, and the recording replayed.
+
+    What Python decides on the way is decided as for the example, with a warning for each such line.
+    """
+
+    name = "Obtain model graph by tracing with `torch.jit.trace`"
+
+    def accepts(self, model: object) -> bool:
+        return _is_module(model)
+
+    def capture(self, request: Request) -> torch.export.ExportedProgram:
+        facts: list[Problem] = []
+        with watched(request.model, _note(request.events)), _same_buffers(request.model):
+            recording = traced(request.model, request.inputs, facts.append)
+        with replaying(recording), explicit_forward(request.model, request.inputs):
+            program = _export(request)
+        for fact in facts:
+            request.events.add("warning", "capture", fact.what, where=fact.where)
+            warnings.warn(str(fact), OnnxExporterWarning, stacklevel=5)
+        return program
+
+
+def _export(request: Request) -> torch.export.ExportedProgram:
+    return torch.export.export(
+        request.model,
+        request.inputs.args,
+        request.inputs.kwargs,
+        dynamic_shapes=request.declared.for_torch,
+        strict=False,
+        prefer_deferred_runtime_asserts_over_guards=request.declared.has_dims,
+    )
+
+
+STRATEGIES: Sequence[Strategy] = (
+    AsIs(),
+    Replay(),
+    Export(strict=False),
+    Export(strict=True),
+    DraftExport(),
+    Tracing(),
+)
 
 
 def _note(events: EventLog) -> Any:
@@ -154,14 +208,8 @@ def _note(events: EventLog) -> Any:
 
 
 def usable(model: object) -> list[Strategy]:
-    """Return the strategies that can be tried on a model, in order; a model for which there is none is refused."""
-    accepting = [strategy for strategy in STRATEGIES if strategy.accepts(model)]
-    if not accepting:
-        raise CaptureError(
-            f"A TorchScript {type(model).__name__} cannot be captured. "
-            "Pass the torch.nn.Module it was scripted or traced from, or a torch.export.ExportedProgram of it."
-        )
-    return accepting
+    """Return the strategies that can be tried on a model, in order."""
+    return [strategy for strategy in STRATEGIES if strategy.accepts(model)]
 
 
 def run(

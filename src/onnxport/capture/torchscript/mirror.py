@@ -1,0 +1,103 @@
+"""Mirrors of TorchScript modules: ordinary modules of the same tree, weights and signature, whose forward is a replay.
+
+The names of weights, the paths of modules and their classes are those of the original, so that everything
+that is derived from them is the same as for the module it was scripted or traced from.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+import torch
+
+from onnxport.capture.torchscript.interpreter import Interpreter
+
+_MANGLING = re.compile(r"___torch_mangle_\d+\.")
+
+
+class Mirror(torch.nn.Module):
+    """A module that replays the graphs of a TorchScript module or function."""
+
+    methods: dict[str, Any]
+    interpreter: Interpreter
+    core: Any = None
+
+    def forward(self, *args: Any) -> Any:
+        """Replay the method that is called: forward, or one that the tracer made for another call of it."""
+        name, *values = args
+        return self.interpreter.method(self, name, values)
+
+    def attribute(self, name: str) -> Any:
+        """A parameter, buffer or child, or what else the script keeps under a name."""
+        if name in self._parameters or name in self._buffers or name in self._modules or name in self.__dict__:
+            return getattr(self, name)
+        value = self.core.getattr(name)
+        self.__dict__[name] = value
+        return value
+
+
+def mirrored(model: Any) -> Any:
+    """The mirror of a TorchScript module or function; any other model itself."""
+    if isinstance(model, torch.jit.ScriptFunction):
+        root = _make("torch.jit", str(model.name))
+        root.methods["forward"] = model
+        skipped = 0
+    elif isinstance(model, torch.jit.ScriptModule):
+        root = _mirror(model, {})
+        skipped = 1
+    else:
+        return model
+    interpreter = Interpreter()
+    for module in root.modules():
+        module.__dict__["interpreter"] = interpreter
+    root.__dict__["forward"] = _forward(root, skipped)
+    return root
+
+
+def _make(module: str, name: str) -> Mirror:
+    kind = type(name, (Mirror,), {"__module__": module, "__qualname__": name})
+    made: Mirror = kind()
+    made.__dict__["methods"] = {}
+    return made
+
+
+def _mirror(script: Any, made: dict[int, Mirror]) -> Mirror:
+    core = script._c
+    kind = core._type().qualified_name()
+    path = _MANGLING.sub("", kind).removeprefix("__torch__.")
+    module, _, name = path.rpartition(".")
+    original = getattr(script, "original_name", None)
+    mirror = _make(module if module else "__main__", original if original else name)
+    mirror.__dict__["core"] = core
+    made[id(script)] = mirror
+    mirror.training = bool(getattr(script, "training", False))
+    for name, weight in torch._C.ParameterDict(core).items():  # type: ignore[attr-defined]
+        mirror.register_parameter(name, weight)
+    for name, buffer in torch._C.BufferDict(core).items():  # type: ignore[attr-defined]
+        mirror.register_buffer(name, buffer)
+    for name, child in script.named_children():
+        mirror.add_module(name, made.get(id(child)) or _mirror(child, made))
+    for method in core._method_names():
+        mirror.methods[method] = core._get_method(method)
+    return mirror
+
+
+def _forward(root: Mirror, skipped: int) -> Any:
+    """A forward with the signature of the script, which is what inputs are bound to."""
+    method = root.methods["forward"]
+    parameters = []
+    for argument in method.schema.arguments[skipped:]:
+        default = argument.default_value if argument.has_default_value() else inspect.Parameter.empty
+        kind = inspect.Parameter.KEYWORD_ONLY if argument.kwarg_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
+        parameters.append(inspect.Parameter(argument.name, kind, default=default))
+    signature = inspect.Signature(parameters)
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return root.interpreter.run_top(root, method, list(bound.arguments.values()))
+
+    vars(forward)["__signature__"] = signature
+    return forward

@@ -1,0 +1,78 @@
+"""Values that a TorchScript graph has and Python code would not: numbers in tensors, truths not yet known, nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+Plain = int | float | bool | complex | torch.SymInt | torch.SymFloat | torch.SymBool
+
+
+@dataclass(frozen=True, eq=False)
+class Number:
+    """A number that the tracer keeps in a tensor without axes, such as a size that was read.
+
+    It stays a number as long as only numbers are computed from it: then sizes stay sizes.
+    """
+
+    value: Plain
+    dtype: torch.dtype
+
+    @classmethod
+    def of(cls, value: Plain) -> Number:
+        """A number with the type that TorchScript gives its tensor."""
+        if isinstance(value, bool | torch.SymBool):
+            return cls(value, torch.bool)
+        if isinstance(value, int | torch.SymInt):
+            return cls(value, torch.int64)
+        return cls(value, torch.complex128 if isinstance(value, complex) else torch.float64)
+
+    def tensor(self) -> torch.Tensor:
+        """The tensor it stands for."""
+        if isinstance(self.value, torch.SymBool):
+            return torch.scalar_tensor(torch.sym_ite(self.value, 1, 0), dtype=torch.bool)
+        return torch.scalar_tensor(self.value, dtype=self.dtype)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """A bool that a tensor without axes will hold at run time."""
+
+    tensor: torch.Tensor
+
+
+class Uninitialized:
+    """What a variable holds on a path that never reads it."""
+
+
+UNINITIALIZED = Uninitialized()
+
+
+def materialized(value: Any) -> Any:
+    """A value with real tensors in place of what stands for them; also inside lists, tuples and dicts."""
+    kind = type(value)
+    if kind is Number:
+        return value.tensor()
+    if kind is Truth:
+        return value.tensor
+    if kind is list:
+        return [materialized(item) for item in value]
+    if isinstance(value, tuple):
+        items = [materialized(item) for item in value]
+        return kind(*items) if hasattr(value, "_fields") else tuple(items)
+    if kind is dict:
+        return {key: materialized(item) for key, item in value.items()}
+    return value
+
+
+def plain(value: Any) -> Any:
+    """A number as Python has it; one that only run time knows is read from its tensor."""
+    if isinstance(value, Number):
+        return value.value
+    if isinstance(value, Truth):
+        return value.tensor.item()
+    if isinstance(value, torch.Tensor):
+        return value.item()
+    return value

@@ -42,7 +42,7 @@ def _all_dynamic(value: Any) -> dict[int, Any] | None:
     return dict.fromkeys(range(value.dim()), Dim.AUTO) if isinstance(value, torch.Tensor) else None
 
 
-def translated(target: object) -> bool:
+def translated(target: object, of_complex: bool = False) -> bool:
     return True
 
 

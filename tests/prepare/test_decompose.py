@@ -18,7 +18,7 @@ X = torch.linspace(-1, 1, 24).reshape(4, 6)
 
 def without(*names):
     """Translations for everything but the named operators."""
-    return lambda target: not any(f"aten.{name}." in f"{target}." for name in names)
+    return lambda target, of_complex=False: not any(f"aten.{name}." in f"{target}." for name in names)
 
 
 CASES = {
@@ -66,7 +66,7 @@ def test_lstm():
 
 
 def test_results_of_decompositions_are_decomposed_in_turn():
-    def known(target):
+    def known(target, of_complex=False):
         return str(target) in {"aten.mul.Tensor", "aten.sigmoid.default", "aten.exp.default", "aten.clone.default"}
 
     program = check(lambda x: F.silu(x), (X,), has_translation=known, exact=False)
@@ -138,3 +138,9 @@ def test_no_guard_reaches_the_capture():
 def test_everything_translated_is_left_alone():
     exported = export(Function(CASES["softmax"]), (X,))
     assert prepare(exported, translated, EventLog()).graph is exported.graph
+
+
+def test_a_call_of_complex_tensors_is_decomposed_if_only_real_ones_are_translated():
+    exported = export(Function(lambda x: F.pixel_shuffle(x, 2)), (torch.zeros(1, 4, 2, 2, dtype=torch.complex64),))
+    program = prepare(exported, lambda target, of_complex: not (of_complex and "pixel" in str(target)), EventLog())
+    assert "aten.pixel_shuffle.default" not in targets(program)

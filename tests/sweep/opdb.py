@@ -275,7 +275,8 @@ def main() -> None:
     for outcome in outcomes:
         if outcome.verdict not in UNREMARKABLE:
             print(f"{outcome.operator}[{outcome.sample}] {outcome.verdict}: {' '.join(outcome.detail.split())[:300]}")
-    print(json.dumps(summary(outcomes), indent=1))
+    counts = dict(collections.Counter(outcome.verdict for outcome in outcomes))
+    print(json.dumps(counts if options.errors else summary(outcomes), indent=1))
     if options.out:
         Path(options.out).write_text(json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
 

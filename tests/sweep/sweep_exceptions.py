@@ -17,3 +17,17 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
         "to_sparse": _SPARSE,
     },
 }
+
+_OUT = "a dtype of `out=` that torch.export does not look at; the values are those that eager computes"
+_VALUES = "weights of no distribution, which eager finds by looking at the values; models can't raise"
+
+RUN_ALTHOUGH_EAGER_REFUSES: dict[str, dict[int, str]] = {
+    "aminmax": {3: _OUT},
+    "complex": {2: _OUT},
+    "multinomial": {
+        2: _OUT,
+        6: "a limit of eager's own kernel",
+        **dict.fromkeys(range(7, 21), _VALUES),
+    },
+}
+"""Calls that torch says must fail (by number) and that become models which run, each with the reason."""

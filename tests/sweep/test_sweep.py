@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 import torch
 from opdb import OPERATORS, attempt
-from sweep_exceptions import EXCEPTIONS
+from sweep_exceptions import EXCEPTIONS, RUN_ALTHOUGH_EAGER_REFUSES
 
 IGNORED = {"passed", "not captured", "eager fails", "no tensors"}
 
@@ -28,3 +28,16 @@ def _check(name: str, key: str, dtype: torch.dtype, dynamic: bool) -> None:
 @pytest.mark.parametrize("name", OPERATORS)
 def test_float32(name: str) -> None:
     _check(name, "float32", torch.float32, dynamic=False)
+
+
+# torch.export refuses nearly all erroneous calls itself; these are the operators where some come through to us.
+@pytest.mark.parametrize(
+    "name",
+    [
+        "aminmax", "bucketize", "complex", "gather", "index_add", "masked_scatter", "multinomial", "scatter",
+        "scatter_add", "uniform",
+    ],
+)  # fmt: skip
+def test_what_eager_refuses_does_not_run(name: str) -> None:
+    running = {outcome.sample for outcome in attempt((name,)) if outcome.verdict in ("runs", "crashed")}
+    assert running == set(RUN_ALTHOUGH_EAGER_REFUSES.get(name, {}))

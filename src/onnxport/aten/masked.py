@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from onnxport.errors import TranslationError
 from onnxport.translate import Builder, Int, Tensor, translates
 from onnxport.translate.builder import broadcast
 from onnxport.translate.dims import product
@@ -41,8 +42,10 @@ def masked_select(op: Builder, self: Tensor, mask: Tensor) -> Tensor:
 
 @translates("aten::masked_scatter")
 def masked_scatter(op: Builder, self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    if mask.dtype != torch.bool:
+        raise TranslationError(f"the mask must be of bool, and is of {mask.dtype}; compare it with 0 first")
     (shape,) = op.result_shapes()
-    data, where = op.expand(self, shape), op.expand(op.cast(mask, torch.bool), shape)
+    data, where = op.expand(self, shape), op.expand(mask, shape)
     if not shape:
         data, where = op.reshape(data, [1]), op.reshape(where, [1])
     places = op.Transpose(op.NonZero(where), perm=[1, 0])

@@ -238,6 +238,10 @@ def bernoulli_p(op: Builder, self: Tensor, p: float | Tensor) -> Tensor:
 
 @translates("aten::multinomial")
 def multinomial(op: Builder, self: Tensor, num_samples: Int, replacement: bool) -> Tensor:
+    if not self.is_float:
+        raise TranslationError(f"the weights must be of a floating-point type, not of {self.dtype}")
+    if isinstance(num_samples, int) and num_samples <= 0:
+        raise TranslationError(f"`num_samples` is {num_samples}; it must be positive")
     weights = op.cast(self, torch.float32)
     if replacement:
         if isinstance(num_samples, Dim):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from onnxport.aten.axes import axis_of
+from onnxport.errors import TranslationError
 from onnxport.translate import Builder, Int, Number, Tensor, translates
 
 
@@ -103,6 +104,8 @@ def searchsorted(
 
 @translates("aten::bucketize.Tensor", "aten::bucketize.Scalar")
 def bucketize(op: Builder, self: Tensor | Number, boundaries: Tensor, out_int32: bool, right: bool) -> Tensor:
+    if boundaries.rank != 1:
+        raise TranslationError(f"the boundaries must have one dimension, and have {boundaries.rank}")
     return _search(op, boundaries, self, right)
 
 

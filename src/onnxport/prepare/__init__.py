@@ -13,7 +13,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
 from onnxport.errors import Problem, TranslationError, listing
 from onnxport.events import EventLog
-from onnxport.prepare.decompose import decompose, undecomposed
+from onnxport.prepare.decompose import HasTranslation, decompose, undecomposed
 from onnxport.prepare.emit import where
 from onnxport.prepare.flex_attention import expand_flex_attention, has_flex_attention
 from onnxport.prepare.functional import FunctionalProgram, Mutation, MutationKind
@@ -37,9 +37,7 @@ _MUTATED_OUTPUTS: dict[str, MutationKind] = {
 }
 
 
-def prepare(
-    exported_program: ExportedProgram, has_translation: Callable[[object], bool], events: EventLog
-) -> FunctionalProgram:
+def prepare(exported_program: ExportedProgram, has_translation: HasTranslation, events: EventLog) -> FunctionalProgram:
     """Make a captured program functional and made of calls that have a translation, as far as they can be had.
 
     The program itself is never changed; when nothing needs to change, its graph is used as it is.
@@ -50,7 +48,7 @@ def prepare(
     ...     def forward(self, x):
     ...         return x.clone().add_(1)
     >>> program = torch.export.export(Count(), (torch.zeros(2),))
-    >>> prepared = prepare(program, lambda target: True, EventLog())
+    >>> prepared = prepare(program, lambda target, of_complex: True, EventLog())
     >>> [str(node.target) for node in prepared.graph.nodes if node.op == "call_function"]
     ['aten.clone.default', 'aten.add.Tensor']
     """
@@ -99,7 +97,7 @@ def _renamed(signature: Any, values: Any) -> Any:
 
 def _prepare_module(
     module: torch.fx.GraphModule,
-    has_translation: Callable[[object], bool],
+    has_translation: HasTranslation,
     events: EventLog,
     must_copy: bool = False,
 ) -> tuple[torch.fx.Graph, torch.fx.GraphModule, dict[str, torch.fx.Node]]:
@@ -129,7 +127,7 @@ def _prepare_module(
 
 
 def _prepare_branch(
-    name: str, branch: torch.fx.GraphModule, has_translation: Callable[[object], bool], events: EventLog
+    name: str, branch: torch.fx.GraphModule, has_translation: HasTranslation, events: EventLog
 ) -> torch.fx.GraphModule:
     graph, owner, final = _prepare_module(branch, has_translation, events)
     if final:
@@ -138,7 +136,7 @@ def _prepare_branch(
     return torch.fx.GraphModule(owner, graph)
 
 
-def _needs_change(module: torch.fx.GraphModule, has_translation: Callable[[object], bool]) -> bool:
+def _needs_change(module: torch.fx.GraphModule, has_translation: HasTranslation) -> bool:
     graph = module.graph
     if needs_inlining(graph) or has_flex_attention(graph) or has_vmaps(graph):
         return True

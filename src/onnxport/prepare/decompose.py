@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.utils import _pytree as pytree
@@ -14,18 +14,34 @@ from onnxport.prepare.emit import dim_key, where
 from onnxport.prepare.functionalize import functionalize, writes
 from onnxport.prepare.trace import Attach, Traced, splice, trace
 
-HasTranslation = Callable[[object], bool]
+
+class HasTranslation(Protocol):
+    """Whether calls of a target can be translated: of real tensors, or with complex ones among them."""
+
+    def __call__(self, target: object, of_complex: bool = False, /) -> bool: ...
+
+
 _SIZES = {"aten::size", "aten::sym_size", "aten::sym_stride", "aten::sym_numel", "aten::sym_storage_offset"}
 """Not computations on tensors: the translation reads them off shapes."""
 
 
 def undecomposed(graph: torch.fx.Graph, has_translation: HasTranslation) -> bool:
     """Whether a graph has a call that lacks a translation and might be decomposed."""
-    return any(_wanted(target, has_translation) for target in {node.target for node in graph.nodes})
+    calls = {(node.target, _has_complex(node)) for node in graph.nodes if node.op == "call_function"}
+    return any(_wanted(target, of_complex, has_translation) for target, of_complex in calls)
 
 
-def _wanted(target: object, has_translation: HasTranslation) -> bool:
-    if not isinstance(target, torch._ops.OpOverload) or has_translation(target):
+def _has_complex(node: torch.fx.Node) -> bool:
+    values = (value.meta.get("val") for value in (node, *node.all_input_nodes))
+    return any(
+        isinstance(item, torch.Tensor) and item.dtype.is_complex
+        for value in values
+        for item in (value if isinstance(value, list | tuple) else (value,))
+    )
+
+
+def _wanted(target: object, of_complex: bool, has_translation: HasTranslation) -> bool:
+    if not isinstance(target, torch._ops.OpOverload) or has_translation(target, of_complex):
         return False
     return target._schema.name not in _SIZES and _decomposition(target) is not None
 
@@ -49,7 +65,9 @@ def decompose(graph: torch.fx.Graph, has_translation: HasTranslation, attach: At
     pending = [(node, frozenset[object]()) for node in reversed(list(graph.nodes))]
     while pending:
         node, ancestors = pending.pop()
-        if node.op != "call_function" or node.target in ancestors or not _wanted(node.target, has_translation):
+        if node.op != "call_function" or node.target in ancestors:
+            continue
+        if not _wanted(node.target, _has_complex(node), has_translation):
             continue
         key = _key(node)
         if key not in known:

@@ -103,9 +103,9 @@ def translates(
     return register
 
 
-def is_translated(find: Lookup, target: object) -> bool:
-    """Whether a call of this target can be translated, be it only of complex tensors."""
-    return find(target) is not None or find(target, of_complex=True) is not None
+def is_translated(find: Lookup, target: object, of_complex: bool = False) -> bool:
+    """Whether a call of this target can be translated, with complex tensors among its own or without."""
+    return find(target, of_complex) is not None
 
 
 def one_node(op_type: str, *names: str, promote: Sequence[str] = (), to_float: bool = False) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -75,10 +76,9 @@ def functional_program(program: ONNXProgram) -> FunctionalProgram:
     if program.functional is not None:
         return program.functional
     from onnxport.events import EventLog
-    from onnxport.translate import lookup
+    from onnxport.translate import is_translated, lookup
 
-    find = lookup(None)
-    return prepare(exported_program(program), lambda target: find(target) is not None, EventLog())
+    return prepare(exported_program(program), partial(is_translated, lookup(None)), EventLog())
 
 
 def exported_program(program: ONNXProgram) -> ExportedProgram:

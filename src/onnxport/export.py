@@ -14,7 +14,6 @@ from onnxport.arguments import warn_of_deprecated, warn_of_training
 from onnxport.artifacts import Artifacts, accounted
 from onnxport.capture import capture
 from onnxport.capture.autograd_functions import functions_kept
-from onnxport.errors import OnnxExporterError
 from onnxport.events import EventLog
 from onnxport.functions import ModuleCalls, check_request, outline
 from onnxport.legalize import check_opset, legalize
@@ -22,6 +21,8 @@ from onnxport.optimize import optimize as optimize_model
 from onnxport.prepare import prepare
 from onnxport.program import ONNXProgram
 from onnxport.torchscript import OperatorExportTypes, TrainingMode, keeps_whole, symbolic_lookup
+from onnxport.torchscript.fallback import kept_operators
+from onnxport.torchscript.legacy import export_legacy
 from onnxport.translate import Names, is_translated, lookup, translate
 from onnxport.verification import verify as verify_program
 from onnxport.weights.saving import check_destination
@@ -74,7 +75,8 @@ def export(
         opset_version: The version of the ai.onnx operators the model uses: exactly this one. The default is 20.
         dynamic_axes: Axes that vary, by input name: ``{"x": {0: "batch"}}`` or ``{"x": [0]}``.
         keep_initializers_as_inputs: Whether the weights in the saved file can be overridden as inputs.
-        dynamo: Must be true: models are captured with ``torch.export``.
+        dynamo: False is the call of the TorchScript exporter, with its meaning of the arguments: the model is written
+            to ``f``, a path or an open binary file, as one file, and nothing is returned.
         external_data: Whether to save the weights in a file of their own beside the model.
         dynamic_shapes: Axes that vary, in any form ``torch.export.export`` takes, or with names as strings.
         custom_translation_table: Translations by operator, preferred to the built-in ones: functions that take ``op``
@@ -105,7 +107,31 @@ def export(
     torch.Size([7, 2])
     """
     if not dynamo:
-        raise OnnxExporterError("Export by TorchScript (dynamo=False) is not available; leave `dynamo` at True.")
+        legacy: Any = export_legacy(
+            export,
+            model,
+            args,
+            f,
+            kwargs=kwargs,
+            training=training,
+            input_names=input_names,
+            output_names=output_names,
+            dynamic_axes=dynamic_axes,
+            export_params=export_params,
+            keep_initializers_as_inputs=keep_initializers_as_inputs,
+            do_constant_folding=do_constant_folding,
+            verbose=verbose,
+            opset_version=opset_version,
+            dynamic_shapes=dynamic_shapes,
+            custom_translation_table=custom_translation_table,
+            report=report,
+            artifacts_dir=artifacts_dir,
+            operator_export_type=operator_export_type,
+            custom_opsets=custom_opsets,
+            export_modules_as_functions=export_modules_as_functions,
+            autograd_inlining=autograd_inlining,
+        )
+        return legacy  # type: ignore[no-any-return]  # None, as it has always been, where there is a file
     warn_of_deprecated(
         fallback=fallback,
         training=int(training),
@@ -121,7 +147,11 @@ def export(
     if f is not None:
         check_destination(f)
     events = EventLog()
-    find = lookup(custom_translation_table, symbolic_lookup(opset, custom_opsets, inlining=autograd_inlining))
+    find = lookup(
+        custom_translation_table,
+        symbolic_lookup(opset, custom_opsets, inlining=autograd_inlining),
+        kept_operators(int(operator_export_type), custom_opsets),
+    )
     artifacts = Artifacts(artifacts_dir, report, profile, dump_exported_program, verbose)
     with accounted(artifacts, model, find, events) as account:
         with events.stage("capture"), functions_kept(keeps_whole(opset, inlining=autograd_inlining)):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
 from torch.export import Dim
 from torch.export.dynamic_shapes import _DimHint, _DimHintType
+from torch.utils import _pytree
 
 from onnxport.capture.inputs import Inputs, Model, named_tensors
 from onnxport.capture.trees import Branch, Leaf, branch
@@ -52,6 +53,16 @@ class Declarations:
         """Whether any axis was declared with a ``Dim`` object, whose range torch checks against the model."""
         return any(axis.kind == "dim" for axis in self.axes)
 
+    def allow_static(self) -> None:
+        """Let every axis that should vary be fixed where the model forces it."""
+        self.axes = [replace(axis, kind="auto") if axis.must_vary else axis for axis in self.axes]
+        self.for_torch = _pytree.tree_map(_softened, self.for_torch)
+
+
+def _softened(dim: Any) -> Any:
+    varies = isinstance(dim, Dim) or (isinstance(dim, _DimHint) and dim.type is _DimHintType.DYNAMIC)
+    return Dim.AUTO if varies else dim
+
 
 def declare(
     model: Model,
@@ -80,7 +91,7 @@ def declare(
     _raise("The dynamic shapes do not fit the inputs:", problems)
     remaining = iter(specs)
     if any(spec is not None for spec in specs):
-        declared.for_torch = {name: _nest(value, remaining) for name, value in inputs.arguments.items()}
+        declared.for_torch = {name: nest(value, remaining) for name, value in inputs.arguments.items()}
     return declared
 
 
@@ -89,11 +100,12 @@ def _raise(headline: str, problems: list[Problem]) -> None:
         raise DynamicShapeError(listing(headline, problems))
 
 
-def _nest(value: Any, specs: Any) -> Any:
+def nest(value: Any, specs: Any) -> Any:
+    """Lay specifications, one for each leaf, out in the structure that torch.export wants for a value."""
     here = branch(value)
     if here is None:
         return next(specs)
-    children = [_nest(child, specs) for child in here.children]
+    children = [nest(child, specs) for child in here.children]
     if here.flattens_to is not None:
         return here.flattens_to(children)
     if isinstance(value, Mapping):

@@ -193,11 +193,12 @@ def _export(request: Request) -> torch.export.ExportedProgram:
     )
 
 
+_STRICT = Export(strict=True)
 STRATEGIES: Sequence[Strategy] = (
     AsIs(),
     Replay(),
     Export(strict=False),
-    Export(strict=True),
+    _STRICT,
     DraftExport(),
     Tracing(),
 )
@@ -209,7 +210,32 @@ def _note(events: EventLog) -> Any:
 
 def usable(model: object) -> list[Strategy]:
     """Return the strategies that can be tried on a model, in order."""
-    return [strategy for strategy in STRATEGIES if strategy.accepts(model)]
+    accepting = [strategy for strategy in STRATEGIES if strategy.accepts(model)]
+    if not _following:
+        return accepting
+    # Tracing bytecode takes long, and what it refuses is what the one before refuses.
+    return sorted((strategy for strategy in accepting if strategy is not _STRICT), key=_is_draft)
+
+
+def _is_draft(strategy: Strategy) -> bool:
+    return isinstance(strategy, DraftExport)
+
+
+_following = False
+
+
+@contextlib.contextmanager
+def follow_the_example() -> Iterator[None]:
+    """While the block runs, a model that is not as general as was declared is captured all the same.
+
+    Tracing comes next where running the code fails, and an axis that the model forces is fixed with a warning.
+    """
+    global _following
+    before, _following = _following, True
+    try:
+        yield
+    finally:
+        _following = before
 
 
 def run(
@@ -220,14 +246,7 @@ def run(
     for strategy in candidates:
         recorder.forced.clear()
         try:
-            # Size-oblivious: an axis whose example size is 1 is not specialised to 1.
-            with (
-                recorder.listening(),
-                recurrences_of_any_length(),
-                _quiet(),
-                torch.fx.experimental._config.patch(backed_size_oblivious=True),  # type: ignore[attr-defined]
-            ):
-                program = strategy.capture(request)
+            program = _attempt(strategy, request, recorder)
         except InputError:
             raise
         except Exception as error:
@@ -242,6 +261,30 @@ def run(
     refusal = CaptureError(_all_failed(request, failures))
     refusal.failures = [(failure.strategy, failure.error) for failure in failures]
     raise refusal from _most_useful(failures).error
+
+
+def _attempt(strategy: Strategy, request: Request, recorder: forced.Recorder) -> torch.export.ExportedProgram:
+    # Size-oblivious: an axis whose example size is 1 is not specialised to 1.
+    with (
+        recorder.listening(),
+        recurrences_of_any_length(),
+        _quiet(),
+        torch.fx.experimental._config.patch(backed_size_oblivious=True),  # type: ignore[attr-defined]
+    ):
+        try:
+            return strategy.capture(request)
+        except Exception as error:
+            if not _following or not forced.is_violation(error):
+                raise
+        asked = list(request.declared.axes)
+        request.declared.allow_static()
+        program = strategy.capture(request)
+    for axis, (_, size) in zip(asked, forced.check_placeholders(program, request.declared.axes, recorder), strict=True):
+        if axis.must_vary and isinstance(size, int):
+            problem = forced.problem(axis, size, recorder.line(axis, size))
+            request.events.add("warning", "capture", problem.what, where=problem.where)
+            warnings.warn(str(problem), OnnxExporterWarning, stacklevel=6)
+    return program
 
 
 @contextlib.contextmanager

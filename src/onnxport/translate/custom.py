@@ -25,10 +25,13 @@ _NUMBERS = {int: torch.int64, float: torch.float64, bool: torch.bool}
 _PLAIN = {"int", "float", "bool", "str"}
 
 
-def lookup(custom: Mapping[Any, Any] | None = None, registered: Lookup | None = None) -> Lookup:
+def lookup(
+    custom: Mapping[Any, Any] | None = None, registered: Lookup | None = None, kept: Lookup | None = None
+) -> Lookup:
     """A look-up of translations by call target, with the user's own before the built-in ones.
 
-    Those passed for this export come first, then those ``registered`` for all of them.
+    Those passed for this export come first, then those ``registered`` for all of them. Operators that none of them
+    knows are ``kept`` as they are, if that was asked for.
 
     A key is an operator (``torch.ops.mylib.op``), one overload of it, what ``torch.library.custom_op`` made, or
     the Python function in the graph.
@@ -46,7 +49,9 @@ def lookup(custom: Mapping[Any, Any] | None = None, registered: Lookup | None = 
         found = own.get(target)
         if found is None and registered is not None:
             found = registered(target, of_complex)
-        return REGISTRY.find(target, of_complex) if found is None else found
+        if found is None:
+            found = REGISTRY.find(target, of_complex)
+        return kept(target, of_complex) if found is None and kept is not None else found
 
     return find
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from onnxport.capture.torchscript.interpreter import Interpreter
+from onnxport.capture.torchscript.python_ops import FUNCTIONS
 
 _MANGLING = re.compile(r"___torch_mangle_\d+\.")
 
@@ -84,6 +85,16 @@ def _mirror(script: Any, made: dict[int, Mirror]) -> Mirror:
     return mirror
 
 
+_NUMBERS = {"IntType": "aten::Int", "FloatType": "aten::Float", "BoolType": "aten::Bool"}
+
+
+def _fitted(value: Any, kind: str) -> Any:
+    """An argument as the script declares it: a number may be given as a tensor, whose value only run time knows."""
+    if isinstance(value, torch.Tensor) and kind in _NUMBERS:
+        return FUNCTIONS[_NUMBERS[kind]](value)
+    return value
+
+
 def _forward(root: Mirror, skipped: int) -> Any:
     """A forward with the signature of the script, which is what inputs are bound to."""
     method = root.methods["forward"]
@@ -93,11 +104,13 @@ def _forward(root: Mirror, skipped: int) -> Any:
         kind = inspect.Parameter.KEYWORD_ONLY if argument.kwarg_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
         parameters.append(inspect.Parameter(argument.name, kind, default=default))
     signature = inspect.Signature(parameters)
+    kinds = [argument.type.kind() for argument in method.schema.arguments[skipped:]]
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        return root.interpreter.run_top(root, method, list(bound.arguments.values()))
+        given = [_fitted(value, kind) for value, kind in zip(bound.arguments.values(), kinds, strict=True)]
+        return root.interpreter.run_top(root, method, given)
 
     vars(forward)["__signature__"] = signature
     return forward

@@ -89,7 +89,7 @@ def gelu(op: Builder, self: Tensor, approximate: str) -> Tensor:
 
 @translates("aten::silu")
 def silu(op: Builder, self: Tensor) -> Tensor:
-    return self * op.Sigmoid(self)
+    return op.custom("", "Swish", [self], {}, [(self.dtype, self.shape)], version=24)[0]
 
 
 @translates("aten::hardsigmoid")

@@ -9,7 +9,7 @@ import torch
 
 from onnxport.aten.axes import axis_of
 from onnxport.aten.reduce import accumulated
-from onnxport.translate import Builder, Tensor, translates
+from onnxport.translate import Builder, Dim, Tensor, translates
 from onnxport.translate.loop import scan
 
 
@@ -37,7 +37,13 @@ def _running(
 @translates("aten::cumprod")
 def cumprod(op: Builder, self: Tensor, dim: int, dtype: torch.dtype | None) -> Tensor:
     self = accumulated(op, self, dtype)
-    return _running(op, self, dim, 1, lambda inner, a, b: a * b) if self.rank else self
+    if not self.rank or 0 in self.shape:
+        return self
+    # onnxruntime 1.31's CumProd crashes on an empty tensor, which one of any size may be.
+    if any(isinstance(size, Dim) for size in self.shape):
+        return _running(op, self, dim, 1, lambda inner, a, b: a * b)
+    axis = op.scalar(axis_of(dim, self.rank), torch.int64)
+    return op.custom("", "CumProd", [self, axis], {}, [(self.dtype, self.shape)], version=26)[0]
 
 
 def add_exponentials(op: Builder, a: Tensor, b: Tensor) -> Tensor:

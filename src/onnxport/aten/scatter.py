@@ -202,6 +202,11 @@ def slice_scatter(
     if step != 1:
         places = counter(op, count) * op.scalar(step, torch.int64) + _position(op, first)
         return _along(op, self, axis, places.with_shape([count]), source, None)
+    if axis and isinstance(start, Dim):
+        # A cache, filled from a place that only the run tells: runtimes can do this without moving the rest.
+        begin = op.expand(_position(op, first).with_shape([1]), [shape[0]])
+        attributes = {"axis": None if axis == self.rank - 2 else axis}
+        return op.custom("", "TensorScatter", [self, source, begin], attributes, [(self.dtype, shape)], version=24)[0]
     after: Int | Tensor
     if isinstance(first, int) and isinstance(end, int) and first <= end:
         after = end

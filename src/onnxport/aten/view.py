@@ -11,6 +11,7 @@ from onnxport.errors import TranslationError
 from onnxport.translate import Builder, Dim, Int, Tensor, translates
 from onnxport.translate.builder import INT64_MAX
 from onnxport.translate.dims import product
+from onnxport.weights.dtypes import from_torch_dtype
 
 
 @translates(
@@ -85,9 +86,12 @@ def view_dtype(op: Builder, self: Tensor, dtype: torch.dtype) -> Tensor:
     # A bool is stored as 0 or 1, so its bits are its value; the other way round torch itself leaves the result open.
     if {self.dtype, dtype} <= one_byte:
         return op.cast(self, dtype)
-    raise TranslationError(
-        f"reading the bits of {self.dtype} as {dtype} has no ONNX form; convert the values with `.to()` instead"
-    )
+    if self.dtype.itemsize != dtype.itemsize:
+        raise TranslationError(
+            f"reading the bits of {self.dtype} as {dtype} has no ONNX form, as their widths differ; convert the values "
+            "with `.to()` instead"
+        )
+    return op.custom("", "BitCast", [self], {"to": int(from_torch_dtype(dtype))}, [(dtype, self.shape)], version=26)[0]
 
 
 @translates("aten::ravel", complex="same")

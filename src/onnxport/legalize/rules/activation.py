@@ -7,7 +7,7 @@ import math
 import onnx_ir as ir
 
 from onnxport.legalize.builder import Builder
-from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.engine import Replacement, lowers, raises
 
 
 @lowers("Gelu", below=20)
@@ -29,6 +29,12 @@ def swish(op: Builder, node: ir.Node) -> Replacement:
     """x sigmoid(α x)."""
     data, alpha = op.needed(0), op.attr_float("alpha", 1.0)
     return op.Mul(data, op.Sigmoid(data if alpha == 1.0 else op.Mul(data, op.like(alpha, data))))
+
+
+@raises("Swish", since=25)
+def unfolded_swish(op: Builder, node: ir.Node) -> Replacement:
+    """The formula itself: onnxruntime 1.31 has no kernel for Swish in models of opset 25 and 26."""
+    return swish(op, node)
 
 
 @lowers("Mish", below=18)

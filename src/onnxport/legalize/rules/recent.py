@@ -7,20 +7,35 @@ import onnx_ir as ir
 from onnxport.legalize.builder import Attribute, Builder, Refusal
 from onnxport.legalize.engine import Replacement, lowers
 
+INT64_MAX = 2**63 - 1
+
 
 @lowers("TensorScatter", below=24)
 def tensor_scatter(op: Builder, node: ir.Node) -> Replacement:
     """ScatterElements, each row at its place: counted from where its sample begins, perhaps around the end."""
     cache, update, begin = op.needed(0), op.needed(1), op.input(2)
     rank, axis = op.rank(cache), op.axis(cache, op.attr_int("axis", -2))
+    linear = op.attr_string("mode", "linear") == "linear"
+    if linear and begin is not None and (common := _same_everywhere(begin)) is not None:
+        end = op.Add(common, op.dim(update, axis))
+        before = op.Slice(cache, op.i64([0]), common, op.i64([axis]))
+        behind = op.Slice(cache, end, op.i64([INT64_MAX]), op.i64([axis]))
+        return op.Concat(before, update, behind, axis=axis)
     places = op.Range(op.i64(0), op.squeeze(op.dim(update, axis), [0]), op.i64(1))
     if axis < rank - 1:
         places = op.unsqueeze(places, list(range(1, rank - axis)))
     if begin is not None:
         places = op.Add(op.unsqueeze(begin, list(range(1, rank))), places)
-    if op.attr_string("mode", "linear") == "circular":
+    if not linear:
         places = op.Mod(places, op.dim(cache, axis))
     return op.ScatterElements(cache, op.Expand(places, op.Shape(update)), update, axis=axis)
+
+
+def _same_everywhere(begin: ir.Value) -> ir.Value | None:
+    """The one place, a vector of one, where all samples begin, if they begin at the same."""
+    producer = begin.producer()
+    place = producer.inputs[0] if producer is not None and producer.op_type == "Expand" else begin
+    return place if place is not None and place.shape is not None and place.shape.dims == (1,) else None
 
 
 @lowers("CumProd", below=26)

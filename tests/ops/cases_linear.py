@@ -95,7 +95,13 @@ LINEAR = [
         R("b", 3, 4),
         R(4, 2),
         name="ellipsis",
-        xfail="onnx infers no shape for an ellipsis of two lengths",
+    ),
+    case(
+        "aten::einsum",
+        lambda x, y: torch.einsum("...a,b...->...ab", x, y),
+        R("b", "n", 1, 4),
+        R(2, "n", 4),
+        name="ellipses of different sizes",
     ),
     case("aten::einsum", lambda x, y, z: torch.einsum("a,b,c->cab", x, y, z), R("b"), R("n"), R(3), name="three"),
     case("aten::einsum", lambda x: torch.einsum("ij->", x), R("b", "n"), name="sum"),
@@ -162,6 +168,7 @@ DISTANCE = [
     case("aten::cosine_similarity", lambda x, y: F.cosine_similarity(x, y), R("b", 4), R("b", 4)),
     case("aten::cosine_similarity", lambda x, y: F.cosine_similarity(x, y, -1, 0.5), R("b", 3, 4), R(4), name="eps"),
     case("aten::cosine_similarity", lambda x: F.cosine_similarity(x * 0, x), R("b", 4), name="zero"),
+    case("aten::cosine_similarity", lambda x, y: F.cosine_similarity(x, y, 0), R(), R(), name="0-d"),
 ]
 
 EMBEDDING = [

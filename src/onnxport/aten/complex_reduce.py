@@ -259,7 +259,7 @@ def addr(op: Builder, self: Tensor, vec1: Tensor, vec2: Tensor, beta: Number, al
 @translates("aten::einsum", complex="only")
 def einsum(op: Builder, equation: str, tensors: Sequence[Tensor], path: Sequence[int] | None) -> Tensor:
     """Expanded over the parts of every factor: one real sum for each choice of real or imaginary parts."""
-    equation = linear.explicit_equation(equation)
+    equation, tensors = linear.spelled_out(op, equation, tensors)
     dtype = next(x.dtype for x in tensors if x.is_complex).to_real()
     terms: list[tuple[int, list[Tensor]]] = [(0, [])]
     for x in tensors:

@@ -131,8 +131,11 @@ def pairwise_distance(op: Builder, x1: Tensor, x2: Tensor, p: float, eps: float,
 
 @translates("aten::cosine_similarity", promote=("x1", "x2"), to_float=True)
 def cosine_similarity(op: Builder, x1: Tensor, x2: Tensor, dim: int, eps: float) -> Tensor:
-    axis = dim % max(x1.rank, x2.rank) - max(x1.rank, x2.rank)
     least = op.scalar(eps, x1.dtype)
+    rank = max(x1.rank, x2.rank)
+    if not rank:
+        return x1 / op.Max(op.Abs(x1), least) * (x2 / op.Max(op.Abs(x2), least))
+    axis = dim % rank - rank
     # Dividing each vector by its own length first neither over- nor underflows where the product of lengths would.
     first, second = (x / op.Max(op.ReduceL2(x, [axis], keepdims=True), least) for x in (x1, x2))
     return op.ReduceSum(first * second, [axis], keepdims=False)

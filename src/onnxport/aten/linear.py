@@ -162,8 +162,9 @@ def addr(op: Builder, self: Tensor, vec1: Tensor, vec2: Tensor, beta: Number, al
 @translates("aten::einsum")
 def einsum(op: Builder, equation: str, tensors: Sequence[Tensor], path: Sequence[int] | None) -> Tensor:
     dtype = tensors[0].dtype
+    equation, tensors = spelled_out(op, equation, tensors)
     computed = [op.cast(x, torch.int32) for x in tensors] if dtype in _SMALL_INTEGERS else tensors
-    return op.cast(op.Einsum(*computed, equation=explicit_equation(equation)), dtype)
+    return op.cast(op.Einsum(*computed, equation=equation), dtype)
 
 
 def explicit_equation(equation: str) -> str:
@@ -179,6 +180,42 @@ def explicit_equation(equation: str) -> str:
     labels = re.sub(r"[^A-Za-z]", "", equation)
     once = "".join(sorted(label for label in set(labels) if labels.count(label) == 1))
     return f"{equation}->{'...' if '.' in equation else ''}{once}"
+
+
+def spelled_out(op: Builder, equation: str, tensors: Sequence[Tensor]) -> tuple[str, list[Tensor]]:
+    """An equation whose ellipses, where they stand for different dimensions, are letters.
+
+    They are matched from the right, as in any broadcast; a factor's dimension of 1 that meets a longer one goes.
+    """
+    left, right = explicit_equation(equation).split("->")
+    terms = left.split(",")
+    counts = [
+        x.rank - len(term.replace("...", "")) if "..." in term else 0 for term, x in zip(terms, tensors, strict=True)
+    ]
+    hidden = [
+        x.shape[term.index("...") :][:count] if "..." in term else None
+        for term, x, count in zip(terms, tensors, counts, strict=True)
+    ]
+    if len({sizes for sizes in hidden if sizes is not None}) < 2:
+        return f"{left}->{right}", list(tensors)
+    letters = [letter for letter in string.ascii_letters if letter not in equation][: max(counts)]
+    longer = {
+        letter
+        for sizes, count in zip(hidden, counts, strict=True)
+        if sizes is not None
+        for letter, size in zip(letters[len(letters) - count :], sizes, strict=True)
+        if size != 1
+    }
+    results = []
+    for index, (term, x, count) in enumerate(zip(terms, tensors, counts, strict=True)):
+        own = letters[len(letters) - count :]
+        if "..." in term:
+            start = term.index("...")
+            gone = [axis for axis, letter in enumerate(own, start) if x.shape[axis] == 1 and letter in longer]
+            kept = "".join(letter for axis, letter in enumerate(own, start) if axis not in gone)
+            terms[index], x = term.replace("...", kept), op.squeeze(x, gone)
+        results.append(x)
+    return f"{','.join(terms)}->{right.replace('...', ''.join(letters))}", results
 
 
 @translates("aten::tensordot")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -25,6 +26,41 @@ _DEPRECATED: Mapping[str, tuple[Any, str]] = {
     "autograd_inlining": (True, "give the autograd.Function a `symbolic` method to keep it as one node"),
     "fallback": (False, "the strategies for capturing a model are tried in order anyway"),
 }
+
+
+@dataclass(frozen=True)
+class Description:
+    """What tells ``export`` how a model is called, from the user or from the model itself."""
+
+    args: Any
+    kwargs: Mapping[str, Any] | None
+    input_names: Sequence[str] | None
+    output_names: Sequence[str] | None
+    dynamic_shapes: Any
+
+
+def described(model: object, given: Description) -> Description:
+    """Complete what was given by what the model says of itself, if it does and was given no inputs.
+
+    By its methods, not by its class: modules written for torch.onnx's ExportableModule serve as well.
+    """
+    example = getattr(model, "example_arguments", None)
+    no_inputs = isinstance(given.args, tuple | list) and not given.args and not given.kwargs
+    if not (isinstance(model, torch.nn.Module) and callable(example) and no_inputs):
+        return given
+    args, kwargs = example()
+
+    def or_own(value: Any, method: str) -> Any:
+        own = getattr(model, method, None)
+        return own() if value is None and callable(own) else value
+
+    return Description(
+        args,
+        kwargs,
+        or_own(given.input_names, "input_names"),
+        or_own(given.output_names, "output_names"),
+        or_own(given.dynamic_shapes, "dynamic_shapes"),
+    )
 
 
 def warn_of_deprecated(**given: Any) -> None:

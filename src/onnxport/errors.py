@@ -37,6 +37,30 @@ class TranslationError(OnnxExporterError):
     """An operator, or a use of one, has no translation to ONNX."""
 
 
+class UnsupportedOperatorError(TranslationError):
+    """What code that adds operators raises when an opset does not have what one of them needs.
+
+    >>> from onnxport.errors import UnsupportedOperatorError
+    >>> str(UnsupportedOperatorError("aten::grid_sampler", 15, 16))
+    'The operator aten::grid_sampler cannot be written in opset 15. It can from opset 16 on: pass opset_version=16.'
+    """
+
+    def __init__(self, name: str, version: int, supported_version: int | None = None) -> None:
+        message = f"The operator {name} cannot be written in opset {version}."
+        if supported_version is not None:
+            message += f" It can from opset {supported_version} on: pass opset_version={supported_version}."
+        elif "::" in name and name.partition("::")[0] not in ("aten", "prim", "quantized"):
+            message += " Register a symbolic function for it, or pass a translation in `custom_translation_table`."
+        super().__init__(message)
+
+
+class SymbolicValueError(TranslationError):
+    """What code that adds operators raises about a value of the graph that it cannot work with."""
+
+    def __init__(self, msg: str, value: object) -> None:
+        super().__init__(f"{msg}\n    because of the value {value}")
+
+
 class OpsetError(OnnxExporterError, ValueError):
     """The requested opset cannot hold the model, or is not an opset."""
 

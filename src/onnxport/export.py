@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from onnxport import aten  # noqa: F401  (fills the registry)
-from onnxport.arguments import warn_of_deprecated, warn_of_training
+from onnxport.arguments import Description, described, warn_of_deprecated, warn_of_training
 from onnxport.artifacts import Artifacts, accounted
 from onnxport.capture import capture
 from onnxport.capture.autograd_functions import functions_kept
@@ -142,6 +142,7 @@ def export(
         autograd_inlining=autograd_inlining,
     )
     warn_of_training(model)
+    given = described(model, Description(args, kwargs, input_names, output_names, dynamic_shapes))
     opset = check_opset(DEFAULT_OPSET if opset_version is None else opset_version)
     as_functions = check_request(export_modules_as_functions, opset)
     if f is not None:
@@ -157,20 +158,20 @@ def export(
         with events.stage("capture"), functions_kept(keeps_whole(opset, inlining=autograd_inlining)):
             account.captured = captured = capture(
                 model,
-                args,
-                kwargs,
-                dynamic_shapes=dynamic_shapes,
+                given.args,
+                given.kwargs,
+                dynamic_shapes=given.dynamic_shapes,
                 dynamic_axes=dynamic_axes,
-                input_names=input_names,
-                output_names=output_names,
+                input_names=given.input_names,
+                output_names=given.output_names,
                 events=events,
             )
         with events.stage("prepare"):
             account.functional = program = prepare(captured.program, partial(is_translated, find), events)
         with events.stage("translate"):
             names = Names(
-                inputs=tuple(input_names or ()),
-                outputs=tuple(output_names or ()),
+                inputs=tuple(given.input_names or ()),
+                outputs=tuple(given.output_names or ()),
                 dims=captured.dim_names,
                 same_dims=captured.same_dims,
                 output_dims=captured.output_dim_names,

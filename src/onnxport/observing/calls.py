@@ -1,0 +1,74 @@
+"""Observed calls: their arguments by name, kept as they were when the call was made."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils import _pytree
+
+from onnxport.capture.trees import Leaf, leaves, register_containers
+
+_PLAIN = (bool, int, float, str, type(None))
+
+
+@dataclass
+class Call:
+    """One call: arguments by parameter name, which of them came by position, and what came out."""
+
+    arguments: dict[str, Any]
+    positional: tuple[str, ...]
+    outputs: list[torch.Tensor] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def leaves(self, name: str) -> list[Leaf]:
+        """The leaves of one argument; none if it was not given."""
+        return leaves(self.arguments[name], name, (name,)) if name in self.arguments else []
+
+    def tensors(self) -> int:
+        """How many tensors the call was given."""
+        return sum(isinstance(leaf.value, torch.Tensor) for name in self.arguments for leaf in self.leaves(name))
+
+
+def bound(signature: inspect.Signature, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
+    """Copy the arguments of a call, by name. What equals the parameter's default is left out."""
+    register_containers([list(args), kwargs], lambda message: None)
+    arguments: dict[str, Any] = {}
+    by_position: list[str] = []
+    left = list(args)
+    for name, value in signature.bind(*args, **kwargs).arguments.items():
+        parameter = signature.parameters[name]
+        if parameter.kind is parameter.VAR_KEYWORD:
+            arguments.update(value)
+            continue
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            by_position += [f"{name}_{index}" for index in range(len(value))]
+            arguments.update(zip(by_position[-len(value) :], value, strict=True))
+            continue
+        if left and name not in kwargs:
+            left.pop(0)
+            by_position.append(name)
+        elif isinstance(value, _PLAIN) and value == parameter.default:
+            continue
+        arguments[name] = value
+    return Call(copied(arguments), tuple(by_position))
+
+
+def copied(value: Any) -> Any:
+    """A copy that later writes to the tensors do not reach."""
+    return _pytree.tree_map(lambda leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf, value)
+
+
+def result_tensors(result: Any) -> list[torch.Tensor]:
+    """Copies of the tensors in what a call returned, in the order of the outputs of an export."""
+    register_containers(result, lambda message: None)
+    return [leaf.detach().clone() for leaf in _pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+
+
+def nested(value: Any, make: Callable[[Leaf], Any], name: str) -> Any:
+    """What ``make`` gives for the leaves of an argument, in the argument's structure."""
+    made = [make(leaf) for leaf in leaves(value, name, (name,))]
+    return _pytree.tree_unflatten(made, _pytree.tree_structure(value))

@@ -1,0 +1,71 @@
+"""Example inputs large enough to capture: sizes of 0 and 1 make Python code and torch decide things for good.
+
+A step of a generating model takes one token at a time. Captured with that, ``if length > 1`` is decided. So the axes
+that vary are made longer, all those together that were as long as each other in every call, and with them the axes that
+were as long as two others together (the mask over past and new tokens).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from onnxport.capture.trees import leaves
+from onnxport.observing.calls import Call, nested
+
+_SMALLEST = 2
+Sizes = tuple[int, ...]
+
+
+def grown(example: Call, calls: Sequence[Call], varying: Mapping[str, Any]) -> Call:
+    """The example with no varying axis shorter than two; ``calls`` are complete and tell which axes go together."""
+    sizes = _observed(example, calls, varying)
+    targets = _targets({vector for by_axis in sizes.values() for vector in by_axis.values()})
+    arguments = {
+        name: nested(
+            value,
+            lambda leaf: _extended(leaf.value, {axis: targets[v] for axis, v in sizes.get(leaf.path, {}).items()}),
+            name,
+        )
+        for name, value in example.arguments.items()
+    }
+    return Call(arguments, example.positional, example.outputs, example.seconds)
+
+
+def _observed(example: Call, calls: Sequence[Call], varying: Mapping[str, Any]) -> dict[str, dict[int, Sizes]]:
+    """For each axis that varies its size in the example, and in every call."""
+    shapes: dict[str, list[torch.Size]] = {}
+    for call in (example, *calls):
+        for name, value in call.arguments.items():
+            for leaf in leaves(value, name, (name,)):
+                if isinstance(leaf.value, torch.Tensor):
+                    shapes.setdefault(leaf.path, []).append(leaf.value.shape)
+    return {
+        path: {axis: tuple(shape[axis] for shape in found) for axis in varying[path]} for path, found in shapes.items()
+    }
+
+
+def _targets(vectors: set[Sizes]) -> dict[Sizes, int]:
+    """The size to make of each: at least two, and a sum where it was one in all calls."""
+    ordered = sorted(vectors)
+    targets = {vector: max(vector[0], _SMALLEST) for vector in ordered}
+    for vector in ordered:
+        for index, one in enumerate(ordered):
+            for other in ordered[index:]:
+                is_sum = all(total == a + b for total, a, b in zip(vector, one, other, strict=True))
+                if is_sum and vector not in (one, other) and any(one) and any(other):
+                    targets[vector] = targets[one] + targets[other]
+    return targets
+
+
+def _extended(value: Any, sizes: Mapping[int, int]) -> Any:
+    """A tensor whose last entries along some axes are repeated."""
+    for axis, size in sizes.items():
+        old = value.shape[axis]
+        if old == 0:
+            value = value.new_zeros([size if index == axis else n for index, n in enumerate(value.shape)])
+        elif old != size:
+            value = value.index_select(axis, torch.arange(size, device=value.device).clamp(max=old - 1))
+    return value

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import io
 import logging
+import os
 import statistics
 import time
 import warnings
@@ -20,7 +21,7 @@ import torch
 
 from benchmarks.models import BenchModel, Inputs
 
-STAGES = ("prepare", "translate", "optimize", "legalize")
+STAGES = ("translate", "optimize", "legalize")
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,9 @@ EXPORTERS = {"onnxport": export_ours, "torch.onnx": export_theirs}
 
 
 def timed_export(exporter: str, model: torch.nn.Module, case: BenchModel, path: Path) -> Timing:
-    """Run one export, from a collected heap and without its chatter."""
+    """Run one export, from a collected heap, with no file in its way or still being written, without its chatter."""
+    path.unlink(missing_ok=True)
+    os.sync()
     gc.collect()
     with quiet():
         return EXPORTERS[exporter](model, case, path)

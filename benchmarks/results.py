@@ -137,7 +137,7 @@ def verdicts(results: Results) -> list[Verdict]:
             lambda value: value >= 4,
         )
         worst(
-            "prepare+translate+optimize+legalize per FX call, ms, worst",
+            "translate+optimize+legalize per FX call, ms, worst",
             "≤ 0.2",
             {row.name: row.per_call * 1e3 for row in rows},
             "–",

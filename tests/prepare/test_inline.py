@@ -6,6 +6,7 @@ import pytest
 import torch
 from prepared import Function, check, compare, export, targets, translated
 
+from onnxport.errors import TranslationError
 from onnxport.events import EventLog
 from onnxport.prepare import prepare
 
@@ -179,3 +180,13 @@ def test_names_stay_but_for_writes():
 def test_the_signature_has_the_new_names():
     program = prepare(export(Function(lambda x: (x + 1).mul_(2)), (X,)), translated, EventLog())
     assert [spec.arg.name for spec in program.signature.output_specs] == ["mul"]
+
+
+def test_kernels_of_the_users_own_are_refused():
+    from torch._higher_order_ops.triton_kernel_wrap import triton_kernel_wrapper_mutation
+
+    exported = export(Function(lambda x: x + 1), (X,))
+    with exported.graph.inserting_after(next(iter(exported.graph.nodes))):
+        exported.graph.call_function(triton_kernel_wrapper_mutation, (), {"kernel_idx": 0})
+    with pytest.raises(TranslationError, match="launches a Triton kernel"):
+        prepare(exported, translated, EventLog())

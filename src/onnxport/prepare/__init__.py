@@ -52,6 +52,7 @@ def prepare(exported_program: ExportedProgram, has_translation: HasTranslation, 
     >>> [str(node.target) for node in prepared.graph.nodes if node.op == "call_function"]
     ['aten.clone.default', 'aten.add.Tensor']
     """
+    _refuse_kernels(exported_program.graph_module)
     signature = exported_program.graph_signature
     returned = [spec.kind.name for spec in signature.output_specs]
     functional_outputs = any(kind != OutputKind.USER_OUTPUT.name for kind in returned)
@@ -80,6 +81,22 @@ def prepare(exported_program: ExportedProgram, has_translation: HasTranslation, 
         range_constraints=exported_program.range_constraints,
         mutations=mutations,
     )
+
+
+def _refuse_kernels(module: torch.fx.GraphModule) -> None:
+    """Refuse launches of Triton kernels: one that writes has no result, and would be dropped without a word."""
+    remedy = "Make the kernel an operator with torch.library.triton_op and pass its translation, or use torch's own."
+    problems = [
+        Problem(
+            f"{node.target} launches a Triton kernel, which is machine code and has no ONNX form", where(node), remedy
+        )
+        for part in module.modules()
+        if isinstance(part, torch.fx.GraphModule)
+        for node in part.graph.nodes
+        if isinstance(node.target, HigherOrderOperator) and node.target.name().startswith("triton_kernel_wrapper")
+    ]
+    if problems:
+        raise TranslationError(listing("The model launches kernels of its own:", problems))
 
 
 def _renamed(signature: Any, values: Any) -> Any:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 import torch
 
 from onnxport.errors import OnnxExporterError, TranslationError
+from onnxport.torchscript.given import constant_of
 from onnxport.weights.torch_tensor import TorchTensor
 
 _KEYWORD = re.compile(r"(.+)_([ifstgz]|[ifst]s|ty)")
@@ -35,6 +36,10 @@ def set_attribute(node: torch._C.Node, key: str, value: Any) -> None:
             f"a float, {key}_s for text or {key}_t for a tensor; lists are written alike."
         )
     name, kind = match[1], match[2]
+    if isinstance(value, torch._C.Value):
+        value = constant_of(value)
+        if value is None:
+            raise TranslationError(f"the attribute `{name}` of {node.kind()} is known only at run time")
     if kind == "z":
         kind, value = "t", value if isinstance(value, torch.Tensor) else torch.tensor(value)
     if isinstance(value, torch.Tensor) and kind != "t":

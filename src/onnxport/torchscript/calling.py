@@ -34,7 +34,8 @@ def by_symbolic(
         ]
         expected, several = expected_results(op)
         node = session.add(target._schema.name, values, len(expected))
-        results = run_symbolic(function, session, CallNode(node), expected, values, {})
+        taken = values[: _accepted(function, target, list(arguments.values()))]
+        results = run_symbolic(function, session, CallNode(node), expected, taken, {})
         if results is not None:
             return tuple(results) if several else results[0]
         if own is None:
@@ -76,6 +77,22 @@ def run_symbolic(
         if not isinstance(value, Value):
             raise TranslationError(f"the symbolic function returned {value!r}, which is not a value of the graph")
     return session.take(values, expected)
+
+
+def _accepted(function: Symbolic, target: torch._ops.OpOverload, arguments: Sequence[Any]) -> int:
+    """How many arguments to pass: one that has its default is left out where the function has no place for it."""
+    parameters = list(inspect.signature(function).parameters.values())
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+        return len(arguments)
+    kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    places = sum(parameter.kind in kinds for parameter in parameters) - 1 - wants_context(function)
+    count = len(arguments)
+    for argument, value in zip(reversed(target._schema.arguments), reversed(arguments), strict=True):
+        is_default = argument.has_default_value() and type(value) is type(argument.default_value)
+        if count <= places or not is_default or value != argument.default_value:
+            break
+        count -= 1
+    return count
 
 
 def wants_context(function: Symbolic) -> bool:

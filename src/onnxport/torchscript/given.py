@@ -51,10 +51,24 @@ _MEMORY_FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channel
 
 
 def constant(graph: torch._C.Graph, value: Any) -> Value:
-    """A number, text, tensor or None as a ``prim::Constant``."""
-    untyped: Any = graph
-    made: Value = untyped.insertConstant(plain(value))
-    return made
+    """A number, text or tensor as an ``onnx::Constant``, as TorchScript's exporter has them; None stays ``prim``."""
+    content = plain(value)
+    if content is None:
+        untyped: Any = graph
+        none: Value = untyped.insertConstant(None)
+        return none
+    node = graph.create("onnx::Constant", [], 1)
+    graph.insertNode(node)
+    if isinstance(content, str):
+        node.s_("value", content)
+        node.output().setType(torch._C.StringType.get())
+        return node.output()
+    # A Python float has the precision of a double.
+    dtype = torch.float64 if isinstance(content, float) else None
+    tensor = content if isinstance(content, torch.Tensor) else torch.tensor(content, dtype=dtype)
+    node.t_("value", tensor)
+    node.output().setType(tensor_type(tensor.dtype, tuple(tensor.shape)))
+    return node.output()
 
 
 def list_of(graph: torch._C.Graph, items: Sequence[Value], kind: type | None) -> Value:
@@ -64,3 +78,22 @@ def list_of(graph: torch._C.Graph, items: Sequence[Value], kind: type | None) ->
     item = torch._C.TensorType.get() if kind is None else _ITEMS[kind]()
     node.output().setType(torch._C.ListType(item))
     return node.output()
+
+
+def constant_of(value: Value) -> Any:
+    """The content of a value that is a constant: a tensor, number, text or list of numbers; None if it is not."""
+    node = value.node()
+    match node.kind():
+        case "onnx::Constant" if node.hasAttribute("value"):
+            return node.s("value") if node.kindOf("value") == "s" else node.t("value")
+        case "prim::Constant":
+            return value.toIValue()
+        case "prim::ListConstruct":
+            items = [_number(constant_of(item)) for item in node.inputs()]
+            return items if all(isinstance(item, bool | int | float) for item in items) else None
+        case _:
+            return None
+
+
+def _number(content: Any) -> Any:
+    return content.item() if isinstance(content, torch.Tensor) and content.dim() == 0 else content

@@ -100,7 +100,7 @@ class GraphContext:
             items = [self._input(item) for item in argument]
             kind = type(argument[0]) if argument and isinstance(argument[0], int | float) else None
             return given.list_of(self.graph, items, kind)
-        return given.constant(self.graph, argument)
+        return self.session.give(argument)
 
 
 FUNCTION_KIND = "function::PythonOp"

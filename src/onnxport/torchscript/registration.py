@@ -29,7 +29,7 @@ def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Symbolic, opset
 
     >>> import torch, onnxport
     >>> def elu(g, input, alpha, scale, input_scale):
-    ...     return g.op("mydomain::Elu", input, alpha_f=alpha.toIValue())
+    ...     return g.op("mydomain::Elu", input, alpha_f=onnxport.symbolic_helper._scalar(alpha))
     >>> onnxport.register_custom_op_symbolic("aten::elu", elu, 9)
     >>> program = onnxport.export(torch.nn.ELU(0.5), (torch.ones(3),))
     >>> [(node.domain, node.op_type) for node in program.model.graph]

@@ -14,13 +14,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import onnx
 import onnx_ir as ir
-import sympy  # type: ignore[import-untyped]
 import torch
 
 from onnxport.errors import TranslationError
 from onnxport.torchscript import given
 from onnxport.torchscript.attributes import onnx_attributes
 from onnxport.torchscript.forms import Form, form_of
+from onnxport.torchscript.given import constant_of
 from onnxport.torchscript.inference import Known, Sizes, infer, of_one_dtype
 from onnxport.translate import Builder, Dim, Int, Tensor
 from onnxport.translate.promotion import result_dtype
@@ -55,6 +55,7 @@ class Session:
         self._domains = domains
         self.graph = torch._C.Graph()
         self._tensors: dict[int, Tensor] = {}
+        self._numbers: dict[int, int | float] = {}
         self._shapes: dict[int, Sizes] = {}
         self._expected: dict[int, tuple[torch.dtype, Sequence[Int] | None]] = {}
 
@@ -68,7 +69,19 @@ class Session:
             return self._give_tensor(argument, requires_grad)
         if isinstance(argument, list | tuple):
             return self._give_list([given.plain(item) for item in argument])
-        return given.constant(self.graph, argument)
+        value = given.constant(self.graph, argument)
+        content = given.plain(argument)
+        if isinstance(content, int | float):
+            self._numbers[value.unique()] = content
+        return value
+
+    def number(self, value: Value) -> int | float | None:
+        """The number that a value is, if it was given as one: it has no dtype of its own."""
+        return self._numbers.get(value.unique())
+
+    def _content(self, value: Value) -> Any:
+        number = self.number(value)
+        return constant_of(value) if number is None else number
 
     def _give_list(self, items: list[Any]) -> Value:
         kinds = {type(item) for item in items}
@@ -130,7 +143,7 @@ class Session:
         return tuple(own if size is None else size for size, own in zip(sizes, inferred, strict=True))
 
     def _known(self, source: Source) -> Known | None:
-        content = constant_of(source) if isinstance(source, Value) else source
+        content = self._content(source) if isinstance(source, Value) else source
         if content is None and not isinstance(source, Value):
             return None
         if isinstance(content, torch.Tensor):
@@ -183,9 +196,10 @@ class Session:
                 self._emit(node, outputs)
 
     def _emit(self, node: torch._C.Node, outputs: list[Value]) -> None:
-        content = constant_of(outputs[0])
+        content = self._content(outputs[0])
         if isinstance(content, torch.Tensor):
             self._tensors[outputs[0].unique()] = self._literal(content)
+        if content is not None:
             return
         call = self._call(node)
         if not call.domain and call.form is None:
@@ -226,7 +240,8 @@ class Session:
         kinds = _type_variables(call)
         own: dict[str, list[Tensor]] = {}
         for source, kind in zip(call.inputs, kinds, strict=True):
-            if kind and isinstance(source, Value) and isinstance(source.type(), torch._C.TensorType):
+            is_tensor = isinstance(source, Value) and isinstance(source.type(), torch._C.TensorType)
+            if kind and isinstance(source, Value) and is_tensor and self.number(source) is None:
                 tensor = self._tensor(source, None)
                 if tensor is not None:
                     own.setdefault(kind, []).append(tensor)
@@ -246,7 +261,7 @@ class Session:
         node = value.node()
         if node.mustBeNone():
             return None
-        content = constant_of(value)
+        content = self._content(value)
         if isinstance(content, torch.Tensor):
             return self._literal(content)
         if isinstance(content, str):
@@ -286,43 +301,6 @@ class Session:
         if shape is not None and all(size is not None for size in shape):
             return [size for size in shape if size is not None]
         return None if expected is None else expected[1]
-
-    def sized(self, value: Value) -> Tensor:
-        """A tensor all of whose sizes can be asked for: one that nobody knows is read off it at run time."""
-        tensor = self.take([value])[0]
-        if tensor.known_shape is not None:
-            return tensor
-        sizes = self.shape_of(value)
-        if sizes is None:
-            raise TranslationError(f"the rank of {value.debugName()} is not known; state its type with setType()")
-        shape: list[Int] = []
-        fresh: list[tuple[Any, int]] = []
-        for axis, size in enumerate(sizes):
-            if size is None:
-                symbol = sympy.Symbol(f"{tensor.value.name}_size_{axis}", positive=True, integer=True)
-                fresh.append((symbol, axis))
-                size = Dim(symbol)
-            shape.append(size)
-        tensor = tensor.with_shape(shape)
-        for symbol, axis in fresh:
-            self.op.sizes.add_source(symbol, tensor, axis)
-        self._tensors[value.unique()] = tensor
-        return tensor
-
-
-def constant_of(value: Value) -> Any:
-    """The content of a value that is a constant: a tensor, number, text or list of numbers; None if it is not."""
-    node = value.node()
-    match node.kind():
-        case "onnx::Constant" if node.hasAttribute("value"):
-            return node.t("value")
-        case "prim::Constant":
-            return value.toIValue()
-        case "prim::ListConstruct":
-            items = [constant_of(item) for item in node.inputs()]
-            return items if all(isinstance(item, bool | int | float) for item in items) else None
-        case _:
-            return None
 
 
 def _common_dtype(tensors: Sequence[Tensor]) -> torch.dtype:

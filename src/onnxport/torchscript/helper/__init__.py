@@ -1,0 +1,1 @@
+"""What symbolic functions are written with; ``onnxport.symbolic_helper`` is its public name."""

@@ -1,0 +1,92 @@
+"""``symbolic_opset7`` to ``symbolic_opset20``: operators by name, for symbolic functions that build on others.
+
+In ``torch.onnx`` these are modules of symbolic functions, one per opset. Here each name is the translation that the
+exporter itself uses, and what it writes is taken to the opset of the file like all else, so the modules are alike.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from onnxport.torchscript.delegation import delegate
+from onnxport.torchscript.graph_context import GraphContext
+from onnxport.torchscript.helper import writing
+from onnxport.torchscript.helper.parsing import maybe_get_const
+
+OPSETS = range(7, 21)
+_OTHER_NAMES = {"_slice": "slice", "_reshape_from_tensor": "reshape"}
+
+
+class SymbolicOpset(ModuleType):
+    """The operators of ATen as symbolic functions: ``symbolic_opset9.relu(g, x)``.
+
+    >>> from onnxport import symbolic_opset9
+    >>> symbolic_opset9.relu.__name__
+    'relu'
+    """
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        function = _symbolic(name)
+        if function is None:
+            raise AttributeError(f"ATen has no operator {name!r}, so {self.__name__} has none.")
+        setattr(self, name, function)
+        return function
+
+
+def _symbolic(name: str) -> Callable[..., Any] | None:
+    if name in _OWN:
+        return _OWN[name]
+    operator = _OTHER_NAMES.get(name, name)
+    if name.startswith("__") or not hasattr(torch.ops.aten, operator):
+        return None
+
+    def symbolic(g: GraphContext, *args: Any, **kwargs: Any) -> Any:
+        return delegate(g, operator, args, kwargs)
+
+    symbolic.__name__ = symbolic.__qualname__ = name
+    symbolic.__doc__ = f"Write a call of ``aten::{operator}``."
+    return symbolic
+
+
+def _by_shape(operator: str, write: Callable[..., Any]) -> Callable[..., Any]:
+    """An operator that takes a shape, which may also be computed: then as a tensor, not as numbers."""
+
+    def symbolic(g: GraphContext, self: Any, shape: Any, *rest: Any) -> Any:
+        computed = isinstance(maybe_get_const(shape, "is"), torch._C.Value)
+        packed = computed and shape.node().kind() == "prim::ListConstruct"
+        return write(g, self, shape) if computed and not packed else delegate(g, operator, (self, shape, *rest), {})
+
+    symbolic.__name__ = symbolic.__qualname__ = operator
+    symbolic.__doc__ = f"Write a call of ``aten::{operator}``."
+    return symbolic
+
+
+def _size(g: GraphContext, self: Any, dim: Any = None) -> Any:
+    """Write the shape of a tensor, or one size of it."""
+    return g.op("Shape", self) if dim is None else writing.size(g, self, dim)
+
+
+_OWN: dict[str, Callable[..., Any]] = {
+    "size": _size,
+    "reshape": _by_shape("reshape", writing.reshape),
+    "view": _by_shape("view", writing.reshape),
+    "expand": _by_shape("expand", lambda g, self, shape: g.op("Expand", self, shape)),
+}
+
+
+def _modules() -> dict[str, SymbolicOpset]:
+    """One module per opset, importable by its name."""
+    made = {}
+    for opset in OPSETS:
+        name = f"symbolic_opset{opset}"
+        module = SymbolicOpset(f"onnxport.{name}", f"The operators of ATen as symbolic functions, for opset {opset}.")
+        sys.modules[module.__name__] = made[name] = module
+    return made
+
+
+MODULES = _modules()

@@ -25,7 +25,9 @@ def main(folder: Path, destination: Path) -> None:
     sweeps = {
         name: json.loads((folder / f"{name}.json").read_text()) for name in SWEEPS if (folder / f"{name}.json").exists()
     }
-    destination.write_text("\n".join([*_head(), *_summary(sweeps), "", *_samples(sweeps), "", *_registry(), ""]))
+    destination.write_text(
+        "\n".join([*_head(), *_summary(sweeps), "", *_samples(sweeps), "", *_registry(folder / "opsets.json"), ""])
+    )
 
 
 def _head() -> list[str]:
@@ -79,15 +81,34 @@ def _samples(sweeps: dict[str, list[dict[str, str]]]) -> list[str]:
     return lines
 
 
-def _registry() -> list[str]:
-    lines = ["## Translations", "", "| overload | module | complex |", "|---|---|---|"]
+def _registry(outcomes: Path) -> list[str]:
+    by_operator = json.loads(outcomes.read_text()) if outcomes.exists() else {}
+    swept = sorted({int(opset) for found in by_operator.values() for opset in found})
+    lines = [
+        "## Translations",
+        "",
+        f"Opsets: the lowest and the highest of {', '.join(map(str, swept))} at which all of the project's cases of "
+        "an operator equal eager in onnxruntime, and in brackets the lowest for some of them.",
+        "",
+        "| overload | module | complex | opsets |",
+        "|---|---|---|---|",
+    ]
     names = sorted({*REGISTRY.translations, *REGISTRY.complex_translations})
     for name in names:
         translation = REGISTRY.translations.get(name) or REGISTRY.complex_translations[name]
         function = getattr(translation.function, "func", translation.function)
         module = function.__module__.removeprefix("onnxport.")
-        lines.append(f"| {name} | {module} | {'yes' if name in REGISTRY.complex_translations else ''} |")
+        of_complex = "yes" if name in REGISTRY.complex_translations else ""
+        lines.append(f"| {name} | {module} | {of_complex} | {_opsets(by_operator.get(name, {}))} |")
     return lines
+
+
+def _opsets(found: dict[str, list[str]]) -> str:
+    whole = [int(opset) for opset, verdicts in found.items() if set(verdicts) == {"passed"}]
+    partly = [int(opset) for opset, verdicts in found.items() if "passed" in verdicts]
+    if not whole:
+        return f"({min(partly)})" if partly else "–"
+    return f"{min(whole)}–{max(whole)}" + (f" ({min(partly)})" if min(partly) < min(whole) else "")
 
 
 if __name__ == "__main__":

@@ -6,11 +6,15 @@ are refused.
 
 from __future__ import annotations
 
+import argparse
 import collections
 import importlib
+import json
 import pkgutil
-import sys
 import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +39,33 @@ def identity(row: Case) -> str:
     return f"{row.covers[0].removeprefix('aten::')}{'-' + row.name if row.name else ''}"
 
 
-def check(row: Case, dtype: torch.dtype, dynamic: bool, opsets: tuple[int, ...]) -> None:
-    """Capture a case once, write it at each opset, and compare it with eager; raises where they differ."""
+@dataclass(frozen=True)
+class Cell:
+    """A captured case, with inputs at the sizes it is run at and what eager makes of them."""
+
+    row: Case
+    dtype: torch.dtype
+    captured: torch.export.ExportedProgram
+    inputs: list[tuple[torch.Tensor, ...]]
+    expected: list[list[Any]]
+
+    def check(self, program: onnxport.ONNXProgram) -> None:
+        """Compare what came out with eager; raises where they differ."""
+        for example, results in zip(self.inputs, self.expected, strict=True):
+            found = program(*example)
+            assert len(found) == len(results)
+            for ours, eager in zip(found, results, strict=True):
+                _compare(self.row, self.dtype, ours, torch.as_tensor(eager))
+
+    def check_at(self, opset: int) -> None:
+        """Write the captured case at another opset and compare it with eager."""
+        program = onnxport.export(self.captured, opset_version=opset)
+        assert program.model.opset_imports[""] == opset
+        self.check(program)
+
+
+def captured(row: Case, dtype: torch.dtype, dynamic: bool, opset: int) -> tuple[Cell, onnxport.ONNXProgram]:
+    """Export a case at one opset; the cell can write it at others."""
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(0)
     row = row.with_dtype(dtype)
@@ -49,24 +78,25 @@ def check(row: Case, dtype: torch.dtype, dynamic: bool, opsets: tuple[int, ...])
         module,
         tuple(x.clone() for x in inputs[0]),
         dynamic_shapes=_dynamic_shapes(row) if dynamic else None,
-        opset_version=opsets[0],
+        opset_version=opset,
     )
+    assert program.model.opset_imports[""] == opset
     if dynamic:
         _assert_still_dynamic(program, row)
     expected = []
     for example in inputs:
         with torch.no_grad():
             expected.append(torch.utils._pytree.tree_leaves(module(*(x.clone() for x in example))))
-    for opset in opsets:
-        if opset != opsets[0]:
-            assert program.exported_program is not None
-            program = onnxport.export(program.exported_program, opset_version=opset)
-        assert program.model.opset_imports[""] == opset
-        for example, results in zip(inputs, expected, strict=True):
-            found = program(*example)
-            assert len(found) == len(results)
-            for ours, eager in zip(found, results, strict=True):
-                _compare(row, dtype, ours, torch.as_tensor(eager))
+    assert program.exported_program is not None
+    return Cell(row, dtype, program.exported_program, inputs, expected), program
+
+
+def check(row: Case, dtype: torch.dtype, dynamic: bool, opsets: tuple[int, ...]) -> None:
+    """Capture a case once, write it at each opset, and compare it with eager; raises where they differ."""
+    cell, program = captured(row, dtype, dynamic, opsets[0])
+    cell.check(program)
+    for opset in opsets[1:]:
+        cell.check_at(opset)
 
 
 def _compare(row: Case, dtype: torch.dtype, ours: torch.Tensor, eager: torch.Tensor) -> None:
@@ -92,10 +122,13 @@ def _assert_still_dynamic(program: onnxport.ONNXProgram, row: Case) -> None:
                 assert str(value.shape[axis]) in SIZES, (value.name, axis, value.shape)
 
 
-def outcome(row: Case, opset: int) -> tuple[str, str]:
-    """``passed``, ``refused`` (by name), ``failed`` or ``wrong``, with the message."""
+Outcome = tuple[str, str]
+
+
+def outcome(check: Callable[[], object]) -> Outcome:
+    """``passed``, ``refused`` (by name), ``failed``, ``wrong`` or ``does not run``, with the message."""
     try:
-        check(row, row.dtypes[0], row.is_dynamic, (opset,))
+        check()
     except OpsetError as error:
         return "refused", str(error)
     except OnnxExporterError as error:
@@ -107,19 +140,46 @@ def outcome(row: Case, opset: int) -> tuple[str, str]:
     return "passed", ""
 
 
-def main(opsets: list[int]) -> None:
-    """Print the outcomes of all cases at some opsets."""
+def outcomes(row: Case, opsets: Sequence[int]) -> dict[int, Outcome]:
+    """How a case fares at each opset; it is captured once, at the newest."""
+    cells: list[Cell] = []
+    newest = max(opsets)
+
+    def first() -> None:
+        cell, program = captured(row, row.dtypes[0], row.is_dynamic, newest)
+        cells.append(cell)
+        cell.check(program)
+
+    found = {newest: outcome(first)}
+    if not cells:
+        # Not even captured at the newest, which may be for want of a kernel there: each opset for itself.
+        return {opset: outcome(partial(check, row, row.dtypes[0], row.is_dynamic, (opset,))) for opset in opsets}
+    found.update({opset: outcome(partial(cells[0].check_at, opset)) for opset in opsets if opset != newest})
+    return found
+
+
+def main(opsets: list[int], destination: Path | None) -> None:
+    """Print the outcomes of all cases at some opsets, and write them down by operator."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    for opset in opsets:
-        counts: collections.Counter[str] = collections.Counter()
-        for row in rows():
-            verdict, detail = outcome(row, opset)
-            counts[verdict] += 1
+    counts: dict[int, collections.Counter[str]] = {opset: collections.Counter() for opset in opsets}
+    by_operator: dict[str, dict[int, list[str]]] = {}
+    for row in rows():
+        for opset, (verdict, detail) in sorted(outcomes(row, opsets).items()):
+            counts[opset][verdict] += 1
+            for operator in row.covers:
+                by_operator.setdefault(operator, {}).setdefault(opset, []).append(verdict)
             if verdict != "passed":
                 print(f"{opset} {verdict} {identity(row)}: {' '.join(detail.split())[:240]}", flush=True)
-        print(f"opset {opset}: {dict(counts)}", flush=True)
+    for opset in opsets:
+        print(f"opset {opset}: {dict(counts[opset])}", flush=True)
+    if destination is not None:
+        destination.write_text(json.dumps(by_operator, indent=1, sort_keys=True))
 
 
 if __name__ == "__main__":
-    main([int(argument) for argument in sys.argv[1:]])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("opsets", type=int, nargs="+")
+    parser.add_argument("--out", type=Path, help="where to write the outcomes by operator, as JSON")
+    arguments = parser.parse_args()
+    main(arguments.opsets, arguments.out)

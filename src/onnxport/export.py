@@ -13,14 +13,13 @@ from onnxport import aten  # noqa: F401  (fills the registry)
 from onnxport.arguments import Description, described, warn_of_deprecated, warn_of_training
 from onnxport.artifacts import Artifacts, accounted
 from onnxport.capture import capture
-from onnxport.capture.autograd_functions import functions_kept
 from onnxport.events import EventLog
 from onnxport.functions import ModuleCalls, check_request, outline
 from onnxport.legalize import check_opset, legalize
 from onnxport.optimize import optimize as optimize_model
 from onnxport.prepare import prepare
 from onnxport.program import ONNXProgram
-from onnxport.torchscript import OperatorExportTypes, TrainingMode, keeps_whole, symbolic_lookup
+from onnxport.torchscript import OperatorExportTypes, TrainingMode, kept_for_symbolics, symbolic_lookup
 from onnxport.torchscript.fallback import kept_operators
 from onnxport.torchscript.legacy import export_legacy
 from onnxport.translate import Names, is_translated, lookup, translate
@@ -155,7 +154,7 @@ def export(
     )
     artifacts = Artifacts(artifacts_dir, report, profile, dump_exported_program, verbose)
     with accounted(artifacts, model, find, events) as account:
-        with events.stage("capture"), functions_kept(keeps_whole(opset, inlining=autograd_inlining)):
+        with events.stage("capture"), kept_for_symbolics(opset, inlining=autograd_inlining):
             account.captured = captured = capture(
                 model,
                 given.args,

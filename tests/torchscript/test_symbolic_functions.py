@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 import onnxport
-from onnxport.errors import OnnxExporterError
+from onnxport.errors import OnnxExporterError, OnnxExporterWarning
 
 X = torch.tensor([[-1.0, 0.5, 2.0], [3.0, -0.25, 1.0]])
 
@@ -345,3 +346,104 @@ def test_all_autograd_functions_by_one_symbolic(capsys: pytest.CaptureFixture[st
     torch.testing.assert_close(program(X)[0], model(X))
     printed = capsys.readouterr().out
     assert 'prim::PythonOp[name="MyClip"]' in printed and "arg 1: -0.5, requires grad: False" in printed
+
+
+# Code that needs values
+
+
+class OnArrays(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, times: int) -> Any:
+        array = x.detach().numpy()
+        return torch.from_numpy(array * times), torch.from_numpy(array).repeat(2, 1).sum(1).long()
+
+    @staticmethod
+    def symbolic(g: Any, x: Any, times: int) -> Any:
+        return g.op("my::OnArrays", x, times_i=times, outputs=2)
+
+
+@pytest.mark.parametrize("dynamo", [True, False])
+def test_a_forward_that_needs_values_is_run_on_made_up_ones(dynamo: bool) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return OnArrays.apply(x + 1, 3)
+
+    with pytest.warns(OnnxExporterWarning, match="made-up values"):
+        program = onnxport.export(
+            Model(), (X,), input_names=["x"], dynamic_axes={"x": {0: "n"}}, dynamo=dynamo, opset_version=17
+        )
+    assert operators(program) == ["Add", "my::OnArrays"]
+    found = [(value.dtype.name, str(value.shape)) for value in program.model.graph.outputs]
+    assert found == [("FLOAT", "[n,3]"), ("INT64", "[2*n]")]
+
+
+@pytest.fixture(scope="module")
+def custom_ops() -> Iterator[torch.library.Library]:
+    library = torch.library.Library("custom_ops", "FRAGMENT")
+    library.define("foo_forward(Tensor a, Tensor b, float attr1, int attr2) -> Tensor")
+    library.impl("foo_forward", lambda a, b, attr1, attr2: a + b * attr1 + attr2, "CPU")
+    yield library
+    library._destroy()
+
+
+@pytest.mark.parametrize("dynamo", [True, False])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_custom_operator_without_a_fake_kernel(
+    dynamo: bool, custom_ops: torch.library.Library, tmp_path: pathlib.Path
+) -> None:
+    from onnxport.symbolic_helper import parse_args
+
+    # Define custom symbolic function
+    @parse_args("v", "v", "f", "i")
+    def symbolic_foo_forward(g: Any, input1: Any, input2: Any, attr1: float, attr2: int) -> Any:
+        return g.op("custom_domain::Foo", input1, input2, attr1_f=attr1, attr2_i=attr2)
+
+    class FooModel(torch.nn.Module):
+        def __init__(self, attr1: float, attr2: int) -> None:
+            super().__init__()
+            self.attr1 = attr1
+            self.attr2 = attr2
+
+        def forward(self, input1: torch.Tensor, input2: torch.Tensor) -> torch.Tensor:
+            # Calling custom op
+            return torch.ops.custom_ops.foo_forward(input1, input2, self.attr1, self.attr2)
+
+    # Register custom symbolic function
+    with (
+        registered("custom_ops::foo_forward", symbolic_foo_forward, 9),
+        pytest.warns(OnnxExporterWarning, match="no fake kernel"),
+    ):
+        onnxport.export(
+            FooModel(0.5, 3),
+            (X, X),
+            tmp_path / "model.onnx",
+            # only needed if you want to specify an opset version > 1.
+            custom_opsets={"custom_domain": 2},
+            dynamo=dynamo,
+        )
+    model = onnx.load(tmp_path / "model.onnx")
+    assert {entry.domain: entry.version for entry in model.opset_import}["custom_domain"] == 2
+    (node,) = model.graph.node
+    attributes = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
+    assert (node.domain, node.op_type, attributes) == ("custom_domain", "Foo", {"attr1": 0.5, "attr2": 3})
+    assert [size.dim_value for size in model.graph.output[0].type.tensor_type.shape.dim] == [2, 3]
+
+
+@pytest.mark.parametrize("dynamo", [True, False])
+def test_traced_models_keep_their_autograd_functions(dynamo: bool) -> None:
+    traced = torch.jit.trace(Apply(lambda x: MyRelu.apply(x) + 1), X)
+    program = onnxport.export(traced, (X,), dynamo=dynamo, opset_version=13)
+    assert operators(program) == ["Clip", "Add"]
+
+
+@pytest.mark.parametrize("dynamo", [True, False])
+def test_the_elu_of_the_documentation(dynamo: bool) -> None:
+    from onnxport.symbolic_helper import _scalar
+
+    def elu(g: Any, input: Any, alpha: Any, inplace: Any = False) -> Any:
+        return g.op("Elu", input, alpha_f=_scalar(alpha))
+
+    with registered("aten::elu", elu):
+        program = onnxport.export(torch.nn.ELU(alpha=0.5), (X,), dynamo=dynamo, opset_version=9)
+    assert operators(program) == ["Elu"]
+    torch.testing.assert_close(program(X)[0], torch.nn.functional.elu(X, 0.5))

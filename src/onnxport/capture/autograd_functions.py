@@ -10,11 +10,14 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch.autograd.function import _is_setup_context_defined
 from torch.utils import _pytree as pytree
+
+from onnxport.capture.by_example import results_by_example, warn_of_example
 
 FunctionClass = type[torch.autograd.Function]
 _NAMESPACE = "onnxport"
@@ -105,7 +108,7 @@ def _operator() -> torch._ops.OpOverload:
     _LIBRARIES.append(library)
     library.define("autograd_function(Tensor[] tensors, SymInt[] sizes, str key) -> Tensor[]")
     library.impl("autograd_function", _results, "CompositeExplicitAutograd")
-    torch.library.register_fake(f"{_NAMESPACE}::autograd_function", _results, lib=library)
+    torch.library.register_fake(f"{_NAMESPACE}::autograd_function", _fake_results, lib=library)
     overload: torch._ops.OpOverload = torch.ops.onnxport.autograd_function.default
     return overload
 
@@ -123,6 +126,19 @@ def _results(tensors: Sequence[torch.Tensor], sizes: Sequence[int], key: str) ->
     known = {id(tensor) for tensor in tensors}
     results = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     return [result.clone() if id(result) in known else result for result in results]
+
+
+def _fake_results(tensors: Sequence[torch.Tensor], sizes: Sequence[int], key: str) -> list[torch.Tensor]:
+    try:
+        return _results(tensors, sizes, key)
+    except Exception as error:  # noqa: BLE001 - foreign code may raise anything where it finds tensors without values
+        function = CALLS[key].function.__name__
+        try:
+            results = results_by_example(partial(_results, key=key), tensors, sizes)
+        except Exception as other:
+            raise other from error
+        warn_of_example(f"The forward of {function} can't be run without values ({type(error).__name__}: {error})")
+        return results
 
 
 @contextlib.contextmanager

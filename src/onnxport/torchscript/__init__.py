@@ -1,8 +1,7 @@
 """The interface of the TorchScript exporter, over the same translations as everything else."""
 
-from onnxport.torchscript.functions import keeps_whole
 from onnxport.torchscript.graph_context import GraphContext, SymbolicContext
-from onnxport.torchscript.lookup import symbolic_lookup
+from onnxport.torchscript.lookup import kept_for_symbolics, symbolic_lookup
 from onnxport.torchscript.mode import select_model_mode_for_export
 from onnxport.torchscript.opsets import MODULES as SYMBOLIC_OPSETS
 from onnxport.torchscript.registration import register_custom_op_symbolic, unregister_custom_op_symbolic
@@ -16,7 +15,7 @@ __all__ = [
     "OperatorExportTypes",
     "SymbolicContext",
     "TrainingMode",
-    "keeps_whole",
+    "kept_for_symbolics",
     "register_custom_op_symbolic",
     "select_model_mode_for_export",
     "symbolic_lookup",

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 
 import torch
 
+from onnxport.capture.autograd_functions import functions_kept
+from onnxport.capture.by_example import operators_by_example
 from onnxport.torchscript.calling import by_symbolic
-from onnxport.torchscript.functions import function_translation
-from onnxport.torchscript.registration import registered_symbolic
+from onnxport.torchscript.functions import function_translation, keeps_whole
+from onnxport.torchscript.registration import registered_operators, registered_symbolic
 from onnxport.translate import REGISTRY
 from onnxport.translate.registry import Lookup, Translation
 
 _FUNCTION = "onnxport::autograd_function"
+
+
+@contextlib.contextmanager
+def kept_for_symbolics(opset: int, *, inlining: bool = True) -> Iterator[None]:
+    """While this is open, what symbolic functions write is captured as it is called, and not what it is made of."""
+    with functions_kept(keeps_whole(opset, inlining=inlining)), operators_by_example(registered_operators(opset)):
+        yield
 
 
 def symbolic_lookup(opset: int, custom_opsets: Mapping[str, int] | None = None, *, inlining: bool = True) -> Lookup:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from onnxport.errors import OnnxExporterError, OpsetError
 from onnxport.legalize.versions import NEWEST, OLDEST
 
@@ -58,6 +60,19 @@ def registered_symbolic(name: str, opset: int) -> Symbolic | None:
     """The symbolic function for an operator at an opset, if one was registered."""
     table = _SYMBOLICS.get(name)
     return None if table is None else table.get(opset)
+
+
+def registered_operators(opset: int) -> list[torch._ops.OpOverload]:
+    """The operators of other libraries than torch's for which a symbolic function was registered."""
+    found: list[torch._ops.OpOverload] = []
+    for full, table in _SYMBOLICS.items():
+        namespace, _, name = full.partition("::")
+        if opset not in table or namespace in ("aten", "prim"):
+            continue
+        packet = getattr(getattr(torch.ops, namespace), name, None)
+        if packet is not None:
+            found.extend(getattr(packet, overload) for overload in packet.overloads())
+    return found
 
 
 def _versions(since: int) -> range:

@@ -1,0 +1,143 @@
+"""Dtypes and sizes of what a function returns, found by running it: for code that can't be run without values."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import sympy  # type: ignore[import-untyped]
+import torch
+from torch._library.simple_registry import singleton
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
+
+from onnxport.errors import OnnxExporterWarning
+
+Run = Callable[[Sequence[torch.Tensor], Sequence[int]], list[torch.Tensor]]
+
+
+def warn_of_example(what: str) -> None:
+    """Say that the sizes of results are what they were in a few runs."""
+    warnings.warn(
+        f"{what}; the dtypes and sizes of its results are taken from runs on made-up values.",
+        OnnxExporterWarning,
+        stacklevel=3,
+    )
+
+
+@contextlib.contextmanager
+def operators_by_example(operators: Iterable[torch._ops.OpOverload]) -> Iterator[None]:
+    """While this is open, operators that say nothing of their results without values are run on made-up ones."""
+    libraries: list[torch.library.Library] = []
+    try:
+        for operator in operators:
+            if _needs_values(operator):
+                library = torch.library.Library(operator.namespace, "FRAGMENT")
+                libraries.append(library)
+                torch.library.register_fake(operator, _by_example(operator), lib=library)
+        yield
+    finally:
+        for library in libraries:
+            library._destroy()
+
+
+def _needs_values(operator: torch._ops.OpOverload) -> bool:
+    keys = ("Meta", "CompositeImplicitAutograd", "CompositeExplicitAutograd")
+    has_kernel = any(torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), key) for key in keys)
+    return not has_kernel and singleton.find(operator.name()).fake_impl.kernel is None
+
+
+def _by_example(operator: torch._ops.OpOverload) -> Callable[..., Any]:
+    def fake(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = pytree.tree_flatten((args, kwargs))
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        numbers: list[Any] = [leaf for leaf in leaves if isinstance(leaf, torch.SymInt)]
+        returned: list[pytree.TreeSpec] = []
+
+        def run(tensors: Sequence[torch.Tensor], numbers: Sequence[int]) -> list[torch.Tensor]:
+            real, fixed = iter(tensors), iter(numbers)
+            filled = [
+                next(real)
+                if isinstance(leaf, torch.Tensor)
+                else next(fixed)
+                if isinstance(leaf, torch.SymInt)
+                else leaf
+                for leaf in leaves
+            ]
+            args, kwargs = pytree.tree_unflatten(filled, structure)
+            results, result_structure = pytree.tree_flatten(operator(*args, **kwargs))
+            returned.append(result_structure)
+            return results
+
+        warn_of_example(f"The operator {operator} has no fake kernel (see torch.library.register_fake)")
+        return pytree.tree_unflatten(results_by_example(run, tensors, numbers), returned[-1])
+
+    return fake
+
+
+def results_by_example(run: Run, tensors: Sequence[torch.Tensor], sizes: Sequence[int]) -> list[torch.Tensor]:
+    """Stand-ins for the results of ``run`` on fake tensors, from runs on made-up values.
+
+    The first run has the example's sizes; then each size that varies is changed in turn, and a size of a result that
+    follows it is taken to follow it always.
+    """
+    varying = _symbols([*(size for tensor in tensors for size in tensor.shape), *sizes])
+    hints = {symbol: sympy.Integer(size.node.hint) for symbol, size in varying.items()}
+    base = _shapes(run, tensors, sizes, hints)
+    changes: list[tuple[torch.SymInt, int, list[list[int]]]] = []
+    for symbol, size in varying.items():
+        changed = _shapes(run, tensors, sizes, hints | {symbol: hints[symbol] + 1})
+        changes.append((size, int(hints[symbol]), [shape for _, shape in changed]))
+    results = []
+    for number, (dtype, shape) in enumerate(base):
+        followed = [
+            _followed(extent, [(size, hint, shapes[number][axis]) for size, hint, shapes in changes])
+            for axis, extent in enumerate(shape)
+        ]
+        results.append(tensors[0].new_empty(followed, dtype=dtype))
+    return results
+
+
+def _symbols(sizes: Sequence[Any]) -> dict[sympy.Symbol, torch.SymInt]:
+    """The sizes that are symbols by themselves; others are computed from these."""
+    found: dict[sympy.Symbol, torch.SymInt] = {}
+    for size in sizes:
+        if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol and size.node.hint is not None:
+            found.setdefault(size.node.expr, size)
+    return found
+
+
+def _shapes(
+    run: Run, tensors: Sequence[torch.Tensor], sizes: Sequence[int], values: dict[sympy.Symbol, sympy.Integer]
+) -> list[tuple[torch.dtype, list[int]]]:
+    def number(size: Any) -> int:
+        if not isinstance(size, torch.SymInt):
+            return int(size)
+        extent = size.node.expr.xreplace(values)
+        return int(extent) if extent.is_number else int(size.node.hint)
+
+    shapes = [[number(size) for size in tensor.shape] for tensor in tensors]
+    numbers = [number(size) for size in sizes]
+    devices = [tensor.device for tensor in tensors]
+    dtypes = [tensor.dtype for tensor in tensors]
+    with _disable_current_modes():
+        made = [_made_up(*one) for one in zip(shapes, dtypes, devices, strict=True)]
+        return [(result.dtype, list(result.shape)) for result in run(made, numbers)]
+
+
+def _made_up(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    if not dtype.is_floating_point:
+        return torch.zeros(shape, dtype=dtype, device=device)
+    count = max(int(torch.Size(shape).numel()), 1)
+    return torch.linspace(0, 1, count, device=device)[: torch.Size(shape).numel()].reshape(list(shape)).to(dtype)
+
+
+def _followed(extent: int, seen: Sequence[tuple[torch.SymInt, int, int]]) -> Any:
+    """A size of a result as what the sizes that it changed with make of it."""
+    result: Any = extent
+    for size, hint, changed in seen:
+        slope = changed - extent
+        result = result + slope * (size - hint) if slope else result
+    return result

@@ -22,13 +22,14 @@ OPSETS = (11, 13, 17, 20)
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A module, example inputs, the same at other sizes, and the lowest opset that can hold it."""
+    """A module, example inputs, the same at other sizes, and how far off results may be."""
 
     name: str
     make: Callable[[], nn.Module]
     examples: tuple[tuple[Any, ...], ...]
-    lowest: int = OPSETS[0]
     tolerance: float = 1e-4
+    # Of some code `torch.jit.trace` records what is not what the code does; only the module itself tells.
+    recorded_right: bool = True
 
     def dynamic_axes(self) -> dict[str, dict[int, str]]:
         """The axes whose size differs between the examples."""
@@ -127,7 +128,7 @@ def size_arithmetic(x):
     return x * (x.shape[0] + x.shape[1] * 2 - 1) / x.shape[1]
 
 
-@traced((2, 3), others=((4, 5),))
+@traced((2, 3), others=((4, 5),), recorded_right=False)
 def in_place_on_sizes(x):
     rows, columns = x.shape
     more = rows
@@ -252,12 +253,12 @@ def reads_by_mask(x):
     return x[x > 0], x[x[:, 0] > 0], x.masked_select(x < 0)
 
 
-@traced((5, 6), I(3, 1, 4), others=((7, 6), I(6, 0, 2, 5)))
+@traced((5, 6), I(3, 1, 4), others=((7, 6), I(5, 0, 2, 4)))
 def reads_by_input(x, index):
     return x[index], x.index_select(0, index), x[:, index[:2]], x.gather(0, index[:, None].expand(-1, 6))
 
 
-@traced((5, 6, 3), I(1, 2), others=((7, 6, 3), I(4, 0)))
+@traced((5, 6, 3), I(1, 2), others=((7, 6, 3), I(2, 0)))
 def reads_mixed(x, index):
     return x[index, 1:4], x[1:3, index], x[..., index], x[index, None]
 
@@ -358,7 +359,7 @@ class Attention(nn.Module):
         return self.out((weights @ v).transpose(1, 2).reshape(b, n, c))
 
 
-@traced((2, 7, 8), others=((3, 5, 8),), lowest=11, tolerance=1e-3)
+@traced((2, 7, 8), others=((3, 5, 8),), tolerance=1e-3)
 class Encoder(nn.Module):
     def __init__(self):
         super().__init__()
@@ -533,7 +534,7 @@ def sorting(x):
     return values, order, top, x.argsort(0), x.cumsum(1)
 
 
-@traced((2, 5), others=((3, 5),))
+@traced((2, 5), others=((3, 5),), recorded_right=False)
 def data_and_detach(x):
     return x.detach() * 2 + x.data
 
@@ -958,6 +959,8 @@ def model_of(row: Row, table: list[Row]) -> tuple[nn.Module, Any]:
     """The eager module of a row, and its TorchScript."""
     torch.manual_seed(0)
     eager = row.make().eval() if not isinstance(row.make(), torch.jit.ScriptFunction) else row.make()
+    if not row.recorded_right:
+        return eager, eager
     if table is SCRIPTED:
         return eager, torch.jit.script(eager)
     return eager, torch.jit.trace(eager, row.examples[0], check_trace=False, strict=False)

@@ -98,7 +98,8 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         "Pass integer indices as the example input: torch.randint(...) or x.long().",
     ),
     Explanation(
-        r"type \(\S+\) and \w+ type \(\S+\) should be the same|same dtype|expected scalar type|must have the same type",
+        r"type \(\S+\) and \w+ type \(\S+\) should be the same|same dtype|expected scalar type|must have the same type"
+        r"|does not match weight dtype|Type promoting not supported",
         "Tensors of different element types meet in an operator that takes one type.",
         "Give the example input the type of the weights, x.to(weight.dtype), or convert the model, model.to(dtype).",
     ),

@@ -132,7 +132,18 @@ def _modules(model: torch.nn.Module) -> Iterator[Restore]:
 def _module(module: torch.nn.Module) -> Restore:
     tables = [_table(module.__dict__)]
     tables += [_table(value) for value in module.__dict__.values() if isinstance(value, dict)]
+    tables += [_list(value) for value in module.__dict__.values() if isinstance(value, list)]
     return lambda: [restore() for restore in tables]
+
+
+def _list(items: list[Any]) -> Restore:
+    before = items.copy()
+
+    def restore() -> None:
+        if len(items) != len(before) or any(one is not other for one, other in zip(items, before, strict=True)):
+            items[:] = before
+
+    return restore
 
 
 def _table(table: dict[Any, Any]) -> Restore:

@@ -14,6 +14,7 @@ import torch
 import torch.fx.experimental._config
 
 from onnxport.capture import forced
+from onnxport.capture.detached import data_as_detached
 from onnxport.capture.dynamic_shapes import Declarations
 from onnxport.capture.explain import explain
 from onnxport.capture.inputs import Inputs, explicit_forward
@@ -268,6 +269,7 @@ def _attempt(strategy: Strategy, request: Request, recorder: forced.Recorder) ->
     with (
         recorder.listening(),
         recurrences_of_any_length(),
+        data_as_detached(),
         _quiet(),
         torch.fx.experimental._config.patch(backed_size_oblivious=True),  # type: ignore[attr-defined]
     ):

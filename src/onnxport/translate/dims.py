@@ -242,6 +242,12 @@ class Sizes:
             return op.const([float(expr)], torch.float64)
         if expr in (sympy.true, sympy.false):
             return op.const([bool(expr)], torch.bool)
+        if isinstance(expr, sympy.Piecewise):
+            *pairs, (last, _) = expr.args
+            chosen = self._value(last)
+            for value, condition in reversed(pairs):
+                chosen = op.Where(self._value(condition), self._value(value), chosen)
+            return chosen
         emit: Emit | None = _EMIT.get(type(expr))
         if emit is None:
             raise TranslationError(f"The size {expr} uses {type(expr).__name__}, which has no ONNX form yet.")

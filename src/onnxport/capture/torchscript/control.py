@@ -1,44 +1,45 @@
-"""Branches and loops: followed where the graph knows the way, captured as such where only run time does."""
+"""Branches: followed where the graph knows the way, captured as such where only run time does."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch._higher_order_ops.cond import cond_op
-from torch._higher_order_ops.while_loop import while_loop_op
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols, statically_known_true
 from torch.utils import _pytree as pytree
 
 from onnxport.capture.torchscript.interpreter import Env, Interpreter, handles
-from onnxport.capture.torchscript.values import UNINITIALIZED, Number, Truth, Uninitialized, materialized, plain
+from onnxport.capture.torchscript.values import UNINITIALIZED, Number, Stacked, Truth, Uninitialized, materialized
 from onnxport.errors import CaptureError
 
 
 @handles("prim::If")
 def _if(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
     blocks = list(node.blocks())
-    condition = _known(values[0])
+    condition = known(values[0])
     if isinstance(condition, bool):
-        return _results(node, run.block(blocks[0 if condition else 1], env, run.function))
+        return results_of(node, run.block(blocks[0 if condition else 1], env, run.function))
     for taken, other in ((0, 1), (1, 0)):
         # A check: the model as exported is for inputs that pass it.
         if _raises(blocks[other]):
-            return _results(node, run.block(blocks[taken], env, run.function))
+            return results_of(node, run.block(blocks[taken], env, run.function))
     if isinstance(condition, torch.SymBool) and not has_free_unbacked_symbols(condition) and not _computes(blocks):
         # Nothing but numbers is chosen here; following the example ties them to it, and that is reported.
-        return _results(node, run.block(blocks[0 if condition else 1], env, run.function))
-    return _results(node, _branch(run, node, condition, blocks, env))
+        return results_of(node, run.block(blocks[0 if condition else 1], env, run.function))
+    return results_of(node, _branch(run, node, condition, blocks, env))
 
 
-def _results(node: Any, results: list[Any]) -> Any:
+def results_of(node: Any, results: list[Any]) -> Any:
+    """The results of a block as those of its node."""
     return results[0] if node.outputsSize() == 1 else results
 
 
-def _known(value: Any) -> Any:
+def known(value: Any) -> Any:
+    """A condition as a bool, if it is certain."""
     value = value.value if isinstance(value, Number) else value
     if isinstance(value, torch.SymBool):
         if statically_known_true(value):
@@ -60,7 +61,7 @@ def _computes(blocks: Sequence[Any]) -> bool:
     ) or any(inner.kind() == "prim::CallMethod" for block in blocks for inner in block.nodes())
 
 
-def _free(blocks: Sequence[Any]) -> list[int]:
+def free_values(blocks: Sequence[Any]) -> list[int]:
     """The values that blocks read and do not make, in order."""
     made: set[int] = set()
     read: dict[int, None] = {}
@@ -126,9 +127,12 @@ class Closure:
         """The module's tensors, as operands of the block."""
         return dict(zip(self._weights, operands[len(self._positions) :], strict=True))
 
-    def block(self, block: Any, operands: Sequence[Any], inputs: Sequence[Any] = ()) -> list[Any]:
-        """Run a block on operands."""
+    def block(
+        self, block: Any, operands: Sequence[Any], inputs: Sequence[Any] = (), changed: Env | None = None
+    ) -> list[Any]:
+        """Run a block on operands; ``changed`` are values to use in place of those around it."""
         env = self.environment(operands)
+        env.update({} if changed is None else changed)
         for value, given in zip(block.inputs(), inputs, strict=True):
             env[value.unique()] = given
         outer = self.run.substitutes
@@ -143,23 +147,23 @@ def _open(value: Any) -> Any:
     """A value with the tensors and sizes in it bare."""
     if isinstance(value, Number):
         return value.value
-    return value.tensor if isinstance(value, Truth) else value
+    return value.tensor if isinstance(value, Truth | Stacked) else value
 
 
 def _closed(original: Any, value: Any) -> Any:
     if isinstance(original, Number):
         return Number(value, original.dtype)
-    return Truth(value) if isinstance(original, Truth) else value
+    return type(original)(value) if isinstance(original, Truth | Stacked) else value
 
 
 def _branch(run: Interpreter, node: Any, condition: Any, blocks: Sequence[Any], env: Env) -> list[Any]:
     run.trace()
-    closure = Closure(run, env, _free(blocks))
+    closure = Closure(run, env, free_values(blocks))
     samples = []
     with disable_proxy_modes_tracing():
         for block in blocks:
             samples.append(closure.block(block, closure.operands))
-    forms = [_form(*pair) for pair in zip(*samples, strict=True)]
+    forms = [form_of(*pair) for pair in zip(*samples, strict=True)]
 
     def branch(which: int) -> Callable[..., Any]:
         def run_branch(*operands: Any) -> Any:
@@ -176,7 +180,7 @@ def _branch(run: Interpreter, node: Any, condition: Any, blocks: Sequence[Any], 
 
 
 @dataclass
-class _Form:
+class Form:
     """How a result of two branches leaves them: as it is if both agree, else as a tensor."""
 
     fixed: Any = None
@@ -185,6 +189,7 @@ class _Form:
     example: Any = None
 
     def leave(self, value: Any) -> torch.Tensor:
+        """A value as a tensor, on the way out."""
         if isinstance(value, Uninitialized):
             return torch.zeros(self.example.shape, dtype=self.example.dtype)
         if self.kind == "tensor":
@@ -196,6 +201,7 @@ class _Form:
         return tensor.clone() if isinstance(number, Truth) else tensor
 
     def enter(self, tensor: torch.Tensor) -> Any:
+        """A tensor as the value it stands for."""
         if self.kind == "tensor":
             return tensor
         if self.kind == "bool":
@@ -203,26 +209,27 @@ class _Form:
         return tensor.item()
 
 
-def _form(a: Any, b: Any) -> _Form:
+def form_of(a: Any, b: Any) -> Form:
+    """How what two branches make of one variable leaves them."""
     if isinstance(a, Uninitialized) or isinstance(b, Uninitialized):
         known = b if isinstance(a, Uninitialized) else a
         if isinstance(known, Uninitialized):
-            return _Form(UNINITIALIZED, varies=False)
+            return Form(UNINITIALIZED, varies=False)
         if isinstance(known, torch.Tensor):
-            return _Form(example=known)
-        return _Form(known, varies=False)
+            return Form(example=known)
+        return Form(known, varies=False)
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
-        return _Form(example=a)
+        return Form(example=a)
     bools = (bool, torch.SymBool, Truth)
     if isinstance(a, bools) and isinstance(b, bools):
-        return _Form(a, varies=False) if a is b else _Form(kind="bool")
+        return Form(a, varies=False) if a is b else Form(kind="bool")
     numbers = (int, float, torch.SymInt, torch.SymFloat)
     if isinstance(a, numbers) and isinstance(b, numbers):
         if type(a) is type(b) and not isinstance(a, torch.SymInt | torch.SymFloat) and a == b:
-            return _Form(a, varies=False)
-        return _Form(kind="number")
+            return Form(a, varies=False)
+        return Form(kind="number")
     if a is b or (not isinstance(a, torch.Tensor) and type(a) is type(b) and a == b):
-        return _Form(a, varies=False)
+        return Form(a, varies=False)
     raise CaptureError(
         f"One branch gives {_describe(a)} and the other {_describe(b)}, and which is taken depends on the data; "
         "ONNX can choose between tensors only. Give both branches tensors."
@@ -231,88 +238,3 @@ def _form(a: Any, b: Any) -> _Form:
 
 def _describe(value: Any) -> str:
     return "None" if value is None else f"a {type(value).__name__}"
-
-
-@handles("prim::Loop")
-def _loop(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
-    block = next(node.blocks())
-    trips, condition, *carried = values
-    trips = plain(trips)
-    again = _known(condition)
-    done = 0
-    while isinstance(again, bool) and isinstance(trips, int):
-        if not again or done >= trips:
-            return _results(node, carried)
-        inputs = [done, *carried]
-        for value, given in zip(block.inputs(), inputs, strict=True):
-            env[value.unique()] = given
-        condition, *carried = run.block(block, env, run.function)
-        again = _known(condition)
-        done += 1
-    return _results(node, _while(run, node, block, (done, trips, condition), carried, env))
-
-
-def _while(run: Interpreter, node: Any, block: Any, state: tuple[int, Any, Any], carried: list[Any], env: Env) -> Any:
-    done, trips, condition = state
-    run.trace()
-    closure = Closure(run, env, _free([block]))
-    unlimited = isinstance(trips, int) and trips >= 2**31
-    with disable_proxy_modes_tracing():
-        sample = closure.block(block, closure.operands, [done, *carried])
-    forms = [_carried(*pair) for pair in zip(carried, sample[1:], strict=True)]
-    start = [form.leave(value) for form, value in zip(forms, carried, strict=True) if form.varies]
-    counter = torch.scalar_tensor(done, dtype=torch.int64)
-    limit = Number.of(trips).tensor() if not unlimited else counter
-    first = _truth(condition)
-    count = len(start)
-
-    def test(iteration: Any, going: Any, *rest: Any) -> Any:
-        return going if unlimited else torch.logical_and(going, iteration < rest[count])
-
-    def body(iteration: Any, going: Any, *rest: Any) -> Any:
-        values = iter(rest[:count])
-        given = [form.enter(next(values)) if form.varies else form.fixed for form in forms]
-        following, *results = closure.block(block, rest[count + 1 :], [_index(block, iteration), *given])
-        leaving = [form.leave(value) for form, value in zip(forms, results, strict=True) if form.varies]
-        return (iteration + 1, _truth(following).clone(), *leaving)
-
-    run.trace()
-    outcome: Any = while_loop_op(test, body, (counter, first, *start), (limit, *closure.operands))  # type: ignore[arg-type]
-    values = iter(outcome[2:])
-    return [form.enter(next(values)) if form.varies else form.fixed for form in forms]
-
-
-def _index(block: Any, iteration: torch.Tensor) -> Any:
-    """The number of the iteration, read only if the body does."""
-    return iteration.item() if next(block.inputs()).uses() else 0
-
-
-def _truth(value: Any) -> torch.Tensor:
-    if isinstance(value, Truth):
-        return value.tensor
-    if isinstance(value, torch.SymBool):
-        return Number.of(value).tensor()
-    return torch.scalar_tensor(plain(value), dtype=torch.bool)
-
-
-def _carried(before: Any, after: Any) -> _Form:
-    if isinstance(before, list) or isinstance(after, list):
-        raise CaptureError(
-            "A list grows in a loop whose number of iterations only run time knows. "
-            "Declare the axis that the loop runs over as static, or write the loop with tensors."
-        )
-    if isinstance(before, Uninitialized):
-        return _Form(UNINITIALIZED, varies=False)
-    if isinstance(before, bool | Truth | torch.SymBool):
-        return _Form(kind="bool")
-    if isinstance(before, int | float | torch.SymInt | torch.SymFloat):
-        return _Form(kind="number")
-    return _form(before, after)
-
-
-def nested(block: Any) -> Iterator[Any]:
-    """The nodes of a block and of the blocks in it."""
-    for node in block.nodes():
-        yield node
-        for inner in node.blocks():
-            yield from nested(inner)

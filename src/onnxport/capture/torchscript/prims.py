@@ -11,7 +11,7 @@ import torch
 from onnxport.capture.torchscript.calls import dtype_code, dtype_of
 from onnxport.capture.torchscript.interpreter import Env, Interpreter, handles
 from onnxport.capture.torchscript.mirror import Mirror
-from onnxport.capture.torchscript.values import UNINITIALIZED, Number, materialized, plain
+from onnxport.capture.torchscript.values import UNINITIALIZED, Number, Stacked, materialized, plain
 from onnxport.errors import CaptureError
 
 
@@ -265,7 +265,26 @@ def _numel(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
 
 @handles("aten::len")
 def _len(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
-    return values[0].shape[0] if isinstance(values[0], torch.Tensor) else len(values[0])
+    items = values[0].tensor if isinstance(values[0], Stacked) else values[0]
+    return items.shape[0] if isinstance(items, torch.Tensor) else len(items)
+
+
+@handles("aten::cat", "aten::concat", "aten::concatenate", "aten::stack")
+def _join(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
+    items, axis = values[0], plain(values[1])
+    run.trace()
+    if isinstance(items, Stacked):
+        return items.stacked(axis) if node.kind() == "aten::stack" else items.joined(axis)
+    return (torch.stack if node.kind() == "aten::stack" else torch.cat)(materialized(items), axis)
+
+
+@handles("aten::__getitem__")
+def _get_item(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
+    items, key = values[0], plain(values[1])
+    if isinstance(items, Stacked):
+        run.trace()
+        return items.tensor.select(0, key)
+    return items[key]
 
 
 @handles("aten::is_floating_point", "aten::is_complex")
@@ -325,7 +344,13 @@ def _einsum(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
     return torch.einsum(values[0], *materialized(values[1]))
 
 
-@handles("aten::_get_tracing_state", "aten::is_tracing", "aten::_has_torch_function")
+@handles(
+    "aten::_get_tracing_state",
+    "aten::is_tracing",
+    "aten::_has_torch_function",
+    "aten::is_autocast_enabled",
+    "aten::is_autocast_cpu_enabled",
+)
 def _no_state(run: Interpreter, node: Any, values: list[Any], env: Env) -> bool:
     return False
 

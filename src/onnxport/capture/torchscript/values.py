@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from onnxport.errors import CaptureError
+
 Plain = int | float | bool | complex | torch.SymInt | torch.SymFloat | torch.SymBool
 
 
@@ -43,6 +45,22 @@ class Truth:
     tensor: torch.Tensor
 
 
+@dataclass(frozen=True, eq=False)
+class Stacked:
+    """A list of tensors of one shape whose length only run time knows: one tensor, with the items along axis 0."""
+
+    tensor: torch.Tensor
+
+    def joined(self, axis: int) -> torch.Tensor:
+        """The items one after another along an axis of theirs."""
+        axis = axis % (self.tensor.dim() - 1)
+        return self.tensor.movedim(0, axis).flatten(axis, axis + 1)
+
+    def stacked(self, axis: int) -> torch.Tensor:
+        """The items along a new axis."""
+        return self.tensor.movedim(0, axis)
+
+
 class Uninitialized:
     """What a variable holds on a path that never reads it."""
 
@@ -57,6 +75,10 @@ def materialized(value: Any) -> Any:
         return value.tensor()
     if kind is Truth:
         return value.tensor
+    if kind is Stacked:
+        raise CaptureError(
+            "A list of tensors whose length only run time knows is used as a list. Stack or concatenate it first."
+        )
     if kind is list:
         return [materialized(item) for item in value]
     if isinstance(value, tuple):

@@ -1,0 +1,180 @@
+"""Loops: unrolled where the graph knows how often they run, captured as such where only run time does.
+
+A list that grows by one tensor in each iteration becomes what the iterations contribute to a scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._higher_order_ops.scan import scan_op
+from torch._higher_order_ops.while_loop import while_loop_op
+from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
+
+from onnxport.capture.torchscript.control import Closure, Form, form_of, free_values, known, results_of
+from onnxport.capture.torchscript.interpreter import Env, Interpreter, handles
+from onnxport.capture.torchscript.values import UNINITIALIZED, Number, Stacked, Truth, Uninitialized, plain
+from onnxport.errors import CaptureError
+
+
+@handles("prim::Loop")
+def _loop(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
+    block = next(node.blocks())
+    trips, condition, *carried = values
+    trips = plain(trips)
+    again = known(condition)
+    done = 0
+    while isinstance(again, bool) and isinstance(trips, int):
+        if not again or done >= trips:
+            return results_of(node, carried)
+        inputs = [done, *carried]
+        for value, given in zip(block.inputs(), inputs, strict=True):
+            env[value.unique()] = given
+        condition, *carried = run.block(block, env, run.function)
+        again = known(condition)
+        done += 1
+    return results_of(node, _Dynamic(run, block, env, carried, done).run_loop(trips, condition))
+
+
+@dataclass
+class _Dynamic:
+    """A loop whose length is not known, from the iteration on where that was found."""
+
+    run: Interpreter
+    block: Any
+    env: Env
+    carried: list[Any]
+    done: int
+
+    def run_loop(self, trips: Any, condition: Any) -> list[Any]:
+        self.run.trace()
+        self.closure = Closure(self.run, self.env, free_values([self.block]))
+        # Lists that the body changes: those around it by their name, those it carries by their position.
+        self.outer = [name for name in self.closure.names if isinstance(self.env[name], list)]
+        self.inner = [position for position, value in enumerate(self.carried) if isinstance(value, list)]
+        with disable_proxy_modes_tracing():
+            following, sample, grown = self._body(self.closure.operands, self.done, self.carried)
+        self.forms = [
+            Form(UNINITIALIZED, varies=False) if position in self.inner else _carried(*pair)
+            for position, pair in enumerate(zip(self.carried, sample, strict=True))
+        ]
+        start = [form.leave(value) for form, value in zip(self.forms, self.carried, strict=True) if form.varies]
+        if any(grown):
+            return self._scan(trips, condition, following, start, [bool(items) for items in grown])
+        return self._while(trips, condition, start)
+
+    def _body(
+        self, operands: Sequence[Any], iteration: Any, carried: Sequence[Any]
+    ) -> tuple[Any, list[Any], list[list[Any]]]:
+        """Run the body with its lists empty; what it leaves in them is what an iteration contributes."""
+        fresh: Env = {name: [] for name in self.outer if self._only_grows(name)}
+        given = [[] if position in self.inner else value for position, value in enumerate(carried)]
+        following, *results = self.closure.block(self.block, operands, [iteration, *given], fresh)
+        grown = [fresh.get(name, []) for name in self.outer] + [results[position] for position in self.inner]
+        for items in grown:
+            if len(items) > 1:
+                raise CaptureError(
+                    "A list grows by several items in each iteration of a loop whose length only run time knows; "
+                    "append one tensor in each, or declare the axis that the loop runs over as static."
+                )
+        return following, list(results), grown
+
+    def _only_grows(self, name: int) -> bool:
+        """Whether the body changes a list, rather than reading it."""
+        return any(
+            node.kind() in ("aten::append", "aten::add_") and next(node.inputs()).unique() == name
+            for node in nested(self.block)
+        )
+
+    def _given(self, states: Sequence[Any]) -> list[Any]:
+        values = iter(states)
+        return [form.enter(next(values)) if form.varies else form.fixed for form in self.forms]
+
+    def _leaving(self, results: Sequence[Any]) -> list[torch.Tensor]:
+        return [form.leave(value) for form, value in zip(self.forms, results, strict=True) if form.varies]
+
+    def _index(self, iteration: torch.Tensor) -> Any:
+        """The number of the iteration, read only if the body does."""
+        return iteration.item() if next(self.block.inputs()).uses() else 0
+
+    def _while(self, trips: Any, condition: Any, start: list[torch.Tensor]) -> list[Any]:
+        unlimited = isinstance(trips, int) and trips >= 2**31
+        counter = torch.scalar_tensor(self.done, dtype=torch.int64)
+        limit = counter if unlimited else Number.of(trips).tensor()
+        count = len(start)
+
+        def test(iteration: Any, going: Any, *rest: Any) -> Any:
+            return going if unlimited else torch.logical_and(going, iteration < rest[count])
+
+        def body(iteration: Any, going: Any, *rest: Any) -> Any:
+            operands = rest[count + 1 :]
+            following, results, _ = self._body(operands, self._index(iteration), self._given(rest[:count]))
+            return (iteration + 1, _truth(following).clone(), *self._leaving(results))
+
+        self.run.trace()
+        states = (counter, _truth(condition), *start)
+        outcome: Any = while_loop_op(test, body, states, (limit, *self.closure.operands))  # type: ignore[arg-type]
+        return self._given(outcome[2:])
+
+    def _scan(
+        self, trips: Any, condition: Any, following: Any, start: list[torch.Tensor], grows: list[bool]
+    ) -> list[Any]:
+        if known(condition) is not True or known(following) is not True or self.done:
+            raise CaptureError(
+                "A list grows in a loop that ends when a condition on the data holds. "
+                "Write the items into a tensor of the greatest length instead."
+            )
+        count = len(start)
+
+        def combine(*given: Any) -> Any:
+            states, iteration, operands = given[:count], given[count], given[count + 1 :]
+            _, results, grown = self._body(operands, self._index(iteration), self._given(states))
+            items = [items[0].clone() for items, wanted in zip(grown, grows, strict=True) if wanted]
+            return [*self._leaving(results), *items]
+
+        self.run.trace()
+        steps = torch.arange(trips)
+        outcome: Any = scan_op(combine, list(start), [steps], tuple(self.closure.operands))
+        stacks = iter(outcome[count:])
+        lists = [*(self.env[name] for name in self.outer), *(self.carried[position] for position in self.inner)]
+        after = [_longer(items, next(stacks)) if wanted else items for items, wanted in zip(lists, grows, strict=True)]
+        for before, now in zip(lists, after, strict=True):
+            for name in [name for name, value in self.env.items() if value is before]:
+                self.env[name] = now
+        results = self._given(outcome[:count])
+        for position, now in zip(self.inner, after[len(self.outer) :], strict=True):
+            results[position] = now
+        return results
+
+
+def _longer(items: list[torch.Tensor], more: torch.Tensor) -> Stacked:
+    return Stacked(torch.cat([torch.stack(items), more]) if items else more)
+
+
+def _truth(value: Any) -> torch.Tensor:
+    if isinstance(value, Truth):
+        return value.tensor
+    if isinstance(value, torch.SymBool):
+        return Number.of(value).tensor()
+    return torch.scalar_tensor(plain(value), dtype=torch.bool)
+
+
+def _carried(before: Any, after: Any) -> Form:
+    if isinstance(before, Uninitialized):
+        return Form(UNINITIALIZED, varies=False)
+    if isinstance(before, bool | Truth | torch.SymBool):
+        return Form(kind="bool")
+    if isinstance(before, int | float | torch.SymInt | torch.SymFloat):
+        return Form(kind="number")
+    return form_of(before, after)
+
+
+def nested(block: Any) -> Any:
+    """The nodes of a block and of the blocks in it."""
+    for node in block.nodes():
+        yield node
+        for inner in node.blocks():
+            yield from nested(inner)

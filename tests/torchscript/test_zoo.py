@@ -1,0 +1,67 @@
+"""The zoo of traced and scripted modules: exported at each opset, equal to eager at the traced and at other sizes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch.utils import _pytree
+
+import onnxport
+from zoo import OPSETS, SCRIPTED, TRACED, Row, model_of
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+ROWS = [pytest.param(row, table, id=row.name) for table in (TRACED, SCRIPTED) for row in table]
+
+
+def _names(row: Row) -> list[str]:
+    return [f"in_{position}" for position in range(len(row.examples[0]))]
+
+
+def _export(row: Row, model: Any, opset: int) -> onnxport.ONNXProgram:
+    return onnxport.export(
+        model,
+        row.examples[0],
+        dynamo=False,
+        input_names=_names(row),
+        dynamic_axes=row.dynamic_axes(),
+        opset_version=opset,
+    )
+
+
+def _check(row: Row, program: onnxport.ONNXProgram, eager: torch.nn.Module) -> None:
+    for example in row.examples:
+        found = program(*example)
+        with torch.no_grad():
+            expected = _pytree.tree_leaves(eager(*(x.clone() for x in example)))
+        assert len(found) == len(expected)
+        for ours, theirs in zip(found, expected, strict=True):
+            theirs = torch.as_tensor(theirs)
+            torch.testing.assert_close(ours, theirs, rtol=row.tolerance, atol=row.tolerance, equal_nan=True)
+
+
+def test_there_are_as_many_as_there_should_be() -> None:
+    assert (len(TRACED), len(SCRIPTED)) == (60, 40)
+
+
+@pytest.mark.parametrize(("row", "table"), ROWS)
+def test_torchscript_at_every_opset(row: Row, table: list[Row]) -> None:
+    eager, script = model_of(row, table)
+    program = _export(row, script, OPSETS[0])
+    for opset in OPSETS:
+        if opset != OPSETS[0]:
+            assert program.exported_program is not None
+            program = onnxport.export(program.exported_program, opset_version=opset)
+        assert program.model.opset_imports[""] == opset
+        _check(row, program, eager)
+
+
+@pytest.mark.parametrize("row", TRACED[::3], ids=lambda row: row.name)
+def test_module_by_the_legacy_call(row: Row) -> None:
+    eager, _ = model_of(row, TRACED)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onnxport.errors.OnnxExporterWarning)
+        program = _export(row, eager, 17)
+    _check(row, program, eager)

@@ -9,6 +9,8 @@ from onnxport.aten import (  # noqa: F401
     bitwise,
     compare,
     complex,
+    complex_linalg,
+    complex_orthogonal,
     complex_parts,
     complex_reduce,
     conv,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from onnxport.aten import distance, linalg, linear, reduce, statistics
+from onnxport.aten import distance, linear, reduce, statistics
 from onnxport.aten.axes import axes_of, axis_of
 from onnxport.aten.complex import abs_, add, conjugate, eq, mul, sub, times, whole
 from onnxport.translate import Builder, Number, Tensor, translates
@@ -170,7 +170,7 @@ def any_(op: Builder, self: Tensor, dim: int | Sequence[int] | None = None, keep
 # Products
 
 
-def _bilinear(op: Builder, a: Tensor, b: Tensor, product: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+def bilinear(op: Builder, a: Tensor, b: Tensor, product: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """Any product that is linear in both factors, from the products of their parts; either may be real."""
     if not b.is_complex:
         return op.complex(product(a.real, b), product(a.imag, b))
@@ -185,22 +185,22 @@ def _bilinear(op: Builder, a: Tensor, b: Tensor, product: Callable[[Tensor, Tens
 def matmul(op: Builder, self: Tensor, other: Tensor | None = None, mat2: Tensor | None = None) -> Tensor:
     right = other if mat2 is None else mat2
     assert right is not None
-    return _bilinear(op, self, right, op.MatMul)
+    return bilinear(op, self, right, op.MatMul)
 
 
 @translates("aten::mv", complex="only")
 def mv(op: Builder, self: Tensor, vec: Tensor) -> Tensor:
-    return _bilinear(op, self, vec, op.MatMul)
+    return bilinear(op, self, vec, op.MatMul)
 
 
 @translates("aten::dot", complex="only")
 def dot(op: Builder, self: Tensor, tensor: Tensor) -> Tensor:
-    return _bilinear(op, self, tensor, op.MatMul)
+    return bilinear(op, self, tensor, op.MatMul)
 
 
 @translates("aten::vdot", complex="only")
 def vdot(op: Builder, self: Tensor, other: Tensor) -> Tensor:
-    return _bilinear(op, conjugate(op, self), other, op.MatMul)
+    return bilinear(op, conjugate(op, self), other, op.MatMul)
 
 
 @translates("aten::linalg_vecdot", complex="only")
@@ -217,7 +217,7 @@ def outer(op: Builder, self: Tensor, vec2: Tensor) -> Tensor:
 @translates("aten::linear", complex="only")
 def linear_(op: Builder, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     turned = linear.transposed(op, weight) if weight.rank == 2 else weight
-    product = _bilinear(op, input, turned, op.MatMul).with_shape(op.result_shapes()[0])
+    product = bilinear(op, input, turned, op.MatMul).with_shape(op.result_shapes()[0])
     return product if bias is None else add(op, product, bias, 1)
 
 
@@ -230,17 +230,17 @@ def _scaled_sum(op: Builder, start: Tensor, product: Tensor, beta: Number, alpha
 
 @translates("aten::addmm", complex="only")
 def addmm(op: Builder, self: Tensor, mat1: Tensor, mat2: Tensor, beta: Number, alpha: Number) -> Tensor:
-    return _scaled_sum(op, self, _bilinear(op, mat1, mat2, op.MatMul), beta, alpha)
+    return _scaled_sum(op, self, bilinear(op, mat1, mat2, op.MatMul), beta, alpha)
 
 
 @translates("aten::addmv", complex="only")
 def addmv(op: Builder, self: Tensor, mat: Tensor, vec: Tensor, beta: Number, alpha: Number) -> Tensor:
-    return _scaled_sum(op, self, _bilinear(op, mat, vec, op.MatMul), beta, alpha)
+    return _scaled_sum(op, self, bilinear(op, mat, vec, op.MatMul), beta, alpha)
 
 
 @translates("aten::baddbmm", complex="only")
 def baddbmm(op: Builder, self: Tensor, batch1: Tensor, batch2: Tensor, beta: Number, alpha: Number) -> Tensor:
-    return _scaled_sum(op, self, _bilinear(op, batch1, batch2, op.MatMul), beta, alpha)
+    return _scaled_sum(op, self, bilinear(op, batch1, batch2, op.MatMul), beta, alpha)
 
 
 @translates("aten::addbmm", complex="only")
@@ -248,7 +248,7 @@ def addbmm(op: Builder, self: Tensor, batch1: Tensor, batch2: Tensor, beta: Numb
     def product(a: Tensor, b: Tensor) -> Tensor:
         return op.ReduceSum(op.MatMul(a, b), [0], keepdims=False)
 
-    return _scaled_sum(op, self, _bilinear(op, batch1, batch2, product), beta, alpha)
+    return _scaled_sum(op, self, bilinear(op, batch1, batch2, product), beta, alpha)
 
 
 @translates("aten::addr", complex="only")
@@ -281,64 +281,24 @@ def einsum(op: Builder, equation: str, tensors: Sequence[Tensor], path: Sequence
 
 @translates("aten::tensordot", complex="only")
 def tensordot(op: Builder, self: Tensor, other: Tensor, dims_self: Sequence[int], dims_other: Sequence[int]) -> Tensor:
-    return _bilinear(op, self, other, lambda a, b: linear.tensordot(op, a, b, dims_self, dims_other))
+    return bilinear(op, self, other, lambda a, b: linear.tensordot(op, a, b, dims_self, dims_other))
 
 
 @translates("aten::inner", complex="only")
 def inner(op: Builder, self: Tensor, other: Tensor) -> Tensor:
-    return _bilinear(op, self, other, lambda a, b: linear.inner(op, a, b))
+    return bilinear(op, self, other, lambda a, b: linear.inner(op, a, b))
 
 
 @translates("aten::kron", complex="only")
 def kron(op: Builder, self: Tensor, other: Tensor) -> Tensor:
-    return _bilinear(op, self, other, lambda a, b: linear.kron(op, a, b))
+    return bilinear(op, self, other, lambda a, b: linear.kron(op, a, b))
 
 
 @translates("aten::linalg_cross", complex="only")
 def linalg_cross(op: Builder, self: Tensor, other: Tensor, dim: int) -> Tensor:
-    return _bilinear(op, self, other, lambda a, b: linear.linalg_cross(op, a, b, dim))
+    return bilinear(op, self, other, lambda a, b: linear.linalg_cross(op, a, b, dim))
 
 
 @translates("aten::cross", complex="only")
 def cross(op: Builder, self: Tensor, other: Tensor, dim: int | None) -> Tensor:
-    return _bilinear(op, self, other, lambda a, b: linear.cross(op, a, b, dim))
-
-
-# Equations
-
-
-def _as_real_matrix(op: Builder, x: Tensor) -> Tensor:
-    """The real matrix of twice the size that multiplies pairs of parts as ``x`` multiplies complex vectors."""
-    n, m = x.shape[-2:]
-    real, imag = x.real, x.imag
-    upper, lower = op.Concat(real, -imag, axis=-1), op.Concat(imag, real, axis=-1)
-    return op.Concat(upper, lower, axis=-2).with_shape([*x.shape[:-2], n * 2, m * 2])
-
-
-def _solved(op: Builder, a: Tensor, b: Tensor) -> Tensor:
-    n = a.shape[-1]
-    parts = op.Concat(b.real, b.imag, axis=-2).with_shape([*b.shape[:-2], n * 2, b.shape[-1]])
-    result = linalg.solved(op, _as_real_matrix(op, a), parts)
-    across = linalg.first_rows(op, result, n)
-    up = op.slice(result, result.rank - 2, n, None).with_shape(across.shape)
-    return op.complex(across, up)
-
-
-@translates("aten::linalg_inv_ex", complex="only")
-def inv(op: Builder, A: Tensor, check_errors: bool) -> tuple[Tensor, Tensor]:
-    return _solved(op, A, op.cast(linalg.identity(op, A.shape[-1], A.dtype.to_real()), A.dtype)), op.full(
-        0, A.shape[:-2], torch.int32
-    )
-
-
-@translates("aten::_linalg_solve_ex", complex="only")
-def solve(op: Builder, A: Tensor, B: Tensor, left: bool, check_errors: bool) -> tuple[Tensor, None, None, Tensor]:
-    """The factors, which the equations of the parts do not have, serve gradients only."""
-    vector = B.rank == 1 or (B.rank == A.rank - 1 and B.shape == A.shape[:-1])
-    right = linalg.column(op, B) if vector else B
-    if left:
-        result = _solved(op, A, right)
-    else:
-        result = linear.transposed(op, _solved(op, linear.transposed(op, A), linear.transposed(op, right)))
-    solution = op.squeeze(result, [result.rank - 1]) if vector else result
-    return solution, None, None, op.full(0, A.shape[:-2], torch.int32)
+    return bilinear(op, self, other, lambda a, b: linear.cross(op, a, b, dim))

@@ -157,7 +157,7 @@ def factored(op: Builder, x: Tensor, pivot: bool = True) -> tuple[Tensor, ...]:
     return lu, pivots, order
 
 
-def _order_of(op: Builder, pivots: Tensor, n: Int) -> Tensor:
+def order_of(op: Builder, pivots: Tensor, n: Int) -> Tensor:
     """The order of the rows after the exchanges that LAPACK's pivots (from 1) describe."""
     rows = counting(op, n)
 
@@ -191,7 +191,7 @@ def _slanted_ones(op: Builder, x: Tensor) -> Tensor:
     return op.cast(op.Equal(op.unsqueeze(rows, [1]), columns), x.dtype).with_shape(x.shape[-2:])
 
 
-def _permutation(op: Builder, order: Tensor, dtype: torch.dtype) -> Tensor:
+def permutation(op: Builder, order: Tensor, dtype: torch.dtype) -> Tensor:
     """The matrix that puts rows in this order back where they came from."""
     rows = op.unsqueeze(counting(op, order.shape[-1]), [1])
     return op.cast(op.Equal(rows, row(op, order)).with_shape([*order.shape, order.shape[-1]]), dtype)
@@ -218,8 +218,8 @@ def lu(op: Builder, A: Tensor, pivot: bool) -> tuple[Tensor, ...]:
     if 0 in A.shape:
         return of_nothing(op, A.dtype, A.dtype, A.dtype)
     factors, _, order = factored(op, A, pivot)
-    permutation = _permutation(op, order, A.dtype) if pivot else op.full(0, [0], A.dtype)
-    return permutation, *_parts(op, factors)
+    order_matrix = permutation(op, order, A.dtype) if pivot else op.full(0, [0], A.dtype)
+    return order_matrix, *_parts(op, factors)
 
 
 @translates("aten::lu_unpack")
@@ -232,24 +232,24 @@ def lu_unpack(
     lower, upper = _parts(op, LU_data) if unpack_data else (nothing, nothing)
     if not unpack_pivots:
         return nothing, lower, upper
-    return _permutation(op, _order_of(op, LU_pivots, LU_data.shape[-2]), LU_data.dtype), lower, upper
+    return permutation(op, order_of(op, LU_pivots, LU_data.shape[-2]), LU_data.dtype), lower, upper
 
 
 @translates("aten::linalg_lu_solve")
 def lu_solve(op: Builder, LU: Tensor, pivots: Tensor, B: Tensor, left: bool, adjoint: bool) -> Tensor:
     if 0 in B.shape:
         return of_nothing(op, B.dtype)[0]
-    permutation = _permutation(op, _order_of(op, pivots, LU.shape[-1]), LU.dtype)
+    order = permutation(op, order_of(op, pivots, LU.shape[-1]), LU.dtype)
     if not left:
         B = transposed(op, B)
     if left != adjoint:
-        across = _product(op, transposed(op, permutation), B)
+        across = _product(op, transposed(op, order), B)
         middle = triangular(op, LU, across, upper=False, unit=True)
         result = triangular(op, LU, middle, upper=True)
     else:
         flipped = transposed(op, LU)
         middle = triangular(op, flipped, B, upper=False)
-        result = _product(op, permutation, triangular(op, flipped, middle, upper=True, unit=True))
+        result = _product(op, order, triangular(op, flipped, middle, upper=True, unit=True))
     return result if left else transposed(op, result)
 
 

@@ -28,7 +28,7 @@ from onnxport.translate import Builder, Int, Tensor, translates
 from onnxport.translate.dims import maximum, minimum
 from onnxport.translate.loop import Outcome, inside, loop, scan
 
-_SWEEPS = 10
+SWEEPS = 10
 """Sweeps of rotations over all pairs of columns; convergence is quadratic, and double precision needs about eight."""
 
 
@@ -137,7 +137,7 @@ def ormqr(op: Builder, self: Tensor, input2: Tensor, input3: Tensor, left: bool,
 # Singular values
 
 
-def _tournament(op: Builder, half: Int) -> Tensor:
+def tournament(op: Builder, half: Int) -> Tensor:
     """Where each column comes from in the next round, all pairs meeting once in as many rounds as columns less one.
 
     Columns ``i`` and ``half + i`` are a pair; the first stays, all others move on by one place in a circle.
@@ -169,7 +169,7 @@ def _rotated(op: Builder, x: Tensor) -> tuple[Tensor, ...]:
     if width != n:
         filling = op.full(0, [*x.shape[:-2], m + n, width - n], x.dtype)
         stacked = op.Concat(stacked, filling, axis=-1).with_shape([*x.shape[:-2], m + n, width])
-    order = _tournament(op, half)
+    order = tournament(op, half)
     rank = stacked.rank
 
     def body(inner: Builder, iteration: Tensor, state: Sequence[Tensor]) -> list[Tensor]:
@@ -192,7 +192,7 @@ def _rotated(op: Builder, x: Tensor) -> tuple[Tensor, ...]:
         turned = inner.Concat(left * cosine - right * sine, left * sine + right * cosine, axis=-1)
         return [inner.Gather(turned, inside(inner, order), axis=-1).with_shape(both.shape)]
 
-    (result,) = loop(op, body, (width - 1) * _SWEEPS, [stacked])
+    (result,) = loop(op, body, (width - 1) * SWEEPS, [stacked])
     product = op.slice(result, rank - 2, 0, m).with_shape([*x.shape[:-2], m, width])
     vectors = op.slice(result, rank - 2, m, None).with_shape([*x.shape[:-2], n, width])
     return product, vectors
@@ -234,7 +234,7 @@ def svd(op: Builder, A: Tensor, full_matrices: bool, compute_uv: bool, driver: s
     # Where it is open which side is longer, the columns are rotated; those that are too many come last, as 0.
     wide = isinstance(m, int) and isinstance(n, int) and m < n
     product, values, right = _tall_svd(op, transposed(op, A) if wide else A)
-    values = _leading(op, values, count)
+    values = leading(op, values, count)
     if not compute_uv:
         nothing = op.full(0, [0], A.dtype)
         return nothing, values, nothing
@@ -245,7 +245,8 @@ def svd(op: Builder, A: Tensor, full_matrices: bool, compute_uv: bool, driver: s
     return (right, values, transposed(op, left)) if wide else (left, values, transposed(op, right))
 
 
-def _leading(op: Builder, values: Tensor, count: Int) -> Tensor:
+def leading(op: Builder, values: Tensor, count: Int) -> Tensor:
+    """The first of the values."""
     if values.shape[-1] == count:
         return values
     return op.slice(values, values.rank - 1, 0, count).with_shape([*values.shape[:-1], count])
@@ -256,7 +257,7 @@ def pinv(op: Builder, self: Tensor, atol: Tensor | None, rtol: Tensor | None, he
     if 0 in self.shape:
         return of_nothing(op, self.dtype)[0]
     if hermitian:
-        self = _mirrored(op, self, "L")
+        self = mirrored(op, self, "L")
     m, n = self.shape[-2], self.shape[-1]
     wide = isinstance(m, int) and isinstance(n, int) and m < n
     product, values, right = _tall_svd(op, transposed(op, self) if wide else self)
@@ -277,7 +278,7 @@ def pinv(op: Builder, self: Tensor, atol: Tensor | None, rtol: Tensor | None, he
     return transposed(op, result) if wide else result
 
 
-def _mirrored(op: Builder, x: Tensor, triangle_used: str) -> Tensor:
+def mirrored(op: Builder, x: Tensor, triangle_used: str) -> Tensor:
     """The symmetric matrix of which one triangle is given."""
     upper = triangle_used.upper() == "U"
     strict = triangle(op, x, upper, 1 if upper else -1)
@@ -289,7 +290,7 @@ def eigh(op: Builder, A: Tensor, UPLO: str, compute_v: bool) -> tuple[Tensor, ..
     """Shifted by its norm a symmetric matrix has no negative eigenvalue, and its singular vectors are eigenvectors."""
     if 0 in A.shape:
         return of_nothing(op, A.dtype, A.dtype)
-    symmetric = _mirrored(op, A, UPLO)
+    symmetric = mirrored(op, A, UPLO)
     n = A.shape[-1]
     shift = op.ReduceL2(symmetric, [-2, -1], keepdims=True)
     _, vectors = _rotated(op, (symmetric + identity(op, n, A.dtype) * shift).with_shape(A.shape))

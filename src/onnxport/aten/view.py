@@ -11,7 +11,6 @@ from onnxport.errors import TranslationError
 from onnxport.translate import Builder, Dim, Int, Tensor, translates
 from onnxport.translate.builder import INT64_MAX
 from onnxport.translate.dims import product
-from onnxport.weights.dtypes import from_torch_dtype
 
 
 @translates(
@@ -91,7 +90,7 @@ def view_dtype(op: Builder, self: Tensor, dtype: torch.dtype) -> Tensor:
             f"reading the bits of {self.dtype} as {dtype} has no ONNX form, as their widths differ; convert the values "
             "with `.to()` instead"
         )
-    return op.custom("", "BitCast", [self], {"to": int(from_torch_dtype(dtype))}, [(dtype, self.shape)], version=26)[0]
+    return op.custom("", "BitCast", [self], {"to": dtype}, [(dtype, self.shape)], version=26)[0]
 
 
 @translates("aten::ravel", complex="same")

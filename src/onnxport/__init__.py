@@ -1,6 +1,6 @@
 """onnxport: a standalone PyTorch to ONNX exporter with the public surface of ``torch.onnx``."""
 
-from onnxport import errors, ops, symbolic_helper, verification
+from onnxport import errors, ops, symbolic_helper, utils, verification
 from onnxport.capture import enable_fake_mode, is_in_onnx_export
 from onnxport.errors import OnnxExporterError
 from onnxport.export import export
@@ -9,20 +9,31 @@ from onnxport.legacy import ExportOptions, dynamo_export
 from onnxport.observing import InputObserver
 from onnxport.program import ONNXProgram
 from onnxport.torchscript import (
+    PRODUCER_NAME,
+    PRODUCER_VERSION,
     SYMBOLIC_OPSETS,
     JitScalarType,
     OperatorExportTypes,
     SymbolicContext,
+    TensorProtoDataType,
     TrainingMode,
+    disable_log,
+    enable_log,
+    is_onnx_log_enabled,
+    log,
     register_custom_op_symbolic,
     select_model_mode_for_export,
+    set_log_stream,
     unregister_custom_op_symbolic,
 )
+from onnxport.utils import export_to_pretty_string
 
 # symbolic_opset7 to symbolic_opset20, as `from onnxport import symbolic_opset9` and `import onnxport.symbolic_opset9`.
 globals().update(SYMBOLIC_OPSETS)
 
 __version__ = "0.1.0"
+producer_name = PRODUCER_NAME
+producer_version = PRODUCER_VERSION
 
 __all__ = [
     "ExportOptions",
@@ -33,16 +44,26 @@ __all__ = [
     "OnnxExporterError",
     "OperatorExportTypes",
     "SymbolicContext",
+    "TensorProtoDataType",
     "TrainingMode",
+    "disable_log",
     "dynamo_export",
     "enable_fake_mode",
+    "enable_log",
     "errors",
     "export",
+    "export_to_pretty_string",
     "is_in_onnx_export",
+    "is_onnx_log_enabled",
+    "log",
     "ops",
+    "producer_name",
+    "producer_version",
     "register_custom_op_symbolic",
     "select_model_mode_for_export",
+    "set_log_stream",
     "symbolic_helper",
     "unregister_custom_op_symbolic",
+    "utils",
     "verification",
 ]

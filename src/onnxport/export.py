@@ -19,7 +19,7 @@ from onnxport.legalize import check_opset, legalize
 from onnxport.optimize import optimize as optimize_model
 from onnxport.prepare import prepare
 from onnxport.program import ONNXProgram
-from onnxport.torchscript import OperatorExportTypes, TrainingMode, kept_for_symbolics, symbolic_lookup
+from onnxport.torchscript import OperatorExportTypes, TrainingMode, kept_for_symbolics, log_events, symbolic_lookup
 from onnxport.torchscript.fallback import kept_operators
 from onnxport.torchscript.legacy import export_legacy
 from onnxport.translate import Names, is_translated, lookup, translate
@@ -147,6 +147,7 @@ def export(
     if f is not None:
         check_destination(f)
     events = EventLog()
+    log_events(events)
     find = lookup(
         custom_translation_table,
         symbolic_lookup(opset, custom_opsets, inlining=autograd_inlining),

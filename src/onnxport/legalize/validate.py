@@ -25,7 +25,7 @@ def source_line(node: ir.Node) -> str:
     return f"{frames[-1][0]}:{frames[-1][1]}" if frames else ""
 
 
-def _form_fault(node: ir.Node, schema: Schema | None, opset: int) -> str | None:
+def form_fault(node: ir.Node, schema: Schema | None, opset: int) -> str | None:
     """What is wrong with the node's shape as a call: existence, arity, attributes."""
     if schema is None:
         return f"{node.op_type} does not exist in opset {opset}"
@@ -120,7 +120,7 @@ class Validator:
             self._report(node, f"{node.op_type} cannot be expressed in opset {self._opset}: {reason}", works_from)
             return
         schema = schema_of(node.op_type, self._opset)
-        fault = _form_fault(node, schema, self._opset)
+        fault = form_fault(node, schema, self._opset)
         if fault is not None or schema is None:
             self._report(node, fault or "", self._first_valid(node))
             return
@@ -165,7 +165,7 @@ class Validator:
             candidates = iter(range(self._opset - 1, 0, -1))
         for opset in candidates:
             schema = schema_of(node.op_type, opset)
-            if schema is None or _form_fault(node, schema, opset) is not None:
+            if schema is None or form_fault(node, schema, opset) is not None:
                 continue
             illegal = _illegal_types(node, schema).items()
             if all(_substitute(node, schema, opset, *one) is not None for one in illegal):

@@ -34,6 +34,9 @@ def identity(op: Builder, size: Int, dtype: torch.dtype) -> Tensor:
 
 def triangle(op: Builder, x: Tensor, upper: bool, offset: int = 0) -> Tensor:
     """The part of a matrix on one side of a diagonal, the rest 0."""
+    if x.value.shape is None:
+        # Older opsets have no such operator, and what stands for it needs the rank.
+        x.value.shape = op.ir_shape(x.shape)
     return op.Trilu(x, None if offset == 0 else op.const(offset, torch.int64), upper=upper)
 
 

@@ -15,6 +15,7 @@ import torch._dynamo.config
 from torch import nn
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+import onnxport
 from onnxport.capture import capture, is_in_onnx_export
 from onnxport.errors import OnnxExporterError
 from onnxport.events import EventLog
@@ -157,3 +158,20 @@ def test_importing_does_not_load_the_tracer() -> None:
     code = "import sys, onnxport.capture; sys.exit('torch._dynamo' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+
+
+def test_lists_that_forward_appends_to_are_as_before() -> None:
+    class Appends(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen: list[torch.Tensor] = []
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.seen.append(x)
+            return x + self.seen[-1]
+
+    model = Appends()
+    with pytest.warns(UserWarning, match=r"self\.seen.*register_buffer"):
+        program = onnxport.export(model, (torch.ones(2),))
+    assert model.seen == []
+    assert program(torch.ones(2))[0].tolist() == [2.0, 2.0]

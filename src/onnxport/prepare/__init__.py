@@ -19,6 +19,7 @@ from onnxport.prepare.flex_attention import expand_flex_attention, has_flex_atte
 from onnxport.prepare.functional import FunctionalProgram, Mutation, MutationKind
 from onnxport.prepare.functionalize import functionalize, writes
 from onnxport.prepare.inline import inline, needs_inlining
+from onnxport.prepare.rebind import has_assignments, rebind_data
 from onnxport.prepare.vmap import expand_vmaps, has_vmaps
 from onnxport.prepare.workspace import Workspace
 
@@ -124,6 +125,7 @@ def _prepare_module(
     workspace = Workspace(module)
     graph = workspace.graph
     inline(workspace, module.graph)
+    rebind_data(graph)
     expand_flex_attention(graph, workspace.attribute, workspace.attach)
     expand_vmaps(graph, workspace.attach)
     final = functionalize(graph, workspace.attach) if writes(graph) else {}
@@ -155,7 +157,7 @@ def _prepare_branch(
 
 def _needs_change(module: torch.fx.GraphModule, has_translation: HasTranslation) -> bool:
     graph = module.graph
-    if needs_inlining(graph) or has_flex_attention(graph) or has_vmaps(graph):
+    if needs_inlining(graph) or has_assignments(graph) or has_flex_attention(graph) or has_vmaps(graph):
         return True
     if writes(graph) or undecomposed(graph, has_translation):
         return True

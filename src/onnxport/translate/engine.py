@@ -20,6 +20,7 @@ from onnxport.translate.binding import bind
 from onnxport.translate.builder import Builder
 from onnxport.translate.dims import Dim, Int
 from onnxport.translate.metadata import Stacks, node_metadata, source_line
+from onnxport.translate.one_type import mixed_types
 from onnxport.translate.promotion import common_dtype, promoted_to_float
 from onnxport.translate.registry import Lookup, Translation
 from onnxport.translate.tensor import Tensor
@@ -135,6 +136,10 @@ class Engine:
             return
         translation = self._translations.get(node)
         if translation is None:
+            return
+        if (mixed := mixed_types(node, self.env)) is not None:
+            self.problems.append(mixed)
+            self.env[node] = Failed()
             return
         self.op.call, self.op.scope = node, node.name
         self.op.metadata = node_metadata(node, self._stacks)

@@ -8,9 +8,16 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
-from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, SymIntArgument, TensorArgument
+from torch.export.graph_signature import (
+    ConstantArgument,
+    CustomObjArgument,
+    InputKind,
+    InputSpec,
+    SymIntArgument,
+    TensorArgument,
+)
 
-from onnxport.errors import InputError, TranslationError
+from onnxport.errors import InputError, Problem, TranslationError, listing
 from onnxport.events import EventLog
 from onnxport.prepare.functional import FunctionalProgram
 from onnxport.translate.builder import Builder, Shared
@@ -23,6 +30,7 @@ from onnxport.translate.metadata import (
     ORIGINAL_NAME,
     OUTPUT_KIND,
     RANGE_CONSTRAINTS,
+    source_line,
 )
 from onnxport.translate.registry import Lookup
 from onnxport.translate.signatures import CANONICAL_OPSET
@@ -78,11 +86,11 @@ def translate(program: FunctionalProgram, find: Lookup, names: Names, events: Ev
 def _inputs(program: FunctionalProgram, engine: Engine, names: Names) -> tuple[list[ir.Value], list[ir.Value]]:
     placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
     pairs = list(zip(placeholders, program.signature.input_specs, strict=True))
+    pairs = [(node, spec) for node, spec in pairs if node.users or not _is_object(spec)]
     user = [pair for pair in pairs if pair[1].kind is InputKind.USER_INPUT]
     state = [pair for pair in pairs if pair[1].kind in _STATE]
-    if other := [spec for _, spec in pairs if spec.kind is not InputKind.USER_INPUT and spec.kind not in _STATE]:
-        kinds = ", ".join(f"{spec.arg.name} ({spec.kind.name})" for spec in other)
-        raise TranslationError(f"ONNX models take tensors only, but the program has the inputs {kinds}.")
+    if objects := [_object(node, spec) for node, spec in pairs if _is_object(spec)]:
+        raise TranslationError(listing("ONNX models take tensors only, but this one takes objects:", objects))
     chosen = iter(names.inputs)
     inputs = []
     for node, spec in user:
@@ -94,6 +102,20 @@ def _inputs(program: FunctionalProgram, engine: Engine, names: Names) -> tuple[l
     for node, spec in state:
         _weight(program, engine, node, spec, next(chosen, None), weights)
     return inputs, list(weights.values())
+
+
+def _is_object(spec: InputSpec) -> bool:
+    return spec.kind not in (InputKind.USER_INPUT, *_STATE) or isinstance(spec.arg, CustomObjArgument)
+
+
+def _object(node: torch.fx.Node, spec: InputSpec) -> Problem:
+    """What to say of an input that is no tensor."""
+    kind = getattr(spec.arg, "class_fqn", spec.kind.name).removeprefix("torch._C.")
+    if kind == "Generator":
+        remedy = "Leave out `generator`: an ONNX runtime draws random numbers with its own."
+    else:
+        remedy = "Compute what depends on it before the exported model, and pass the result as a tensor."
+    return Problem(f"{node.name} is a {kind}", source_line(next(iter(node.users))), remedy)
 
 
 def _user_input(engine: Engine, node: torch.fx.Node, spec: InputSpec, chosen: str | None) -> ir.Value:

@@ -1,0 +1,65 @@
+"""Operators whose operands torch wants in one element type; a capture, which computes nothing, lets others pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from onnxport.errors import Problem
+from onnxport.translate.metadata import source_line
+from onnxport.translate.tensor import Tensor
+
+_aten = torch.ops.aten
+
+#: The positions of the operands that must agree.
+_OPERANDS: dict[object, tuple[int, ...]] = {
+    _aten.linear.default: (0, 1, 2),
+    _aten.matmul.default: (0, 1),
+    _aten.mm.default: (0, 1),
+    _aten.bmm.default: (0, 1),
+    _aten.mv.default: (0, 1),
+    _aten.dot.default: (0, 1),
+    _aten.vdot.default: (0, 1),
+    _aten.addmm.default: (0, 1, 2),
+    _aten.addmv.default: (0, 1, 2),
+    _aten.addbmm.default: (0, 1, 2),
+    _aten.baddbmm.default: (0, 1, 2),
+    _aten.conv1d.default: (0, 1, 2),
+    _aten.conv2d.default: (0, 1, 2),
+    _aten.conv3d.default: (0, 1, 2),
+    _aten.convolution.default: (0, 1, 2),
+}
+
+
+def mixed_types(node: torch.fx.Node, env: Mapping[torch.fx.Node, Any]) -> Problem | None:
+    """What to say of a call that eager execution refuses because its operands are of different types."""
+    positions = _OPERANDS.get(node.target)
+    if positions is None:
+        return None
+    operands = [node.args[at] for at in positions if at < len(node.args)]
+    tensors = [
+        one for one in operands if isinstance(one, torch.fx.Node) and isinstance(one.meta.get("val"), torch.Tensor)
+    ]
+    types = [tensor.meta["val"].dtype for tensor in tensors]
+    if len(set(types)) < 2:
+        return None
+    shown = ", ".join(f"{_role(tensor, env)} is {_short(dtype)}" for tensor, dtype in zip(tensors, types, strict=True))
+    weight = _short(types[1])
+    return Problem(
+        f"{node.target} takes operands of one type, but {shown}",
+        source_line(node),
+        f"Pass an example of the type of the weights, x.to(torch.{weight}), or convert the model to that of the input.",
+    )
+
+
+def _role(node: torch.fx.Node, env: Mapping[torch.fx.Node, Any]) -> str:
+    tensor = env.get(node)
+    if node.op != "placeholder" or not isinstance(tensor, Tensor):
+        return node.name
+    return f"the input {tensor.value.name}" if tensor.value.const_value is None else str(tensor.value.name)
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import collections
+import inspect
 import json
 import sys
 from pathlib import Path
@@ -15,6 +16,9 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 import onnxport
 from onnxport.translate import REGISTRY
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "sweep"))
+from sweep_exceptions import EXCEPTIONS
 
 SWEEPS = ("float32", "dynamic", "int64", "bool", "float16", "bfloat16", "complex64")
 SKIPPED = {"not captured", "eager fails", "no tensors"}
@@ -38,7 +42,8 @@ def _head() -> list[str]:
         f"(onnxport {onnxport.__version__}, torch {torch.__version__.split('+')[0]}). Do not edit.",
         "",
         "The sweep exports torch's own samples of its operators (`op_db`), runs them in onnxruntime and compares with "
-        "eager. An operator passes when all of its samples that torch.export can capture pass.",
+        "eager (where eager's own rounding decides, with eager in double precision). An operator passes when all of "
+        "its samples that torch.export can capture pass.",
         "",
     ]
 
@@ -67,8 +72,8 @@ def _samples(sweeps: dict[str, list[dict[str, str]]]) -> list[str]:
     lines = [
         "## torch's samples, by operator",
         "",
-        f"| operator | {' | '.join(tables)} |",
-        "|---" * (len(tables) + 1) + "|",
+        f"| operator | {' | '.join(tables)} | why not |",
+        "|---" * (len(tables) + 2) + "|",
     ]
     operators = sorted({f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name for op in op_db})
     for operator in operators:
@@ -77,7 +82,7 @@ def _samples(sweeps: dict[str, list[dict[str, str]]]) -> list[str]:
             found = table.get(operator, [])
             failed = sorted({verdict for verdict in found if verdict != "passed"})
             cells.append("–" if not found else "yes" if not failed else ", ".join(failed))
-        lines.append(f"| {operator} | {' | '.join(cells)} |")
+        lines.append(f"| {operator} | {' | '.join(cells)} | {EXCEPTIONS['float32'].get(operator, '')} |")
     return lines
 
 
@@ -90,8 +95,8 @@ def _registry(outcomes: Path) -> list[str]:
         f"Opsets: the lowest and the highest of {', '.join(map(str, swept))} at which all of the project's cases of "
         "an operator equal eager in onnxruntime, and in brackets the lowest for some of them.",
         "",
-        "| overload | module | complex | opsets |",
-        "|---|---|---|---|",
+        "| overload | module | complex | opsets | note |",
+        "|---|---|---|---|---|",
     ]
     names = sorted({*REGISTRY.translations, *REGISTRY.complex_translations})
     for name in names:
@@ -99,7 +104,9 @@ def _registry(outcomes: Path) -> list[str]:
         function = getattr(translation.function, "func", translation.function)
         module = function.__module__.removeprefix("onnxport.")
         of_complex = "yes" if name in REGISTRY.complex_translations else ""
-        lines.append(f"| {name} | {module} | {of_complex} | {_opsets(by_operator.get(name, {}))} |")
+        opsets = _opsets(by_operator.get(name, {}))
+        note = (inspect.getdoc(function) or "").partition("\n")[0].replace("|", "\\|")
+        lines.append(f"| {name} | {module} | {of_complex} | {opsets} | {note} |")
     return lines
 
 

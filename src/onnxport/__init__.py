@@ -1,6 +1,8 @@
 """onnxport: a standalone PyTorch to ONNX exporter with the public surface of ``torch.onnx``."""
 
-from onnxport import errors, ops, symbolic_helper, utils, verification
+import sys as _sys
+
+from onnxport import errors, ops, symbolic_helper, verification
 from onnxport.capture import enable_fake_mode, is_in_onnx_export
 from onnxport.errors import OnnxExporterError
 from onnxport.export import export
@@ -25,11 +27,13 @@ from onnxport.torchscript import (
     select_model_mode_for_export,
     set_log_stream,
     unregister_custom_op_symbolic,
+    utils,
 )
-from onnxport.utils import export_to_pretty_string
+from onnxport.torchscript.utils import export_to_pretty_string
 
 # symbolic_opset7 to symbolic_opset20, as `from onnxport import symbolic_opset9` and `import onnxport.symbolic_opset9`.
 globals().update(SYMBOLIC_OPSETS)
+_sys.modules["onnxport.utils"] = utils
 
 __version__ = "0.1.0"
 producer_name = PRODUCER_NAME

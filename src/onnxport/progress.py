@@ -16,6 +16,7 @@ STAGES = {
     "translate": "Translate to ONNX",
     "optimize": "Optimize the graph",
     "legalize": "Fit it to the opset",
+    "functions": "Make functions of modules",
     "save": "Save",
     "verify": "Verify with onnxruntime",
 }
@@ -89,7 +90,7 @@ class _Lines:
             yield f"{len(account.captured.program.graph.nodes)} nodes"
         elif event.stage == "prepare" and account.functional is not None:
             yield f"{len(account.functional.graph.nodes)} nodes"
-        elif event.stage in ("translate", "optimize", "legalize") and account.onnx_model is not None:
+        elif event.stage in ("translate", "optimize", "legalize", "functions") and account.onnx_model is not None:
             yield f"{account.onnx_model.graph.num_nodes()} ONNX nodes"
         elif event.stage == "verify" and account.verification is not None:
             runs = account.verification.runs

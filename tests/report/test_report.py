@@ -132,10 +132,34 @@ def test_a_capture_that_fails(tmp_path: Path) -> None:
     text = report.read_text(encoding="utf-8")
     assert str(report) in str(caught.value)
     assert text.startswith("# PyTorch ONNX Conversion Error Report\n\n```\n❌")
-    assert status(text) == "❌❌❌⚪⚪⚪⚪⚪"
+    assert status(text) == "❌❌❌❌⚪⚪⚪⚪⚪"
     assert text.count("Traceback (most recent call last)") >= 3
     page = check_page(only(tmp_path / "new", "*_pt_export.html"))
     assert "return x @ torch.ones(7, 2)  # does not fit" in page
+
+
+def test_functions_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        raise OpsetError("this cannot be had")
+
+    monkeypatch.setattr(sys.modules["onnxport.export"], "outline", fail)
+    with pytest.raises(OpsetError), pytest.warns(DeprecationWarning):
+        onnxport.export(Model(), (X, X), report=True, artifacts_dir=tmp_path, export_modules_as_functions=True)
+    assert status(only(tmp_path, "*_conversion.md").read_text(encoding="utf-8")) == "✅⚪⚪✅❌⚪⚪⚪"
+    check_page(only(tmp_path, "*_conversion.html"))
+
+
+def test_verification_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("no runtime here")
+
+    monkeypatch.setattr(sys.modules["onnxport.export"], "verify_program", fail)
+    with pytest.raises(RuntimeError, match="no runtime here"):
+        onnxport.export(Model(), (X, X), report=True, verify=True, artifacts_dir=tmp_path)
+    text = only(tmp_path, "*_failed.md").read_text(encoding="utf-8")
+    assert status(text) == "✅⚪⚪✅✅⚪⚪⚪"
+    assert "RuntimeError: no runtime here" in text
+    assert "no runtime here" in check_page(only(tmp_path, "*_failed.html"))
 
 
 def test_an_operator_without_translation(tmp_path: Path) -> None:

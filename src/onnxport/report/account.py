@@ -61,11 +61,13 @@ class Account:
 
     def status(self) -> dict[str, bool | None]:
         """Each step with whether it succeeded; None when it was not tried."""
-        result: dict[str, bool | None] = dict.fromkeys([*CAPTURES, *STEPS])
-        for name, _ in self.capture_failures():
-            result[name] = False
-        if self.captured is not None and self.captured.strategy in result:
-            result[self.captured.strategy] = True
+        tried = dict.fromkeys((name for name, _ in self.capture_failures()), False)
+        if self.captured is not None:
+            tried[self.captured.strategy] = True
+        # By way of TorchScript is a last resort, which has a line only where it was tried.
+        others = [name for name in tried if name not in CAPTURES and name.startswith("Obtain model graph")]
+        result: dict[str, bool | None] = {name: tried.get(name) for name in (*CAPTURES, *others)}
+        result.update(dict.fromkeys(STEPS))
         if self.functional is not None:
             result[_DECOMPOSE] = True
         if self.onnx_model is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 
 import numpy as np
 import onnx_ir as ir
@@ -94,13 +95,34 @@ def clip_attributes(op: Builder, node: ir.Node) -> Replacement:
     data, low, high = op.needed(0), op.input(1), op.input(2)
     floor, ceiling = infer.constant(low), infer.constant(high)
     if (low is None or floor is not None) and (high is None or ceiling is not None):
-        return op.Clip(
-            data,
-            min=None if floor is None else float(floor.reshape(-1)[0]),
-            max=None if ceiling is None else float(ceiling.reshape(-1)[0]),
-        )
+        # Left out, a bound was the largest finite number, which infinity would become.
+        least = -math.inf if floor is None else float(floor.reshape(-1)[0])
+        most = math.inf if ceiling is None else float(ceiling.reshape(-1)[0])
+        # onnxruntime refuses bounds that cross, where all become the upper one.
+        if least <= most:
+            return op.Clip(data, min=least, max=most)
     result = data if low is None else op.Max(data, low)
     return result if high is None else op.Min(result, high)
+
+
+@lowers("Max", "Min", below=8)
+def extremes_of_equal_shapes(op: Builder, node: ir.Node) -> Replacement:
+    """Nothing was broadcast: a constant is a bound to clip at, the rest is expanded where the shape is known."""
+    shapes = [None if value is None or value.shape is None else value.shape.dims for value in node.inputs]
+    if len(set(shapes)) == 1 and shapes[0] is not None:
+        return None
+    if len(node.inputs) == 2:
+        for data, bound in ((op.needed(0), op.needed(1)), (op.needed(1), op.needed(0))):
+            known = infer.constant(bound)
+            if known is not None and known.size == 1 and len(bound.shape or ()) <= op.rank(data):
+                limit = float(known.reshape(-1)[0])
+                bounds = (limit, math.inf) if node.op_type == "Max" else (-math.inf, limit)
+                return op.Clip(data, min=bounds[0], max=bounds[1])
+    wanted = node.outputs[0].shape
+    if wanted is None or not wanted.is_static():
+        raise Refusal("its inputs have different shapes, of sizes known only at run time")
+    ones = op.full(1, node.outputs[0].dtype, wanted.numpy())
+    return op.emit(node.op_type, *(op.Mul(op.needed(index), ones) for index in range(len(node.inputs))))
 
 
 @lowers("Pow", below=12)

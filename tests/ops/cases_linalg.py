@@ -146,4 +146,24 @@ CASES = [
     ),
     case("aten::_linalg_eigh", _eigen, R("b", "n", "n"), tolerance=LOOSE),
     case("aten::_linalg_eigh", lambda x: torch.linalg.eigvalsh(x, UPLO="U"), R(4, 4), name="upper", tolerance=LOOSE),
+    case("aten::linalg_ldl_factor_ex", lambda x: torch.linalg.ldl_factor(x + x.mT), R("b", "n", "n"), tolerance=LOOSE),
+    # Nothing on the diagonals: all blocks are of two rows.
+    case(
+        "aten::linalg_ldl_factor_ex",
+        lambda x: torch.linalg.ldl_factor((x + x.mT) * (1 - torch.eye(6))),
+        R("b", 6, 6),
+        name="pairs",
+        tolerance=LOOSE,
+    ),
+    case("aten::linalg_ldl_factor_ex", torch.linalg.ldl_factor, R(0, 0), name="empty"),
+    case(
+        "aten::linalg_ldl_solve",
+        lambda x, y: (
+            torch.linalg.ldl_solve(*torch.linalg.ldl_factor(x + x.mT + torch.diag_embed(x[..., 0] * 9)), y),
+            torch.linalg.ldl_solve(*torch.linalg.ldl_factor((x + x.mT) * (1 - torch.eye(x.shape[-1]))), y),
+        ),
+        R("b", 6, 6),
+        R("b", 6, "k"),
+        tolerance=1e-3,
+    ),
 ]

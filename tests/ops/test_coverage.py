@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from matrix import rows
 
 from onnxport.translate import REGISTRY
@@ -27,3 +29,10 @@ def test_every_translation_has_a_row() -> None:
     names = {*REGISTRY.translations, *REGISTRY.complex_translations}
     uncovered = {name for name in names - covered if not name.startswith(tuple(ELSEWHERE))}
     assert not uncovered
+
+
+def test_the_list_of_operators_is_current() -> None:
+    page = (Path(__file__).parent.parent.parent / "docs" / "operators.md").read_text()
+    listed = {line.split(" | ")[0].removeprefix("| ") for line in page.splitlines() if line.startswith("| aten::")}
+    names = {name for name in (*REGISTRY.translations, *REGISTRY.complex_translations) if name.startswith("aten::")}
+    assert listed == names, "run `make operators`"

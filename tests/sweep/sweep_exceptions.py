@@ -4,16 +4,12 @@ from __future__ import annotations
 
 _SPARSE = "ONNX models have no sparse tensors to compute with"
 _EIGENVALUES = "the order of general eigenvalues is the one in which LAPACK's iteration happens to find them"
-_BLOCKS = "the factors have blocks of one row or two, as the values decide at each step"
 
 EXCEPTIONS: dict[str, dict[str, str]] = {
     "float32": {
         "hash_tensor": "a hash of the bytes, which has no ONNX form",
         "linalg.eig": _EIGENVALUES,
         "linalg.eigvals": _EIGENVALUES,
-        "linalg.ldl_factor": _BLOCKS,
-        "linalg.ldl_factor_ex": _BLOCKS,
-        "linalg.ldl_solve": _BLOCKS,
         "sparse.mm.reduce": _SPARSE,
         "sparse.sampled_addmm": _SPARSE,
         "to_sparse": _SPARSE,

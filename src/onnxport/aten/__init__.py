@@ -23,6 +23,7 @@ from onnxport.aten import (  # noqa: F401
     gamma,
     index,
     join,
+    ldl,
     linalg,
     linear,
     loss,

@@ -338,6 +338,14 @@ def _stacked(data: Any, dtype: torch.dtype | None) -> torch.Tensor:
     return tensor
 
 
+@handles("aten::__interpolate")
+def _interpolate(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
+    """What torch.onnx leaves of a call of interpolate in the graphs of a module that it has exported."""
+    run.trace()
+    x, size, scale, *options = values
+    return torch.nn.functional.interpolate(materialized(x), size, scale, *options)
+
+
 @handles("aten::einsum")
 def _einsum(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
     run.trace()

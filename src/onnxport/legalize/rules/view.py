@@ -72,7 +72,16 @@ def split_count(op: Builder, node: ir.Node) -> Replacement:
 
 @lowers("Split", below=13)
 def split_sizes(op: Builder, node: ir.Node) -> Replacement:
-    """The sizes of the parts were an attribute."""
+    """The sizes of the parts were an attribute; parts of sizes computed at run time are slices."""
+    given = op.input(1)
+    if given is not None and infer.constant(given) is None:
+        data, axis, begin, parts = op.needed(0), op.i64([op.attr_int("axis", 0)]), op.i64([0]), []
+        for position in range(len(node.outputs)):
+            size = op.Slice(given, op.i64([position]), op.i64([position + 1]), op.i64([0]))
+            end = op.Add(begin, size)
+            parts.append(op.Slice(data, begin, end, axis))
+            begin = end
+        return tuple(parts)
     sizes = op.integers(1, "the list of sizes")
     attributes = {"axis": op.attr_int("axis", 0), "split": sizes}
     return op.emit_many("Split", len(node.outputs), [op.needed(0)], attributes)

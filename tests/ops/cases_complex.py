@@ -166,6 +166,7 @@ REDUCTIONS = [
         tolerance=LOOSE,
         dynamic=False,
     ),
+    case("aten::logcumsumexp", lambda x: x.logcumsumexp(1), Z, name="complex", tolerance=LOOSE),
     case("aten::cumsum aten::cumprod", lambda x: (x.cumsum(1), x.cumprod(0)), Z, name="complex", tolerance=LOOSE),
     case(
         "aten::var aten::var.dim aten::var.correction aten::std aten::std.dim aten::std.correction",
@@ -361,6 +362,16 @@ MOVED = [
     case("aten::block_diag", lambda x, y: torch.block_diag(x, y), Z, R(1, dtype=C), name="complex"),
     case("aten::repeat aten::tile", lambda x: (x.repeat(2, 3), x.tile(2)), Z, name="complex"),
     case("aten::diff", lambda x: x.diff(), Z, name="complex"),
+    case(
+        "aten::_unsafe_masked_index aten::_unsafe_masked_index_put_accumulate",
+        lambda x, m: (
+            ops._unsafe_masked_index(x, m, [torch.tensor([0, 9, 1])], 2.5),
+            ops._unsafe_masked_index_put_accumulate(x, m, [torch.tensor([0, 9, 1])], x[:3]),
+        ),
+        R(4, 4, dtype=C),
+        B(3, 1),
+        name="complex",
+    ),
     case("aten::gather", lambda x, i: x.gather(1, i), Z, I("b", 2, high=3), name="complex"),
     # torch.export fixes the sizes that it compares.
     case(
@@ -408,4 +419,38 @@ MOVED = [
     ),
 ]
 
-CASES = [*PARTS, *ARITHMETIC, *REDUCTIONS, *PRODUCTS, *EQUATIONS, *MOVED]
+# Operators that are translated for real tensors only, and decomposed for these.
+DECOMPOSED = [
+    case("aten::pixel_shuffle", lambda x: F.pixel_shuffle(x, 2), R("b", 4, 3, 2, dtype=C), name="complex"),
+    case(
+        "aten::conv1d",
+        lambda x, w: F.conv1d(x, w, stride=2),
+        R("b", 3, 8, dtype=C),
+        R(2, 3, 3, dtype=C),
+        name="complex",
+        tolerance=LOOSE,
+    ),
+    case(
+        "aten::conv_transpose2d.input",
+        lambda x, w, b: F.conv_transpose2d(x, w, b, stride=2),
+        R("b", 3, 4, 4, dtype=C),
+        R(3, 2, 3, 3, dtype=C),
+        R(2, dtype=C),
+        name="complex",
+        tolerance=LOOSE,
+    ),
+    case("aten::l1_loss", lambda x, y: F.l1_loss(x, y), Z, Z, name="complex"),
+    case("aten::pairwise_distance", F.pairwise_distance, Z, Z, name="complex"),
+    case("aten::rms_norm", lambda x: F.rms_norm(x, (4,)), Z, name="complex", tolerance=LOOSE),
+    case("aten::logsumexp aten::logaddexp", lambda x: (x.logsumexp(1), x.logaddexp(x * 2)), Z, name="complex"),
+    case("aten::index_fill.int_Scalar", lambda x: x.index_fill(1, torch.tensor([0, 2]), 1j), Z, name="complex"),
+    case(
+        "aten::linalg_matrix_power",
+        lambda x: torch.linalg.matrix_power(x, 3),
+        R(3, 3, dtype=C),
+        name="complex",
+        tolerance=LOOSE,
+    ),
+]
+
+CASES = [*DECOMPOSED, *PARTS, *ARITHMETIC, *REDUCTIONS, *PRODUCTS, *EQUATIONS, *MOVED]

@@ -12,9 +12,9 @@ _ALIKE = """
 _pad_circular _pad_enum as_strided_scatter block_diag constant_pad_nd diag diag_embed diagflat diagonal_scatter diff
 gather index_add index_copy index_put masked_scatter pad put reflection_pad1d reflection_pad2d reflection_pad3d repeat
 replication_pad1d replication_pad2d replication_pad3d scatter.src scatter_add select_scatter slice_scatter
-take_along_dim tile trace tril triu _unsafe_index_put
+take_along_dim tile trace tril triu _unsafe_index_put _unsafe_masked_index _unsafe_masked_index_put_accumulate
 """
-_FILLINGS = frozenset({"value"})
+_FILLINGS = frozenset({"value", "fill"})
 """Numbers that become elements, so that they have parts too; others say where or how."""
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
 
 from onnxport.aten import distance, linear, reduce, statistics
 from onnxport.aten.axes import axes_of, axis_of
-from onnxport.aten.complex import abs_, add, conjugate, eq, mul, sub, times, whole
+from onnxport.aten.complex import abs_, add, conjugate, eq, exp, log, mul, sub, times, whole
 from onnxport.translate import Builder, Number, Tensor, translates
 from onnxport.translate.loop import Outcome, scan
 
@@ -68,6 +69,31 @@ def cumprod(op: Builder, self: Tensor, dim: int, dtype: torch.dtype | None) -> T
     if not self.rank:
         return self
     return whole(op, _products(op, self, axis_of(dim, self.rank))[1], self.dtype, self.shape)
+
+
+@translates("aten::logcumsumexp", "aten::_logcumsumexp", complex="only")
+def logcumsumexp(op: Builder, self: Tensor, dim: int) -> Tensor:
+    """Running sums of exponentials, each taken relative to the larger of its two terms, turns included."""
+    if not self.rank:
+        return self
+    axis = axis_of(dim, self.rank)
+    rest = [size for position, size in enumerate(self.shape) if position != axis]
+
+    def body(inner: Builder, state: Sequence[Tensor], slices: Sequence[Tensor]) -> Outcome:
+        so_far, term = (whole(inner, item, self.dtype, rest) for item in (state[0], slices[0]))
+        is_larger = inner.unsqueeze((so_far.real >= term.real).with_shape(rest), [len(rest)])
+        larger, smaller = (
+            whole(inner, inner.Where(is_larger, inner.pairs(x), inner.pairs(y)), self.dtype, rest)
+            for x, y in ((so_far, term), (term, so_far))
+        )
+        total = add(inner, larger, log(inner, add(inner, exp(inner, sub(inner, smaller, larger, 1)), 1, 1)), 1)
+        pairs = inner.pairs(total).with_shape([*rest, 2])
+        return [pairs], [pairs]
+
+    pairs = op.pairs(self)
+    nothing = op.expand(op.const([-math.inf, 0], pairs.dtype), [*rest, 2])
+    _, (every,) = scan(op, body, [nothing], [(pairs, axis)], [axis])
+    return whole(op, every, self.dtype, self.shape)
 
 
 @translates("aten::prod", "aten::prod.dim_int", complex="only")

@@ -49,6 +49,7 @@ sweep: $(STAMP) ## export torch's samples of every operator, in all dtypes, and 
 	for dtype in float32 int64 bool float16 bfloat16 complex64; do \
 		$(SWEEP) --dtype $$dtype --samples $(SAMPLES) --out build/sweep/$$dtype.json || exit 1; done
 	$(SWEEP) --dynamic --samples $(SAMPLES) --out build/sweep/dynamic.json
+	$(SWEEP) --errors --out build/sweep/errors.json
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/ops/matrix.py \
 		7 9 11 13 15 17 18 20 21 23 26 --out build/sweep/opsets.json
 

@@ -177,7 +177,7 @@ def export(
                 output_dims=captured.output_dim_names,
             )
             account.onnx_model = onnx_model = translate(program, find, names, events)
-        calls = ModuleCalls(program.graph, as_functions) if as_functions else None
+        calls = ModuleCalls(program.graph, as_functions, model) if as_functions else None
         apart = None if calls is None else calls.chain
         if optimize:
             with events.stage("optimize"):

@@ -176,6 +176,73 @@ def test_sizes_that_differ_between_calls_are_left_open() -> None:
     assert [len(value.shape or ()) for value in linear.inputs] == [3, 2, 1]
 
 
+class Annotated(torch.nn.Module):
+    rate: float
+    sizes: tuple[int, ...]
+    mode: str
+    on: bool
+    missing: int | None
+    weight: torch.nn.Parameter
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate, self.sizes, self.mode, self.on, self.missing = rate, (1, 2), "fast", True, None
+        self.plain = 3
+        self.weight = torch.nn.Parameter(torch.ones(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.weight
+
+
+def test_annotated_variables_are_attributes_of_the_calls() -> None:
+    model = torch.nn.Sequential(Annotated(0.5), Annotated(0.25))
+    program = as_functions(model)
+    (function,) = program.model.functions.values()
+    assert list(function.attributes) == ["rate", "sizes", "mode", "on"]
+    found = [{name: attribute.value for name, attribute in node.attributes.items()} for node in program.model.graph]
+    assert found == [{"rate": rate, "sizes": (1, 2), "mode": "fast", "on": 1} for rate in (0.5, 0.25)]
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    agree(program, model, torch.randn(5, 7, 4))
+
+
+def fake_with_weights(model: torch.nn.Module) -> onnxport.ONNXProgram:
+    with onnxport.enable_fake_mode():
+        fake, x = Stack().eval(), torch.randn(2, 3, 4)
+    sizes = {0: "batch", 1: "length"}
+    program = onnxport.export(fake, (x,), dynamic_shapes=(sizes,), export_modules_as_functions=True)
+    program.apply_weights(model.state_dict())
+    return program
+
+
+def optimized_again(model: torch.nn.Module) -> onnxport.ONNXProgram:
+    program = as_functions(model)
+    program.optimize()
+    return program
+
+
+def from_a_program(model: torch.nn.Module, strict: bool = False) -> onnxport.ONNXProgram:
+    dynamic = torch.export.Dim.DYNAMIC
+    shapes = ({0: dynamic, 1: dynamic},)
+    captured = torch.export.export(model, (torch.randn(2, 3, 4),), dynamic_shapes=shapes, strict=strict)
+    return onnxport.export(captured, export_modules_as_functions=True)
+
+
+WAYS = {
+    "fake": fake_with_weights,
+    "optimized": optimized_again,
+    "program": from_a_program,
+    "strict": lambda model: from_a_program(model, strict=True),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_other_ways_to_a_program_with_functions(way: str) -> None:
+    model = Stack().eval()
+    program = WAYS[way](model)
+    assert called(program) == Counter(Block=5)
+    agree(program, model, torch.randn(5, 7, 4))
+
+
 def test_without_optimization_too() -> None:
     model = Stack().eval()
     program = as_functions(model, optimize=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import onnx_ir as ir
 import torch
@@ -26,6 +27,7 @@ class Call:
 
 
 Chain = tuple[Call, ...]
+Variable = int | float | str | list[Any]
 
 
 def check_request(request: object, opset: int) -> Collection[type[torch.nn.Module]] | bool:
@@ -57,9 +59,15 @@ def check_request(request: object, opset: int) -> Collection[type[torch.nn.Modul
 
 
 class ModuleCalls:
-    """The module calls that shall become functions, by the FX node a node of the model stands for."""
+    """The module calls that shall become functions, by the FX node a node of the model stands for.
 
-    def __init__(self, graph: torch.fx.Graph, wanted: Collection[type[torch.nn.Module]] | bool) -> None:
+    ``model`` is the model itself, whose modules tell their annotated variables; an exported program has none.
+    """
+
+    def __init__(
+        self, graph: torch.fx.Graph, wanted: Collection[type[torch.nn.Module]] | bool, model: object = None
+    ) -> None:
+        self._modules = dict(model.named_modules(remove_duplicate=False)) if isinstance(model, torch.nn.Module) else {}
         self.names = None if wanted is True else _class_names(wanted)
         self._chains: dict[str, Chain] = {}
         known: dict[tuple[str, ...], Chain] = {}
@@ -84,12 +92,39 @@ class ModuleCalls:
         text = node.metadata_props.get(_FX_NODE)
         return None if text is None else self._chains.get(text[1:].partition(" ")[0])
 
+    def variables(self, call: Call) -> dict[str, Variable]:
+        """The annotated variables of the module that is called, as far as ONNX has attributes of their type.
+
+        Nothing in the function reads them: they tell a consumer which kernel could take its place.
+        """
+        module = self._modules.get(call.path)
+        found: dict[str, Variable] = {}
+        for kind in reversed(type(module).__mro__):
+            if issubclass(kind, torch.nn.Module) and kind is not torch.nn.Module:
+                for name in vars(kind).get("__annotations__", {}):
+                    value = _as_attribute(getattr(module, name, None))
+                    if value is not None:
+                        found[name] = value
+        return found
+
     def missing(self) -> list[str]:
         """The classes that were asked for and are nowhere called."""
         if self.names is None:
             return []
         called = {call.kind for chain in self._chains.values() for call in chain}
         return sorted(self.names - called)
+
+
+def _as_attribute(value: object) -> Variable | None:
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, int | float | str):
+        return value
+    if isinstance(value, tuple | list) and value:
+        for kind in (int, float, str):
+            if all(type(item) is kind for item in value):
+                return list(value)
+    return None
 
 
 def class_name(kind: object) -> str:

@@ -34,6 +34,7 @@ class _Outliner:
     def __init__(self, model: ir.Model, calls: ModuleCalls, events: EventLog) -> None:
         self._model = model
         self._graph = model.graph
+        self._calls = calls
         self._events = events
         self._sizes = Sizes(model.graph)
         self._owners = _owners(model.graph, calls, self._sizes)
@@ -145,10 +146,15 @@ class _Outliner:
             ir.Value(name=value.name, type=value.type, shape=value.shape, metadata_props=dict(value.metadata_props))
             for value in region.outputs
         ]
+        variables = self._calls.variables(region.chain[-1])
+        attributes = [ir.convenience.convert_attribute(name, value) for name, value in variables.items()]
+        for attribute in attributes:
+            function.attributes.setdefault(attribute.name, ir.Attr(attribute.name, attribute.type, None))
         return ir.Node(
             function.domain,
             function.name,
             region.inputs,
+            attributes,
             outputs=results,
             name=f"node_{results[0].name}",
             metadata_props=_provenance(region, function),

@@ -179,7 +179,7 @@ def reductions(x):
 
 @traced((3, 4), others=((6, 4),))
 def casts(x):
-    return x.long(), x.double().sum(1), (x > 0).float(), x.to(torch.int32), x.half().float()
+    return x.long(), x.double().sum(1), (x > 0).float(), x.to(torch.int32), x.half().float(), x.to("cpu", torch.bool)
 
 
 @traced((3, 4), others=((6, 4),))

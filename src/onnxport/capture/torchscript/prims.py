@@ -368,12 +368,17 @@ def _ignored(run: Interpreter, node: Any, values: list[Any], env: Env) -> None:
     return None
 
 
+@functools.cache
+def _argument_names(schema: str) -> tuple[str, ...]:
+    return tuple(argument.name for argument in torch._C.parse_schema(schema).arguments)
+
+
 @handles("aten::to")
 def _to(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
     """Conversions; where the tensor goes to another device nothing changes, there is only one in the file."""
     run.trace()
     value = values[0]
-    names = [part.strip().split("=")[0].split(" ")[-1] for part in node.schema().partition("(")[2].split(",")]
+    names = _argument_names(node.schema())
     other = next((item for item in values[1:] if isinstance(item, torch.Tensor)), None)
     if other is not None:
         return materialized(value).to(other.dtype)

@@ -21,6 +21,7 @@ from onnxport.errors import OnnxExporterError, OnnxExporterWarning, Problem, lis
 from onnxport.events import EventLog
 from onnxport.functions import inline_functions
 from onnxport.prepare import FunctionalProgram
+from onnxport.program.axes import rename_axes
 from onnxport.program.inputs import bind_inputs
 from onnxport.program.runtime import Initializer, Session, array_to_torch, default_session, to_torch
 from onnxport.program.values import ComputedValues
@@ -133,6 +134,22 @@ class ONNXProgram:
         from onnxport.optimize import optimize
 
         optimize(self.model)
+        self.release()
+
+    def rename_axes(self, rename_mapping: Mapping[str | ir.SymbolicDim, str]) -> None:
+        """Give axes that vary other names, in all shapes of the model.
+
+        Args:
+            rename_mapping: New names by old ones; a dimension of a shape stands for its name.
+
+        >>> import torch, onnxport
+        >>> dynamic = torch.export.Dim.DYNAMIC
+        >>> program = onnxport.export(torch.nn.ReLU(), (torch.ones(2, 3),), dynamic_shapes=({0: dynamic},))
+        >>> program.rename_axes({program.model.graph.inputs[0].shape[0]: "batch"})
+        >>> str(program.model.graph.outputs[0].shape)
+        '[batch,3]'
+        """
+        rename_axes(self.model, rename_mapping)
         self.release()
 
     def inline_functions(self) -> None:

@@ -348,6 +348,55 @@ def test_all_autograd_functions_by_one_symbolic(capsys: pytest.CaptureFixture[st
     assert 'prim::PythonOp[name="MyClip"]' in printed and "arg 1: -0.5, requires grad: False" in printed
 
 
+class Option:
+    def __init__(self, by: float) -> None:
+        self.by = by
+
+
+class WithOption(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, option: Option) -> torch.Tensor:
+        return x * option.by
+
+    @staticmethod
+    def symbolic(g: Any, x: Any, option: Option) -> Any:
+        return g.op("Mul", x, option.by)
+
+
+def test_arguments_of_any_class_are_told_apart() -> None:
+    two, three = Option(2.0), Option(3.0)
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return WithOption.apply(WithOption.apply(WithOption.apply(x, two), three), two)
+
+    for _ in range(2):
+        torch.testing.assert_close(export(model, X)(X)[0], X * 12)
+
+
+def test_the_context_has_the_weights_of_a_call() -> None:
+    def linear(ctx: onnxport.SymbolicContext, g: Any, input: Any, weight: Any, bias: Any) -> Any:
+        found = ctx.params_dict[weight.debugName()]
+        assert list(ctx.params_dict) == ["weight", "bias"] and found is model.weight
+        return g.op("Gemm", input, weight, bias, transB_i=1)
+
+    model = torch.nn.Linear(3, 2)
+    with registered("aten::linear", linear):
+        program = onnxport.export(model, (X,))
+    torch.testing.assert_close(program(X)[0], model(X))
+
+
+def test_the_autograd_functions_of_transformers_are_written() -> None:
+    sew_d = pytest.importorskip("transformers.models.sew_d.modeling_sew_d")
+    mask = torch.tensor([True, True, False]).expand(2, 3)
+
+    def model(x: torch.Tensor, mask: torch.Tensor) -> Any:
+        return sew_d.XSoftmax.apply(x, mask, -1)
+
+    program = export(model, X, mask, opset_version=11)
+    assert operators(program)[:3] == ["Cast", "Sub", "Cast"]
+    torch.testing.assert_close(program(X, mask)[0], model(X, mask))
+
+
 # Code that needs values
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -41,7 +41,8 @@ class Size:
 class FunctionCall:
     """A call of an autograd function: the class, its own forward, and its arguments with places for what varies.
 
-    ``result`` says what it returned when it last ran: the structure, and all that is not a tensor in it.
+    ``result`` says what it returned when it last ran: the structure, and all that is not a tensor in it. ``key`` is
+    what the call is known by in the graph, the same in every run of a program.
     """
 
     function: FunctionClass
@@ -50,12 +51,12 @@ class FunctionCall:
     leaves: Sequence[Any]
     structure: pytree.TreeSpec
     result: tuple[pytree.TreeSpec, Sequence[Any]] | None = None
+    number: int = 1
+    key: str = field(init=False)
 
-    @property
-    def key(self) -> str:
-        """What the call is known by in the graph, the same in every run of the program."""
+    def __post_init__(self) -> None:
         name = f"{self.function.__module__}.{self.function.__qualname__}"
-        return f"{name}({', '.join(_shown(leaf) for leaf in self.leaves)}) {self.structure}"
+        self.key = f"{name}({', '.join(_shown(leaf) for leaf in self.leaves)})"
 
     def arguments(self, tensors: Sequence[Any], sizes: Sequence[Any]) -> list[Any]:
         """The arguments with something in the places of tensors and sizes."""
@@ -70,6 +71,9 @@ class FunctionCall:
         arguments = self.arguments(tensors, sizes)
         return self.forward(_Context(), *arguments) if self.takes_context else self.forward(*arguments)
 
+
+# Arguments that are equal if they look equal.
+_COMPARED = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, Tensor, Size)
 
 CALLS: dict[str, FunctionCall] = {}
 """The calls that captured programs contain, by the key in the graph."""
@@ -194,10 +198,22 @@ def _whole(function: FunctionClass) -> Callable[..., Any]:
 
 
 def _known_call(call: FunctionCall) -> FunctionCall:
-    known = CALLS.get(call.key)
-    if known is None or known.function is not call.function:
-        CALLS[call.key] = known = call
-    return known
+    """The call as it was made before, if it was; otherwise it is remembered under a key of its own."""
+    plain = call.key
+    while True:
+        known = CALLS.get(call.key)
+        if known is None or known.function is not call.function:
+            CALLS[call.key] = known = call
+        alike = known.structure == call.structure and len(known.leaves) == len(call.leaves)
+        if alike and all(_same(one, other) for one, other in zip(known.leaves, call.leaves, strict=True)):
+            return known
+        # Two arguments that look alike, but are not the same.
+        call.number += 1
+        call.key = f"{plain} #{call.number}"
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other or (isinstance(one, _COMPARED) and type(one) is type(other) and one == other)
 
 
 def _template(leaves: Sequence[Any]) -> list[Any]:
@@ -218,6 +234,5 @@ def _template(leaves: Sequence[Any]) -> list[Any]:
 def _shown(leaf: Any) -> str:
     if isinstance(leaf, Tensor | Size):
         return "_"
-    # What object.__repr__ shows is an address, different in every run.
-    shown = repr(leaf)
-    return type(leaf).__qualname__ if f"at {hex(id(leaf))}" in shown else shown
+    # What else there may be shows an address, or all that is in it.
+    return repr(leaf) if isinstance(leaf, _COMPARED) else type(leaf).__qualname__

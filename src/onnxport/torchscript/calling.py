@@ -56,7 +56,7 @@ def run_symbolic(
     """Call a symbolic function and emit what it wrote; None if it declined by returning None."""
     for output, (dtype, shape) in zip(node.outputs(), expected, strict=True):
         output.setType(tensor_type(dtype, shape, requires_grad=any(_needs_gradient(value) for value in args)))
-    context = SymbolicContext(cur_node=node)
+    context = SymbolicContext(params_dict=session.parameters, cur_node=node)
     g = GraphContext(session, context)
     first: list[Any] = [context, g] if wants_context(function) else [g]
     try:

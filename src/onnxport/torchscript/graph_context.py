@@ -20,7 +20,8 @@ Value = torch._C.Value
 class SymbolicContext:
     """What a symbolic function is told of the call it writes, if its first parameter is annotated with this class.
 
-    ``cur_node`` is the node of the call as TorchScript has it: inputs, outputs and their types.
+    ``cur_node`` is the node of the call as TorchScript has it: inputs, outputs and their types. ``params_dict`` has the
+    weights among its inputs, by the names of the values.
     """
 
     params_dict: dict[str, torch.Tensor] = field(default_factory=dict)

@@ -47,13 +47,17 @@ class Call:
 
 
 class Session:
-    """The graph of one call: values given to it, values written in it, and the tensors they have become."""
+    """The graph of one call: values given to it, values written in it, and the tensors they have become.
+
+    ``parameters`` are the weights among what is given, by the names of their values.
+    """
 
     def __init__(self, op: Builder, opset: int, domains: Mapping[str, int]) -> None:
         self.op = op
         self.opset = opset
         self._domains = domains
         self.graph = torch._C.Graph()
+        self.parameters: dict[str, torch.Tensor] = {}
         self._tensors: dict[int, Tensor] = {}
         self._numbers: dict[int, int | float] = {}
         self._shapes: dict[int, Sizes] = {}
@@ -97,6 +101,9 @@ class Session:
         content = tensor.value.const_value
         if content is None or tensor.value.metadata_props or tensor.is_complex or tensor.dtype == torch.bfloat16:
             value = self.graph.addInput()
+            if isinstance(content, TorchTensor) and tensor.value.name is not None:
+                value.setDebugName(tensor.value.name)
+                self.parameters[value.debugName()] = content.raw
         else:
             node = self.add("onnx::Constant", [], 1)
             node.t_("value", torch.tensor(content.numpy(), dtype=tensor.dtype))
@@ -119,6 +126,10 @@ class Session:
 
     def infer(self, node: torch._C.Node) -> None:
         """Set the types of a node's outputs as far as its operator determines them."""
+        content = constant_of(node.output()) if node.kind() == "onnx::Constant" else None
+        if isinstance(content, torch.Tensor):
+            node.output().setType(given.tensor_type(content.dtype, tuple(content.shape)))
+            return
         call = self._call(node)
         if call.form is None:
             return

@@ -52,7 +52,7 @@ class Interpreter:
 
     def run_top(self, module: Any, method: Any, arguments: Sequence[Any]) -> Any:
         """Run the graph that the user calls, with its own values turned into tensors in the results."""
-        graph = method.graph
+        graph = with_known_functions(method.graph)
         self.root = module
         given = [module, *arguments] if len(list(graph.inputs())) == len(arguments) + 1 else list(arguments)
         return self.run_graph(graph, given, method.name)
@@ -66,7 +66,7 @@ class Interpreter:
         """Run a method of a module."""
         key = (id(module), name)
         if key not in self._graphs:
-            self._graphs[key] = module.methods[name].graph
+            self._graphs[key] = with_known_functions(module.methods[name].graph)
         return self.graph(self._graphs[key], [module, *arguments], re.sub(r"\d+$", "", name))
 
     def graph(self, graph: Any, arguments: Sequence[Any], function: str) -> Any:
@@ -152,6 +152,29 @@ class Interpreter:
             lines = self.stack_trace()
             if lines:
                 error.add_note(f"While the TorchScript graph was replayed:\n{lines}")
+
+
+def find_function(kind: Any) -> Any:
+    """The function that a constant of a graph refers to, or None if it is not one of this process."""
+    return torch.jit._state._python_cu.find_function(repr(kind))
+
+
+def with_known_functions(graph: Any) -> Any:
+    """A graph whose functions can be found: those that came with a file can't, and take the place of their calls."""
+    calls = graph.findAllNodes("prim::CallFunction", recurse=True)
+    if all(find_function(next(call.inputs()).type()) is not None for call in calls):
+        return graph
+    inlined = graph.copy()
+    # Calls of modules stay calls: under another name torch does not see them as such.
+    for call in inlined.findAllNodes("prim::CallMethod", recurse=True):
+        held = inlined.create("onnxport::CallMethod", list(call.inputs()), 1)
+        held.s_("name", call.s("name"))
+        held.insertBefore(call)
+        held.output().setType(call.output().type())
+        call.output().replaceAllUsesWith(held.output())
+        call.destroy()
+    torch._C._jit_pass_inline(inlined)
+    return inlined
 
 
 def _constant(value: Any) -> Any:

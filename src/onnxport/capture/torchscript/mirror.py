@@ -46,7 +46,7 @@ def mirrored(model: Any) -> Any:
         root.methods["forward"] = model
         skipped = 0
     elif isinstance(model, torch.jit.ScriptModule):
-        root = _mirror(model, {})
+        root = _mirror(model, {}, {})
         skipped = 1
     else:
         return model
@@ -64,7 +64,7 @@ def _make(module: str, name: str) -> Mirror:
     return made
 
 
-def _mirror(script: Any, made: dict[int, Mirror]) -> Mirror:
+def _mirror(script: Any, made: dict[int, Mirror], tied: dict[int, torch.nn.Parameter]) -> Mirror:
     core = script._c
     kind = core._type().qualified_name()
     path = _MANGLING.sub("", kind).removeprefix("__torch__.")
@@ -75,14 +75,25 @@ def _mirror(script: Any, made: dict[int, Mirror]) -> Mirror:
     made[id(script)] = mirror
     mirror.training = bool(getattr(script, "training", False))
     for name, weight in torch._C.ParameterDict(core).items():  # type: ignore[attr-defined]
-        mirror.register_parameter(name, weight)
+        mirror.register_parameter(name, _parameter(weight, tied))
     for name, buffer in torch._C.BufferDict(core).items():  # type: ignore[attr-defined]
         mirror.register_buffer(name, buffer)
     for name, child in script.named_children():
-        mirror.add_module(name, made.get(id(child)) or _mirror(child, made))
+        mirror.add_module(name, made.get(id(child)) or _mirror(child, made, tied))
     for method in core._method_names():
         mirror.methods[method] = core._get_method(method)
     return mirror
+
+
+def _parameter(weight: torch.Tensor, tied: dict[int, torch.nn.Parameter]) -> torch.nn.Parameter:
+    """A weight as a parameter; those of a file are plain tensors, the same one where they were tied."""
+    if isinstance(weight, torch.nn.Parameter):
+        return weight
+    key = weight.data_ptr() if weight.numel() else id(weight)
+    found = tied.get(key)
+    if found is None or found.shape != weight.shape:
+        found = tied[key] = torch.nn.Parameter(weight, requires_grad=weight.requires_grad)
+    return found
 
 
 _NUMBERS = {"IntType": "aten::Int", "FloatType": "aten::Float", "BoolType": "aten::Bool"}

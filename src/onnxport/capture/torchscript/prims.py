@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from onnxport.capture.torchscript.calls import dtype_code, dtype_of
-from onnxport.capture.torchscript.interpreter import Env, Interpreter, handles
+from onnxport.capture.torchscript.interpreter import Env, Interpreter, find_function, handles
 from onnxport.capture.torchscript.mirror import Mirror
 from onnxport.capture.torchscript.values import UNINITIALIZED, Number, Stacked, materialized, plain
 from onnxport.errors import CaptureError
@@ -34,7 +34,7 @@ def _set_attribute(run: Interpreter, node: Any, values: list[Any], env: Env) -> 
     setattr(owner, name, value)
 
 
-@handles("prim::CallMethod")
+@handles("prim::CallMethod", "onnxport::CallMethod")
 def _call_method(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
     owner, *arguments = values
     if isinstance(owner, torch.nn.Module):
@@ -48,12 +48,7 @@ def _call_method(run: Interpreter, node: Any, values: list[Any], env: Env) -> An
 @handles("prim::CallFunction")
 def _call_function(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
     kind, *arguments = values
-    name = repr(kind)
-    short = name.rpartition(".")[2]
-    function = torch.jit._state._python_cu.find_function(name)
-    if function is None:
-        raise CaptureError(f"The function {short} that the TorchScript graph calls can't be found.")
-    return run.graph(function.graph, arguments, short)
+    return run.graph(find_function(kind).graph, arguments, repr(kind).rpartition(".")[2])
 
 
 @handles("prim::PythonOp", "prim::IgnoredPythonOp")

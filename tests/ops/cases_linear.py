@@ -30,6 +30,12 @@ def _grouped(*ends: int, turned: bool = False) -> object:
     return grouped
 
 
+def _experts(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    import transformers.integrations.moe  # noqa: F401  (defines the operator)
+
+    return torch.ops.transformers.grouped_mm_fallback(x, w, torch.tensor([2, 2, x.shape[0]]))
+
+
 LINEAR = [
     case("aten::linear", F.linear, R("b", 4), R(3, 4), R(3), dtypes=FLOATS),
     case("aten::linear", F.linear, R("b", "n", 4), R(3, 4), name="3-d"),
@@ -127,6 +133,7 @@ LINEAR = [
     case("aten::linalg_vecdot", torch.linalg.vecdot, R("b", 4), R("b", 4)),
     case("aten::linalg_vecdot", lambda x, y: torch.linalg.vecdot(x, y, dim=0), R("b", 4), R(4), name="broadcast"),
     case("aten::linalg_cross", lambda x, y: torch.linalg.cross(x, y, dim=1), R("b", 3, "n"), R("b", 3, "n")),
+    case("transformers::grouped_mm_fallback", _experts, R("n", 16), R(3, 16, 5)),
     case("aten::_grouped_mm", _grouped(2, 2, 8), R(8, 16), R(3, 16, 8), name="rows", tolerance=0.05),
     case("aten::_grouped_mm", _grouped(8, 16, turned=True), R(2, 8, 16), R(16, 16), name="columns", tolerance=0.05),
     case("aten::_grouped_mm", _grouped(8, 16, turned=True), R(8, 16), R(8, 16), name="terms", tolerance=0.05),

@@ -329,6 +329,12 @@ def grouped_mm(
     return result if bias is None else result + bias
 
 
+@translates("transformers::grouped_mm_fallback")
+def grouped_rows(op: Builder, input: Tensor, weight: Tensor, offs: Tensor) -> Tensor:
+    """What transformers' mixtures of experts call where torch has no grouped product for their dtype."""
+    return _rows_by_group(op, input, weight, op.cast(offs, torch.int64))
+
+
 def _starts(op: Builder, ends: Tensor) -> Tensor:
     return op.Concat(op.const([0], torch.int64), op.slice(ends, 0, 0, -1), axis=0).with_shape(ends.shape)
 

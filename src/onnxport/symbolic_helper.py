@@ -13,6 +13,26 @@
 import onnx_ir as _ir
 import torch as _torch
 
+from onnxport.torchscript.helper.delegating import apply_params as _apply_params
+from onnxport.torchscript.helper.delegating import arange as _arange_helper
+from onnxport.torchscript.helper.delegating import arange_cast as _arange_cast_helper
+from onnxport.torchscript.helper.delegating import batchnorm as _batchnorm_helper
+from onnxport.torchscript.helper.delegating import block_list_in_opset as _block_list_in_opset
+from onnxport.torchscript.helper.delegating import embedding_bag as _embedding_bag_helper
+from onnxport.torchscript.helper.delegating import get_scales as _interpolate_get_scales
+from onnxport.torchscript.helper.delegating import interpolate as _interpolate_helper
+from onnxport.torchscript.helper.delegating import interpolate_attributes as _get_interpolate_attributes
+from onnxport.torchscript.helper.delegating import interpolate_call as __interpolate_helper
+from onnxport.torchscript.helper.delegating import interpolate_warning as _interpolate_warning
+from onnxport.torchscript.helper.delegating import reduce_op as _reduce_op_symbolic_helper
+from onnxport.torchscript.helper.delegating import reduce_with_dtype as _reduce_with_dtype_helper
+from onnxport.torchscript.helper.delegating import repeat_interleave as _repeat_interleave_single_value_repeat_helper
+from onnxport.torchscript.helper.delegating import repeat_interleave as _repeat_interleave_split_helper
+from onnxport.torchscript.helper.delegating import scales_and_mode as _interpolate_get_scales_and_mode
+from onnxport.torchscript.helper.delegating import scales_if_available as _interpolate_get_scales_if_available
+from onnxport.torchscript.helper.delegating import size_to_scales as _interpolate_size_to_scales
+from onnxport.torchscript.helper.delegating import var_mean as _var_mean_helper
+from onnxport.torchscript.helper.delegating import vector_norm as _linalg_vector_norm_helper
 from onnxport.torchscript.helper.parsing import get_const as _get_const
 from onnxport.torchscript.helper.parsing import maybe_get_const as _maybe_get_const
 from onnxport.torchscript.helper.parsing import maybe_get_scalar as _maybe_get_scalar
@@ -101,19 +121,33 @@ pytorch_name_to_type: dict[str, _torch.dtype] = {
 }
 
 __all__ = [
+    "__interpolate_helper",
+    "_apply_params",
+    "_arange_cast_helper",
+    "_arange_helper",
     "_argmin_argmax_helper",
     "_as_list_type",
     "_avgpool_helper",
+    "_batchnorm_helper",
+    "_block_list_in_opset",
+    "_embedding_bag_helper",
     "_flatten_helper",
     "_generate_wrapped_number",
     "_get_const",
     "_get_dim_for_cross",
+    "_get_interpolate_attributes",
     "_get_tensor_dim_size",
     "_get_tensor_rank",
     "_get_tensor_sizes",
     "_handle_reduce_dim_none",
     "_if_scalar_type_as",
     "_index_fill_reshape_helper",
+    "_interpolate_get_scales",
+    "_interpolate_get_scales_and_mode",
+    "_interpolate_get_scales_if_available",
+    "_interpolate_helper",
+    "_interpolate_size_to_scales",
+    "_interpolate_warning",
     "_is_bool",
     "_is_constant",
     "_is_fp",
@@ -127,6 +161,7 @@ __all__ = [
     "_is_tensor_list",
     "_is_tuple_construct",
     "_is_value",
+    "_linalg_vector_norm_helper",
     "_lt_helper",
     "_max_helper",
     "_maybe_cast_reduce_op_input",
@@ -143,7 +178,11 @@ __all__ = [
     "_optional_input_placeholder_tensor",
     "_overload_by_arg_count",
     "_parse_arg",
+    "_reduce_op_symbolic_helper",
+    "_reduce_with_dtype_helper",
     "_reducesum_helper",
+    "_repeat_interleave_single_value_repeat_helper",
+    "_repeat_interleave_split_helper",
     "_reshape_helper",
     "_scalar",
     "_scatter_helper",
@@ -161,6 +200,7 @@ __all__ = [
     "_unpack_quantized_tensor",
     "_unpack_tuple",
     "_unsqueeze_helper",
+    "_var_mean_helper",
     "args_have_same_dtype",
     "cast_pytorch_to_onnx",
     "check_training_mode",

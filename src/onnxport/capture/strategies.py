@@ -282,8 +282,10 @@ def _attempt(strategy: Strategy, request: Request, recorder: forced.Recorder) ->
         request.declared.allow_static()
         program = strategy.capture(request)
     for axis, (_, size) in zip(asked, forced.check_placeholders(program, request.declared.axes, recorder), strict=True):
-        if axis.must_vary and isinstance(size, int):
-            problem = forced.problem(axis, size, recorder.line(axis, size))
+        # A size that was fixed late is still a symbolic number, of one value.
+        fixed = size.node.maybe_as_int() if isinstance(size, torch.SymInt) else size
+        if axis.must_vary and isinstance(fixed, int):
+            problem = forced.problem(axis, fixed, recorder.line(axis, fixed))
             request.events.add("warning", "capture", problem.what, where=problem.where)
             warnings.warn(str(problem), OnnxExporterWarning, stacklevel=6)
     return program

@@ -195,6 +195,29 @@ def test_names_are_checked(name: str) -> None:
         onnxport.register_custom_op_symbolic(name, squeezed, 9)
 
 
+@pytest.mark.parametrize("dynamo", [True, False])
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (torch.nn.Conv1d(2, 4, 3, padding=1, stride=2), [[2], [1], [1], False, [0], 1]),
+        (torch.nn.ConvTranspose1d(2, 4, 3, groups=2), [[1], [0], [1], True, [0], 2]),
+    ],
+)
+def test_convolutions_go_by_the_name_they_have_in_a_trace(
+    model: torch.nn.Module, expected: list[Any], dynamo: bool
+) -> None:
+    @onnxport.symbolic_helper.parse_args(
+        "v", "v", "v", "is", "is", "is", "b", "is", "i", "none", "none", "none", "none"
+    )
+    def convolution(g: Any, x: Any, weight: Any, bias: Any, *rest: Any) -> Any:
+        assert list(rest[:6]) == expected
+        return g.op("my::Conv", x, weight, bias)
+
+    with registered("aten::_convolution", convolution):
+        program = onnxport.export(model, (torch.ones(1, 2, 8),), dynamo=dynamo, opset_version=17)
+    assert operators(program) == ["my::Conv"]
+
+
 # Autograd functions
 
 

@@ -13,6 +13,7 @@ from onnxport.torchscript.given import tensor_type
 from onnxport.torchscript.graph_context import CallNode, GraphContext, SymbolicContext
 from onnxport.torchscript.registration import Symbolic
 from onnxport.torchscript.session import Expected, Session
+from onnxport.torchscript.traced_names import Arrange
 from onnxport.translate import Builder, Tensor
 from onnxport.translate.engine import call_translation
 from onnxport.translate.registry import Translation
@@ -21,11 +22,28 @@ Value = torch._C.Value
 
 
 def by_symbolic(
-    function: Symbolic, target: torch._ops.OpOverload, own: Translation | None, opset: int, domains: Mapping[str, int]
+    function: Symbolic,
+    target: torch._ops.OpOverload,
+    own: Translation | None,
+    opset: int,
+    domains: Mapping[str, int],
+    arrange: Arrange | None = None,
 ) -> Callable[..., Any]:
-    """A registered symbolic function as a translation; where it returns None, the one there is takes its place."""
+    """A registered symbolic function as a translation; where it returns None, the one there is takes its place.
+
+    ``arrange`` makes the arguments of ``target`` out of those of the call, where these are different operators.
+    """
 
     def translate(op: Builder, **arguments: Any) -> Any:
+        arranged = arguments if arrange is None else arrange(arguments)
+        results = None if arranged is None else write(op, arranged)
+        if results is not None:
+            return results
+        if own is None:
+            raise TranslationError(f"the symbolic function registered for {target._schema.name} returned None")
+        return call_translation(op, own, {name: arguments[name] for name in own.parameters if name in arguments})
+
+    def write(op: Builder, arguments: Mapping[str, Any]) -> Any:
         session = Session(op, opset, domains)
         needs = _gradients(op)
         values = [
@@ -36,11 +54,7 @@ def by_symbolic(
         node = session.add(target._schema.name, values, len(expected))
         taken = values[: _accepted(function, target, list(arguments.values()))]
         results = run_symbolic(function, session, CallNode(node), expected, taken, {})
-        if results is not None:
-            return tuple(results) if several else results[0]
-        if own is None:
-            raise TranslationError(f"the symbolic function registered for {target._schema.name} returned None")
-        return call_translation(op, own, {name: arguments[name] for name in own.parameters if name in arguments})
+        return None if results is None else tuple(results) if several else results[0]
 
     return translate
 

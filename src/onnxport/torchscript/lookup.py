@@ -11,7 +11,8 @@ from onnxport.capture.autograd_functions import functions_kept
 from onnxport.capture.by_example import operators_by_example
 from onnxport.torchscript.calling import by_symbolic
 from onnxport.torchscript.functions import function_translation, keeps_whole
-from onnxport.torchscript.registration import registered_operators, registered_symbolic
+from onnxport.torchscript.registration import Symbolic, registered_operators, registered_symbolic
+from onnxport.torchscript.traced_names import CONVOLUTION, Arrange, traced_as
 from onnxport.translate import REGISTRY
 from onnxport.translate.registry import Lookup, Translation
 
@@ -40,10 +41,23 @@ def symbolic_lookup(opset: int, custom_opsets: Mapping[str, int] | None = None, 
         if name == _FUNCTION:
             return of_functions
         function = registered_symbolic(name, opset)
-        if function is None:
+        if function is not None:
+            return made(function, target, target, None, of_complex)
+        convolution = registered_symbolic(CONVOLUTION._schema.name, opset)
+        traced = None if convolution is None else traced_as(target)
+        if convolution is None or traced is None:
             return None
+        return made(convolution, target, *traced, of_complex)
+
+    def made(
+        function: Symbolic,
+        target: torch._ops.OpOverload,
+        written_as: torch._ops.OpOverload,
+        arrange: Arrange | None,
+        of_complex: bool,
+    ) -> Translation:
         own = REGISTRY.find(target, of_complex)
         parameters = frozenset(argument.name for argument in target._schema.arguments)
-        return Translation(by_symbolic(function, target, own, opset, domains), parameters=parameters)
+        return Translation(by_symbolic(function, written_as, own, opset, domains, arrange), parameters=parameters)
 
     return find

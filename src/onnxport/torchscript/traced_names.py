@@ -1,0 +1,57 @@
+"""Operators that a TorchScript trace has under another name than a captured graph.
+
+There is one: every convolution is traced as ``aten::_convolution``, so symbolic functions are registered for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+Arrange = Callable[[Mapping[str, Any]], dict[str, Any] | None]
+
+CONVOLUTION = torch.ops.aten._convolution.default
+_PLAIN = ("conv1d", "conv2d", "conv3d")
+_TRANSPOSED = ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+
+
+def traced_as(target: torch._ops.OpOverload) -> tuple[torch._ops.OpOverload, Arrange] | None:
+    """The operator that a trace has in the place of another, and how its arguments come from the other's.
+
+    >>> import torch
+    >>> traced_as(torch.ops.aten.conv2d.default)[0]
+    <OpOverload(op='aten._convolution', overload='default')>
+    """
+    namespace, _, name = target._schema.name.partition("::")
+    if namespace != "aten" or name not in (*_PLAIN, *_TRANSPOSED, "convolution"):
+        return None
+    dims = int(name[-2]) if name != "convolution" else None
+
+    def arrange(given: Mapping[str, Any]) -> dict[str, Any] | None:
+        if isinstance(given["padding"], str):
+            return None
+        return {
+            "input": given["input"],
+            "weight": given["weight"],
+            "bias": given["bias"],
+            "stride": _per_dim(given["stride"], dims),
+            "padding": _per_dim(given["padding"], dims),
+            "dilation": _per_dim(given["dilation"], dims),
+            "transposed": given.get("transposed", name in _TRANSPOSED),
+            "output_padding": _per_dim(given.get("output_padding", [0]), dims),
+            "groups": given["groups"],
+            "benchmark": False,
+            "deterministic": False,
+            "cudnn_enabled": True,
+            "allow_tf32": True,
+        }
+
+    return CONVOLUTION, arrange
+
+
+def _per_dim(value: Any, dims: int | None) -> list[Any]:
+    """One number for each dimension of the image; a single one is meant for all."""
+    numbers = list(value) if isinstance(value, list | tuple) else [value]
+    return numbers * dims if dims is not None and len(numbers) == 1 else numbers

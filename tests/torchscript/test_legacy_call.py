@@ -1,0 +1,398 @@
+"""``dynamo=False``: the call of the TorchScript exporter with each of its arguments, and what its guide shows."""
+
+# No `from __future__ import annotations`: TorchScript reads the annotations of what it compiles.
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from torch import Tensor, nn
+
+import onnxport
+from onnxport import OperatorExportTypes, TrainingMode
+from onnxport.errors import InputError, OnnxExporterWarning, SaveError
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+X = torch.linspace(-1, 2, 12).reshape(3, 4)
+
+
+def exported(model: Any, args: Any, **options: Any) -> onnx.ModelProto:
+    """The model that the legacy call writes to memory."""
+    file = io.BytesIO()
+    assert onnxport.export(model, args, file, dynamo=False, **options) is None
+    proto = onnx.load_from_string(file.getvalue())
+    onnx.checker.check_model(proto)
+    return proto
+
+
+def ran(proto: onnx.ModelProto, *values: Any) -> list[Any]:
+    """What onnxruntime computes."""
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    feeds = {given.name: np.asarray(value) for given, value in zip(session.get_inputs(), values, strict=True)}
+    return session.run(None, feeds)
+
+
+def names(values: Any) -> list[str]:
+    """The names of inputs, outputs or initializers."""
+    return [value.name for value in values]
+
+
+def sizes(value: onnx.ValueInfoProto) -> list[Any]:
+    """The sizes of an input or output: numbers and names."""
+    return [dim.dim_param if dim.dim_param else dim.dim_value for dim in value.type.tensor_type.shape.dim]
+
+
+# --- arguments of the model ----------------------------------------------------------------------------------------
+
+
+class Takes(nn.Module):
+    def forward(self, x: Tensor, y: Any = None, *, z: Any = None) -> Tensor:
+        x = x if y is None else x + y
+        return x if z is None else x * z
+
+
+CALLS = [
+    (X, None, ["x"]),
+    ((X,), None, ["x"]),
+    ([X, X], None, ["x", "y"]),
+    ((X, None), None, ["x"]),
+    ((X, {"y": X}), None, ["x", "y"]),
+    ((X, {"y": X, "z": X}), None, ["x", "y", "z"]),
+    ((X, {}), None, ["x"]),
+    ((X,), {"z": X}, ["x", "z"]),
+    ((X, X, {"z": X}), None, ["x", "y", "z"]),
+]
+
+
+@pytest.mark.parametrize(("args", "kwargs", "expected"), CALLS)
+def test_ways_to_give_arguments(args: Any, kwargs: Any, expected: list[str]) -> None:
+    assert names(exported(Takes(), args, kwargs=kwargs).graph.input) == expected
+
+
+class TakesDict(nn.Module):
+    def forward(self, table: Any) -> Tensor:
+        return table["a"] + table["b"]
+
+
+@pytest.mark.parametrize("args", [({"a": X, "b": X},), ({"a": X, "b": X}, {})])
+def test_a_dict_that_is_an_argument(args: Any) -> None:
+    proto = exported(TakesDict(), args)
+    assert names(proto.graph.input) == ["table_a", "table_b"]
+
+
+class TakesNumbers(nn.Module):
+    def forward(self, x: Tensor, n: int, f: float) -> Tensor:
+        return x * n + f
+
+
+@pytest.mark.parametrize("make", [lambda model: model, torch.jit.script], ids=["module", "scripted"])
+def test_numbers_are_inputs(make: Any) -> None:
+    proto = exported(make(TakesNumbers()), (X, 2, 0.5))
+    kinds = [value.type.tensor_type.elem_type for value in proto.graph.input]
+    assert kinds == [onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.DOUBLE]
+    found = ran(proto, X.numpy(), np.int64(5), np.float64(0.25))[0]
+    np.testing.assert_allclose(found, X.numpy() * 5 + 0.25, rtol=1e-5)
+
+
+class Returns(nn.Module):
+    def __init__(self, result: Any) -> None:
+        super().__init__()
+        self.result = result
+
+    def forward(self, x: Tensor) -> Any:
+        return self.result(x)
+
+
+def test_dicts_are_flattened_and_text_left_out() -> None:
+    model = Returns(lambda x: {"foo": x + 1, "name": "a text", "bar": [x + 2, (x + 3,)]})
+    with pytest.warns(OnnxExporterWarning, match="returns text \\('a text'\\)"):
+        proto = exported(model, (X,))
+    for ours, number in zip(ran(proto, X.numpy()), (1, 2, 3), strict=True):
+        np.testing.assert_allclose(ours, X.numpy() + number)
+
+
+# --- names, axes, opsets, files --------------------------------------------------------------------------------------
+
+
+def test_input_names_run_on_into_parameters() -> None:
+    proto = exported(nn.Linear(4, 2), (X,), input_names=["x", "w", "b"], output_names=["y"])
+    assert names(proto.graph.input) == ["x"]
+    assert names(proto.graph.output) == ["y"]
+    assert sorted(names(proto.graph.initializer)) == ["b", "w"]
+
+
+AXES = [
+    ({"x": {0: "batch"}}, ["batch", 4]),
+    ({"x": [0]}, ["x_dynamic_axes_1", 4]),
+    ({"x": {0: "batch"}, "y": {0: "rows"}}, ["batch", 4]),
+    ({"x": [0, 1]}, ["x_dynamic_axes_1", "x_dynamic_axes_2"]),
+]
+
+
+@pytest.mark.parametrize(("axes", "expected"), AXES)
+def test_dynamic_axes(axes: Any, expected: list[Any]) -> None:
+    proto = exported(nn.ReLU(), (X,), input_names=["x"], output_names=["y"], dynamic_axes=axes)
+    assert sizes(proto.graph.input[0]) == expected
+    assert ran(proto, np.ones((7, 4), np.float32))[0].shape == (7, 4)
+    if "y" in axes:
+        assert sizes(proto.graph.output[0])[0] == "rows"
+
+
+def test_axes_of_unknown_names_are_left_out() -> None:
+    with pytest.warns(OnnxExporterWarning, match="dynamic_axes names 'z', which is no input or output"):
+        exported(nn.ReLU(), (X,), input_names=["x"], dynamic_axes={"z": {0: "batch"}, "x": {0: "batch"}})
+
+
+@pytest.mark.parametrize("opset", range(7, 21))
+def test_every_opset(opset: int) -> None:
+    proto = exported(nn.Sequential(nn.Linear(4, 3), nn.ReLU()), (X,), opset_version=opset)
+    assert {entry.domain: entry.version for entry in proto.opset_import}[""] == opset
+
+
+def test_the_default_opset_is_that_of_torch() -> None:
+    assert exported(nn.ReLU(), (X,)).opset_import[0].version == 20
+
+
+def test_a_newer_opset_is_written_with_a_warning() -> None:
+    with pytest.warns(OnnxExporterWarning, match="Opset 21 is newer"):
+        assert exported(nn.ReLU(), (X,), opset_version=21).opset_import[0].version == 21
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_one_file(tmp_path: Path, kind: Any) -> None:
+    target = tmp_path / "model.onnx"
+    assert onnxport.export(nn.Linear(4, 512), (X,), kind(target), dynamo=False) is None
+    assert os.listdir(tmp_path) == ["model.onnx"]
+    onnx.checker.check_model(str(target))
+
+
+def test_a_folder_that_is_not_there_is_refused_first() -> None:
+    with pytest.raises(SaveError):
+        onnxport.export(nn.Linear(4, 2), (X,), "/no/such/folder/model.onnx", dynamo=False)
+
+
+def test_data_parallel_is_refused() -> None:
+    with pytest.raises(InputError, match=r"model\.module"):
+        onnxport.export(nn.DataParallel(nn.Linear(4, 2)), (X,), io.BytesIO(), dynamo=False)
+
+
+# --- weights, folding, modes -----------------------------------------------------------------------------------------
+
+
+def test_initializers_as_inputs() -> None:
+    proto = exported(nn.Linear(4, 2), (X,), keep_initializers_as_inputs=True)
+    assert sorted(names(proto.graph.input)) == ["bias", "input", "weight"]
+    assert sorted(names(proto.graph.initializer)) == ["bias", "weight"]
+
+
+def test_without_parameters_the_weights_are_inputs() -> None:
+    model = nn.Linear(4, 2)
+    proto = exported(model, (X,), export_params=False)
+    assert names(proto.graph.initializer) == []
+    values = {"input": X, **dict(model.named_parameters())}
+    found = ran(proto, *(values[name].detach().numpy() for name in names(proto.graph.input)))[0]
+    np.testing.assert_allclose(found, model(X).detach().numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_constants_are_folded_unless_that_is_off() -> None:
+    model = Returns(lambda x: x + torch.ones(4) * 2 + 1)
+    assert len(exported(model, (X,)).graph.node) < len(exported(model, (X,), do_constant_folding=False).graph.node)
+
+
+class Trained(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.drop = nn.BatchNorm1d(4), nn.Dropout(0.5)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.norm(x), self.drop(x)
+
+
+MODES = [
+    (TrainingMode.EVAL, True, False),
+    (TrainingMode.PRESERVE, True, True),
+    (TrainingMode.PRESERVE, False, False),
+    (TrainingMode.TRAINING, False, True),
+]
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+@pytest.mark.parametrize(("mode", "was_training", "trains"), MODES)
+def test_modes(mode: TrainingMode, was_training: bool, trains: bool, scripted: bool) -> None:
+    model: Any = Trained().train(was_training)
+    model = torch.jit.script(model) if scripted else model
+    proto = exported(model, (X,), training=mode)
+    normed, dropped = ran(proto, X.numpy())
+    assert (dropped == 0).any() == trains or (X.numpy() == 0).any()
+    batch = (X - X.mean(0)) / torch.sqrt(X.var(0, unbiased=False) + 1e-5)
+    np.testing.assert_allclose(normed, (batch if trains else X / (1 + 1e-5) ** 0.5).numpy(), rtol=1e-3, atol=1e-4)
+    assert all(module.training == was_training for module in model.modules())
+
+
+def test_verbose_prints_the_graph(capsys: pytest.CaptureFixture[str]) -> None:
+    exported(nn.Linear(4, 2), (X,), verbose=True, input_names=["actual_input"])
+    printed = capsys.readouterr().out
+    assert "actual_input" in printed
+    assert "Gemm" in printed
+    exported(nn.Linear(4, 2), (X,))
+    assert capsys.readouterr().out == ""
+
+
+# --- operators without an ONNX form ----------------------------------------------------------------------------------
+
+torch.library.define("onnxport_legacy::strange", "(Tensor x, float by, int[] axes) -> Tensor")
+torch.library.impl("onnxport_legacy::strange", "cpu", lambda x, by, axes: x * by)
+torch.library.register_fake("onnxport_legacy::strange", lambda x, by, axes: torch.empty_like(x))
+
+
+class Strange(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.ops.onnxport_legacy.strange(x, 0.5, [0, 1]) + 1
+
+
+def test_operators_fall_through() -> None:
+    options: Any = {"operator_export_type": OperatorExportTypes.ONNX_FALLTHROUGH}
+    proto = exported(Strange(), (X,), custom_opsets={"onnxport_legacy": 3}, **options)
+    node = proto.graph.node[0]
+    assert (node.domain, node.op_type) == ("onnxport_legacy", "strange")
+    given = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
+    assert given == {"by": 0.5, "axes": [0, 1]}
+    assert {entry.domain: entry.version for entry in proto.opset_import}["onnxport_legacy"] == 3
+
+
+@pytest.mark.parametrize("kind", [OperatorExportTypes.ONNX, OperatorExportTypes.ONNX_ATEN_FALLBACK])
+def test_operators_that_may_not_fall_through_are_refused(kind: OperatorExportTypes) -> None:
+    with pytest.raises(onnxport.errors.OnnxExporterError, match=r"onnxport_legacy\.strange"):
+        exported(Strange(), (X,), operator_export_type=kind)
+
+
+class Untranslated(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.ops.aten._pdist_forward(x, 2.0) + 1
+
+
+def test_aten_fallback() -> None:
+    proto = exported(Untranslated(), (X,), operator_export_type=OperatorExportTypes.ONNX_ATEN_FALLBACK)
+    kept = [node for node in proto.graph.node if node.domain == "org.pytorch.aten"]
+    if kept:
+        assert kept[0].op_type == "ATen"
+        assert {a.name: onnx.helper.get_attribute_value(a) for a in kept[0].attribute}["operator"] == b"_pdist_forward"
+
+
+# --- what the guide shows --------------------------------------------------------------------------------------------
+
+
+class AlexNet(nn.Module):
+    """The layers of torchvision's, with fewer channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        relu_pool: Any = lambda: [nn.ReLU(inplace=True), nn.MaxPool2d(3, 2)]  # noqa: E731
+        self.features = nn.Sequential(
+            *(nn.Conv2d(3, 8, 11, stride=4, padding=2), *relu_pool()),
+            *(nn.Conv2d(8, 12, 5, padding=2), *relu_pool()),
+            *(nn.Conv2d(12, 16, 3, padding=1), nn.ReLU(inplace=True)),
+            *(nn.Conv2d(16, 12, 3, padding=1), nn.ReLU(inplace=True)),
+            *(nn.Conv2d(12, 12, 3, padding=1), *relu_pool()),
+        )
+        self.avgpool = nn.AdaptiveAvgPool2d((6, 6))
+        self.classifier = nn.Sequential(
+            *(nn.Dropout(), nn.Linear(12 * 6 * 6, 32), nn.ReLU(inplace=True)),
+            *(nn.Dropout(), nn.Linear(32, 32), nn.ReLU(inplace=True), nn.Linear(32, 10)),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.classifier(torch.flatten(self.avgpool(self.features(x)), 1))
+
+
+def test_alexnet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dummy_input = torch.randn(10, 3, 224, 224)
+    model = AlexNet()
+    input_names = ["actual_input_1"] + [f"learned_{i}" for i in range(16)]
+    output_names = ["output1"]
+    path = str(tmp_path / "alexnet.onnx")
+    onnxport.export(
+        model, dummy_input, path, verbose=True, input_names=input_names, output_names=output_names, dynamo=False
+    )
+    assert "actual_input_1" in capsys.readouterr().out
+    proto = onnx.load(path)
+    onnx.checker.check_model(proto)
+    assert "learned_0" in onnx.helper.printable_graph(proto.graph)
+    assert set(names(proto.graph.initializer)) >= set(input_names[1:])
+    images = np.random.default_rng(0).standard_normal((10, 3, 224, 224)).astype(np.float32)
+    outputs = onnxruntime.InferenceSession(path).run(None, {"actual_input_1": images})
+    expected = model.eval()(torch.from_numpy(images)).detach().numpy()
+    np.testing.assert_allclose(outputs[0], expected, rtol=1e-3, atol=1e-4)
+
+
+class ReshapesByValue(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return x.reshape(y.item(), -1)  # type: ignore[arg-type]
+
+
+class ReshapesByTensor(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return x.reshape(y, -1)  # type: ignore[call-overload, no-any-return]
+
+
+@pytest.mark.parametrize("model", [ReshapesByValue(), ReshapesByTensor()], ids=["item", "tensor"])
+def test_sizes_that_tensors_hold_stay_variables(model: nn.Module) -> None:
+    """The guide calls the first bad, because tracing makes a constant of it; it need not be one."""
+    proto = exported(model, (X, torch.tensor(2)))
+    assert ran(proto, X.numpy(), np.int64(4))[0].shape == (4, 3)
+
+
+class SharesSizes(nn.Module):
+    def forward(self, states: Tensor) -> Any:
+        _, seq_length = states.shape[:2]
+        real_seq_length = seq_length
+        real_seq_length += 2
+        return real_seq_length + seq_length + states.sum() * 0
+
+
+def test_sizes_do_not_share_memory() -> None:
+    axes = {"states": {1: "length"}}
+    proto = exported(SharesSizes(), (X,), input_names=["states"], dynamic_axes=axes)
+    assert ran(proto, np.ones((3, 7), np.float32))[0] == 7 + 7 + 2
+
+
+def test_joins_instead_of_numpy() -> None:
+    model = Returns(lambda x: torch.cat((x, torch.ones(3, 1)), dim=1))
+    assert ran(exported(model, (X,)), X.numpy())[0].shape == (3, 5)
+
+
+def test_a_list_of_tensors_of_a_loop() -> None:
+    class Rows(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            rows: list[Tensor] = []
+            for i in range(x.size(0)):
+                rows.append(x[i] * 2)
+            return torch.stack(rows)
+
+    axes = {"x": {0: "rows"}}
+    proto = exported(torch.jit.script(Rows()), (X,), input_names=["x"], dynamic_axes=axes, opset_version=11)
+    np.testing.assert_allclose(ran(proto, np.ones((5, 4), np.float32))[0], np.full((5, 4), 2.0))
+
+
+def test_an_lstm_of_any_length() -> None:
+    model = nn.LSTM(4, 5)
+    axes = {"x": {0: "length", 1: "batch"}}
+    proto = exported(model, (torch.randn(6, 2, 4),), input_names=["x"], dynamic_axes=axes)
+    given = torch.randn(9, 3, 4)
+    np.testing.assert_allclose(ran(proto, given.numpy())[0], model(given)[0].detach().numpy(), rtol=1e-3, atol=1e-5)
+
+
+def test_implicit_casts_of_numbers() -> None:
+    class ImplicitCastType(torch.jit.ScriptModule):
+        @torch.jit.script_method
+        def forward(self, x):  # type: ignore[no-untyped-def]
+            y = x + 2
+            return y + 3.5
+
+    proto = exported(ImplicitCastType(), (torch.ones(3, dtype=torch.float32),))
+    np.testing.assert_allclose(ran(proto, np.ones(3, np.float32))[0], np.full(3, 6.5))

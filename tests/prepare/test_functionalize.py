@@ -235,6 +235,10 @@ def test_resize(resize):
     check(function, (ramp(3, 4),))
 
 
+def test_resize_fixes_dynamic_sizes_as_torch_does():
+    check(lambda x: x.clone().resize_as_(x * 2) + 1, (ramp(3, 4),), dynamic=True)
+
+
 def test_a_view_is_not_resized():
     with pytest.raises(TranslationError, match="resizes a view"):
         check(lambda x: x.clone()[1:].resize_(2, 2), (ramp(3, 4),))

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from onnxport.prepare.effects import effects
-from onnxport.prepare.emit import Emitter, bind, kinds, run_on_fakes
+from onnxport.prepare.emit import Emitter, bind, dim_key, kinds, run_on_fakes
 from onnxport.prepare.views import NoInverseError
 
 aten = torch.ops.aten
@@ -122,19 +122,22 @@ def fill_diagonal(node: torch.fx.Node, to: Destination, emit: Emitter) -> torch.
 
 def resized(node: torch.fx.Node, to: Destination, emit: Emitter) -> torch.fx.Node:
     """The value that ``resize_`` leaves behind: the same memory in another shape, and 0 where it grew."""
-    current, wanted = bind(node)["self"], node.meta["val"]
-    old, new = to.val.numel(), wanted.numel()
+    bound = bind(node)
+    current, wanted = bound["self"], node.meta["val"]
     if not to.val.is_contiguous():
         raise NoInverseError("it resizes a tensor that is not contiguous", "Make the tensor contiguous first.")
+    sizes = emit.sizes(bound["the_template"]) if "the_template" in bound else bound["size"]
+    old, new = to.val.numel(), wanted.numel()
+    if dim_key(old) == dim_key(new):
+        return emit.call(aten.reshape.default, current, sizes, val=wanted)
     if not isinstance(old, int) or not isinstance(new, int):
         raise NoInverseError("it resizes a tensor of a dynamic size", "Use reshape, slicing or padding.")
-    if old != new:
-        current = emit.call(aten.reshape.default, current, [-1])
-        if new < old:
-            current = emit.call(aten.slice.Tensor, current, 0, 0, new)
-        else:
-            current = emit.call(aten.constant_pad_nd.default, current, [0, new - old])
-    return emit.call(aten.reshape.default, current, list(wanted.shape), val=wanted)
+    current = emit.call(aten.reshape.default, current, [-1])
+    if new < old:
+        current = emit.call(aten.slice.Tensor, current, 0, 0, new)
+    else:
+        current = emit.call(aten.constant_pad_nd.default, current, [0, new - old])
+    return emit.call(aten.reshape.default, current, sizes, val=wanted)
 
 
 RESIZING = {"aten::resize_", "aten::resize_as_"}

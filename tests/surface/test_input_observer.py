@@ -9,6 +9,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.cache_utils import DynamicCache
+from transformers.modeling_outputs import BaseModelOutput
 
 import onnxport
 from onnxport.errors import InputError
@@ -26,6 +27,12 @@ class Model(torch.nn.Module):
         if mask is not None:
             y = y + mask.sum()
         return {"y": y, "rest": [value + 1 for value in rest.values()]}
+
+
+class TakesOutput(torch.nn.Module):
+    def forward(self, output: BaseModelOutput) -> torch.Tensor:
+        assert output.last_hidden_state is not None
+        return output.last_hidden_state + 1
 
 
 class Star(torch.nn.Module):
@@ -62,6 +69,11 @@ CALLS: dict[str, tuple[torch.nn.Module, list[Any], Any]] = {
     "constant": (Model(), [((ones(n),), {"scale": 2.0}) for n in (2, 3)], {"x": {0: DYNAMIC}, "scale": None}),
     "rest": (Model(), [((ones(n),), {"z": ones(2, n)}) for n in (2, 3)], {"x": {0: DYNAMIC}, "z": {1: DYNAMIC}}),
     "star": (Star(), [((ones(n), ones(1)), {}) for n in (2, 3)], ({0: DYNAMIC}, {})),
+    "model-output": (
+        TakesOutput(),
+        [((BaseModelOutput(last_hidden_state=ones(n, 2)),), {}) for n in (2, 3)],
+        ([{0: DYNAMIC}],),
+    ),
     "missing": (
         Model(),
         [((ones(2),), {}), ((ones(2),), {"mask": ones(3)}), ((ones(2),), {"mask": ones(5)})],
@@ -140,6 +152,10 @@ def test_value_if_missing() -> None:
     calls = [((ones(2),), {}), ((ones(2),), {"mask": ones(3)})]
     with pytest.raises(InputError, match=r"mask\n.*value_if_missing=\{'mask': \.\.\.\}"):
         observed(Model(), *calls).infer_arguments(0)
+    incomplete = observed(Model(), *calls)
+    program = onnxport.export(Model(), **incomplete.for_export())
+    assert [row["SUCCESS"] for row in incomplete.check_discrepancies(program)] == [False, True]
+    assert "value_if_missing" in incomplete.check_discrepancies(program)[0]["error"]
     observer = observed(Model(), *calls, value_if_missing={"mask": torch.zeros(3)})
     assert observer.infer_arguments(0)["mask"].tolist() == [0.0, 0.0, 0.0]
 

@@ -203,7 +203,9 @@ class _Matcher:
             return [by_step[step] for step in here.steps]
         same = type(spec) is type(value) and not isinstance(value, Mapping)
         given = branch(spec) if same else None
-        if given is None and isinstance(spec, (tuple, list)) and not isinstance(value, Mapping):
+        # torch itself wants a registered class, a mapping too, as the sequence that it flattens to.
+        plain = not isinstance(value, Mapping) or here.flattens_to is not None
+        if given is None and isinstance(spec, (tuple, list)) and plain:
             given = branch(list(spec))
         if given is None or len(given.children) != count:
             self._problem(path, expected, spec)

@@ -187,7 +187,7 @@ class InputObserver:
         return rows
 
     def _compare(self, program: ONNXProgram, call: Call, atol: float, rtol: float) -> dict[str, Any]:
-        completed = self._completed(call)
+        completed, problems = self._filled(call)
         tensors = [leaf for leaf in _pytree.tree_leaves(completed.arguments) if isinstance(leaf, torch.Tensor)]
         row: dict[str, Any] = {
             "duration_torch": call.seconds,
@@ -195,6 +195,8 @@ class InputObserver:
             "n_none": len(tensors) - call.tensors(),
             "n_empty": sum(tensor.numel() == 0 for tensor in tensors),
         }
+        if problems:
+            return {**row, "ort_duration": 0.0, "SUCCESS": False, "error": _lacking(problems)}
         start = time.perf_counter()
         try:
             found = (
@@ -242,7 +244,9 @@ class InputObserver:
         return max(self.calls, key=Call.tensors)
 
     def _example(self, batch: Identifiers) -> Call:
-        complete = [self._completed(call) for call in self.calls]
+        filled = [self._filled(call) for call in self.calls]
+        # A call that can't be completed says nothing of which axes go together.
+        complete = [call for call, problems in filled if not problems]
         return grown(self._completed(self._best()), complete, self._varying(batch))
 
     def _model_of(self, name: str) -> Call | None:
@@ -256,6 +260,13 @@ class InputObserver:
 
     def _completed(self, call: Call) -> Call:
         """The call with all arguments and tensors that any call had."""
+        completed, problems = self._filled(call)
+        if problems:
+            raise InputError(_lacking(problems))
+        return completed
+
+    def _filled(self, call: Call) -> tuple[Call, list[Problem]]:
+        """The call with what it lacks as far as that can be told, and what can't."""
         problems: list[Problem] = []
         varying = self._varying(None)
         arguments = {}
@@ -274,11 +285,7 @@ class InputObserver:
                     lambda leaf: _emptied(leaf, varying[leaf.path], _batch_size(call), problems),
                     name,
                 )
-        if problems:
-            raise InputError(
-                listing("Calls lack inputs that others have, and no axis says how to leave them empty:", problems)
-            )
-        return Call(arguments, call.positional, call.outputs, call.seconds)
+        return Call(arguments, call.positional, call.outputs, call.seconds), problems
 
     def _varying(self, batch: Identifiers) -> dict[str, Any]:
         """For each leaf what to declare: the axes that vary, a number that varies, or None."""
@@ -305,6 +312,10 @@ class InputObserver:
                     integers = all(type(value) is int for value in values)
                     result[path] = dynamic if integers and len(set(values)) > 1 else None
         return result
+
+
+def _lacking(problems: list[Problem]) -> str:
+    return listing("Calls lack inputs that others have, and no axis says how to leave them empty:", problems)
 
 
 def _tensor_count(found: list[Leaf]) -> int:

@@ -273,15 +273,21 @@ def test_operators_that_may_not_fall_through_are_refused(kind: OperatorExportTyp
 
 class Untranslated(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
-        return torch.ops.aten._pdist_forward(x, 2.0) + 1
+        return torch.ops.aten._adaptive_avg_pool3d_backward(x.mean((2, 3, 4), keepdim=True), x) + 1
 
 
-def test_aten_fallback() -> None:
-    proto = exported(Untranslated(), (X,), operator_export_type=OperatorExportTypes.ONNX_ATEN_FALLBACK)
-    kept = [node for node in proto.graph.node if node.domain == "org.pytorch.aten"]
-    if kept:
-        assert kept[0].op_type == "ATen"
-        assert {a.name: onnx.helper.get_attribute_value(a) for a in kept[0].attribute}["operator"] == b"_pdist_forward"
+FALLBACKS = [(OperatorExportTypes.ONNX_ATEN_FALLBACK, "ATen"), (OperatorExportTypes.ONNX_FALLTHROUGH, None)]
+
+
+@pytest.mark.parametrize(("kind", "op_type"), FALLBACKS)
+def test_aten_operators_that_are_kept(kind: OperatorExportTypes, op_type: str | None) -> None:
+    proto = exported(Untranslated(), (torch.randn(1, 2, 3, 4, 5),), operator_export_type=kind)
+    kept = next(node for node in proto.graph.node if node.domain == "org.pytorch.aten")
+    given = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in kept.attribute}
+    if op_type is None:
+        assert kept.op_type == "_adaptive_avg_pool3d_backward"
+    else:
+        assert (kept.op_type, given["operator"]) == (op_type, b"_adaptive_avg_pool3d_backward")
 
 
 # --- what the guide shows --------------------------------------------------------------------------------------------

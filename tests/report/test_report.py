@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import sys
+import warnings
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,19 @@ def test_modules_are_a_tree(tmp_path: Path) -> None:
     page = check_page(only(tmp_path, "*.html"))
     assert "<b>Sequential</b>" in page
     assert '<b>1.1</b> <span class="quiet">Linear</span>' in page
+
+
+def test_functions_are_opened_in_the_tree(tmp_path: Path) -> None:
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(10, 10), nn.ReLU()) for _ in range(2)))
+    pages = []
+    for folder, functions in (("flat", False), ("functions", {nn.Sequential, nn.Linear})):
+        with warnings.catch_warnings(action="ignore"):
+            onnxport.export(
+                model, (X,), report=True, artifacts_dir=tmp_path / folder, export_modules_as_functions=functions
+            )
+        page = check_page(only(tmp_path / folder, "*.html"))
+        pages.append(re.findall(r"<b>([\d.]+)</b>|<code>(Gemm|MatMul|Add|Relu)</code>", page))
+    assert pages[0] == pages[1] and len(pages[0]) >= 6
 
 
 def test_an_axis_that_the_capture_took_for_granted_is_on_the_page(tmp_path: Path) -> None:

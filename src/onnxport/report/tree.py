@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import escape
 
+import onnx_ir as ir
+
 from onnxport.report.account import Account
 
 _SCOPES = "pkg.torch.onnx.name_scopes"
@@ -45,16 +47,35 @@ def module_tree(account: Account) -> Module:
 def _placed(account: Account) -> Iterator[tuple[list[str], list[str], str]]:
     if account.onnx_model is not None:
         for node in account.onnx_model.graph:
-            scopes, classes = node.metadata_props.get(_SCOPES), node.metadata_props.get(_CLASSES)
-            path = ast.literal_eval(scopes)[:-1] if scopes else []
-            kinds = ast.literal_eval(classes)[:-1] if classes else []
-            yield path, kinds, f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+            yield from _node(node, account.onnx_model, *_provenance(node))
     elif account.captured is not None:
         graph = account.captured.program.graph if account.functional is None else account.functional.graph
         for fx_node in graph.nodes:
             if fx_node.op == "call_function":
                 stack = list((fx_node.meta.get("nn_module_stack") or {}).values())
                 yield [name for name, _ in stack], [str(kind) for _, kind in stack], str(fx_node.target)
+
+
+def _provenance(node: ir.Node) -> tuple[list[str], list[str]]:
+    scopes, classes = node.metadata_props.get(_SCOPES), node.metadata_props.get(_CLASSES)
+    path = ast.literal_eval(scopes)[:-1] if scopes else []
+    return path, ast.literal_eval(classes)[:-1] if classes else []
+
+
+def _node(
+    node: ir.Node, model: ir.Model, path: list[str], kinds: list[str]
+) -> Iterator[tuple[list[str], list[str], str]]:
+    """A node at its place, or the nodes of the function it calls at theirs."""
+    function = model.functions.get(node.op_identifier())
+    if function is None or not path:
+        yield path, kinds, f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+        return
+    depth = len(path)
+    for inner in function:
+        # The body was made for one module; here it stands for the one that is called.
+        own, own_kinds = _provenance(inner)
+        below = [path[-1] + name.removeprefix(own[depth - 1]) for name in own[depth:]]
+        yield from _node(inner, model, [*path, *below], [*kinds, *own_kinds[depth:]])
 
 
 def render(module: Module, level: int = 0) -> str:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import pathlib
+import re
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,8 +24,8 @@ X = torch.tensor([[-1.0, 0.5, 2.0], [3.0, -0.25, 1.0]])
 def test_the_names_are_those_of_torch() -> None:
     import torch.onnx
 
-    plumbing = {"annotations", "torch", "Any", "TYPE_CHECKING"}
-    public = {name for name in dir(torch.onnx) if not name.startswith("_")} - plumbing
+    modules = {"symbolic_helper", "symbolic_opset9", "symbolic_opset10", "utils", "errors", "ops"}
+    public = {*torch.onnx.__all__, *modules, "JitScalarType", "TensorProtoDataType"}
     assert {name for name in public if not hasattr(onnxport, name)} == set()
 
 
@@ -206,3 +209,11 @@ def test_the_first_mismatch_of_a_traced_model_is_found() -> None:
     program.apply_weights({"2.bias": torch.full((2,), 9.0)})
     found = find_mismatch(program)
     assert found is not None and found.node.op_type == "Gemm" and "linear" in str(found.fx_node.target)
+
+
+def test_the_page_about_symbolic_functions_runs() -> None:
+    page = pathlib.Path(__file__).parents[2] / "docs" / "symbolic_functions.md"
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+    assert len(blocks) == 4
+    with warnings.catch_warnings(action="ignore"):
+        exec("\n".join(blocks), {"__name__": "page"})

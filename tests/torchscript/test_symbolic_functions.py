@@ -84,6 +84,13 @@ def with_two_outputs(g: Any, x: Any) -> Any:
     return g.op("Concat", left, right, axis_i=0)
 
 
+def by_sequence(g: Any, x: Any) -> Any:
+    parts = g.op("SplitToSequence", g.op("Relu", x), axis_i=0)
+    first = g.op("SequenceAt", parts, g.op("Constant", value_t=torch.tensor(0)))
+    assert first.type().scalarType() == "Float"
+    return g.op("ConcatFromSequence", parts, axis_i=0)
+
+
 FORMS = [
     pytest.param(squeezed, opset, ["Relu", "Unsqueeze", "Squeeze"], id=f"axes-attributes-at-{opset}")
     for opset in (9, 11, 13, 17, 20)
@@ -96,6 +103,7 @@ FORMS = [
     pytest.param(mixed_dtypes, 13, ["Max"], id="a-tensor-of-another-dtype-is-cast"),
     pytest.param(with_numbers, 14, ["Max"], id="numbers-take-the-dtype-beside-them"),
     pytest.param(asked_of_values, 17, None, id="values-answer-as-torch's"),
+    pytest.param(by_sequence, 11, ["Relu", "SplitToSequence", "ConcatFromSequence"], id="sequences"),
     pytest.param(with_two_outputs, 18, ["Relu", "Split", "Concat"], id="two-outputs"),
 ]
 

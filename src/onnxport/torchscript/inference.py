@@ -19,7 +19,14 @@ from onnxport.weights.dtypes import ONNX_TO_TORCH, from_torch_dtype
 
 Sizes: TypeAlias = "tuple[Int | None, ...]"
 
-_UNKNOWN: tuple[None, None] = (None, None)
+
+@dataclass(frozen=True)
+class Result:
+    """What the operator determines of an output; a sequence is known by the dtype of its tensors."""
+
+    dtype: torch.dtype | None = None
+    shape: Sizes | None = None
+    is_sequence: bool = False
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,7 @@ class Known:
     shape: Sizes | None
     data: np.ndarray[Any, Any] | None = None
     is_number: bool = False
+    is_sequence: bool = False
 
     def cast(self, dtype: torch.dtype) -> Known:
         """The same in another dtype."""
@@ -44,7 +52,7 @@ def of_one_dtype(inputs: Sequence[Known | None], kinds: Sequence[str]) -> list[K
     """The inputs with their common dtype where they are of the same kind, as they will be written."""
     groups: dict[str, list[Known]] = {}
     for known, kind in zip(inputs, kinds, strict=True):
-        if known is not None and kind and known.dtype is not None and not known.is_number:
+        if known is not None and kind and known.dtype is not None and not (known.is_number or known.is_sequence):
             groups.setdefault(kind, []).append(known)
     dtypes = {kind: _common(group) for kind, group in groups.items()}
     return [
@@ -65,8 +73,8 @@ def infer(
     outputs: int,
     opset: int,
     label: Callable[[Int], int | str],
-) -> list[tuple[torch.dtype | None, Sizes | None]]:
-    """Dtype and sizes of each output, None where they are not determined; a size that varies keeps its name."""
+) -> list[Result]:
+    """What the operator says of each output; a size that varies keeps its name."""
     names: dict[str, Int] = {}
     given: list[str] = []
     types: dict[str, onnx.TypeProto] = {}
@@ -77,9 +85,10 @@ def infer(
         if known is None:
             continue
         if known.dtype is None:
-            return [_UNKNOWN] * outputs
+            return [Result()] * outputs
         sizes = None if known.shape is None else [_named(size, label, names) for size in known.shape]
-        types[name] = helper.make_tensor_type_proto(int(from_torch_dtype(known.dtype)), sizes)
+        tensor = helper.make_tensor_type_proto(int(from_torch_dtype(known.dtype)), sizes)
+        types[name] = helper.make_sequence_type_proto(tensor) if known.is_sequence else tensor
         if known.data is not None:
             data[name] = numpy_helper.from_array(known.data, name)
     node = helper.make_node(op_type, given, [f"o{index}" for index in range(outputs)])
@@ -95,7 +104,7 @@ def infer(
         )
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, onnx.defs.SchemaError, RuntimeError):
         # A node that is wrong is refused with its name when the model is checked against the opset.
-        return [_UNKNOWN] * outputs
+        return [Result()] * outputs
     return [_read(found.get(f"o{index}"), names) for index in range(outputs)]
 
 
@@ -107,13 +116,18 @@ def _named(size: Int | None, label: Callable[[Int], int | str], names: dict[str,
     return text
 
 
-def _read(found: onnx.TypeProto | None, names: Mapping[str, Int]) -> tuple[torch.dtype | None, Sizes | None]:
-    if found is None or not found.HasField("tensor_type"):
-        return _UNKNOWN
+def _read(found: onnx.TypeProto | None, names: Mapping[str, Int]) -> Result:
+    if found is None:
+        return Result()
+    if found.HasField("sequence_type"):
+        item = _read(found.sequence_type.elem_type, names)
+        return Result(item.dtype, None, is_sequence=True)
+    if not found.HasField("tensor_type"):
+        return Result()
     dtype = ONNX_TO_TORCH.get(ir.DataType(found.tensor_type.elem_type))
     if not found.tensor_type.HasField("shape"):
-        return dtype, None
+        return Result(dtype)
     sizes = tuple(
         dim.dim_value if dim.HasField("dim_value") else names.get(dim.dim_param) for dim in found.tensor_type.shape.dim
     )
-    return dtype, sizes
+    return Result(dtype, sizes)

@@ -24,6 +24,7 @@ from onnxport.torchscript.given import constant_of
 from onnxport.torchscript.inference import Known, Sizes, infer, of_one_dtype
 from onnxport.translate import Builder, Dim, Int, Tensor
 from onnxport.translate.promotion import result_dtype
+from onnxport.weights.dtypes import from_torch_dtype
 from onnxport.weights.torch_tensor import TorchTensor
 
 Value = torch._C.Value
@@ -60,6 +61,7 @@ class Session:
         self.parameters: dict[str, torch.Tensor] = {}
         self._tensors: dict[int, Tensor] = {}
         self._numbers: dict[int, int | float] = {}
+        self._sequences: dict[int, torch.dtype] = {}
         self._shapes: dict[int, Sizes] = {}
         self._expected: dict[int, tuple[torch.dtype, Sequence[Int] | None]] = {}
 
@@ -136,11 +138,16 @@ class Session:
         known = of_one_dtype([self._known(source) for source in call.inputs], _type_variables(call))
         label = self.op.shared.dim_names.label
         found = infer(call.op_type, call.attributes, known, node.outputsSize(), call.form.opset, label)
-        for value, (dtype, shape) in zip(node.outputs(), found, strict=True):
-            if dtype is not None:
-                value.setType(given.tensor_type(dtype, shape))  # type: ignore[arg-type]
-            if shape is not None:
-                self._shapes[value.unique()] = shape
+        for value, result in zip(node.outputs(), found, strict=True):
+            if result.dtype is None:
+                continue
+            if result.is_sequence:
+                self._sequences[value.unique()] = result.dtype
+                value.setType(torch._C.ListType(given.tensor_type(result.dtype, None)))
+                continue
+            value.setType(given.tensor_type(result.dtype, result.shape))  # type: ignore[arg-type]
+            if result.shape is not None:
+                self._shapes[value.unique()] = result.shape
 
     def shape_of(self, value: Value) -> Sizes | None:
         """The sizes of a value: what its type states, and names for sizes that vary."""
@@ -167,6 +174,8 @@ class Session:
         assert isinstance(source, Value)
         if source.node().mustBeNone():
             return None
+        if source.unique() in self._sequences:
+            return Known(self._sequences[source.unique()], None, is_sequence=True)
         kind = source.type()
         if isinstance(kind, torch._C.ListType):
             return Known(torch.int64, (len(list(source.node().inputs())),))
@@ -229,6 +238,8 @@ class Session:
         )
         for value, tensor in zip(outputs, results, strict=True):
             self._tensors[value.unique()] = tensor
+            if value.unique() in self._sequences:
+                tensor.value.type = ir.SequenceType(ir.TensorType(from_torch_dtype(tensor.dtype)))
 
     def _call(self, node: torch._C.Node) -> Call:
         namespace, _, op_type = node.kind().rpartition("::")
@@ -301,7 +312,7 @@ class Session:
     def _output(self, value: Value, inputs: Sequence[Tensor | None]) -> tuple[torch.dtype, Sequence[Int] | None]:
         expected = self._expected.get(value.unique())
         kind = value.type()
-        dtype = kind.dtype() if isinstance(kind, torch._C.TensorType) else None
+        dtype = kind.dtype() if isinstance(kind, torch._C.TensorType) else self._sequences.get(value.unique())
         if dtype is None:
             first = next((tensor.dtype for tensor in inputs if tensor is not None), torch.float32)
             dtype = first if expected is None else expected[0]

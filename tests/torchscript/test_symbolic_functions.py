@@ -174,6 +174,22 @@ def test_a_symbolic_that_returns_none_leaves_the_call_to_the_translation() -> No
         assert operators(export(torch.relu, X)) == ["Relu"]
 
 
+def test_a_symbolic_can_ask_how_many_values_to_return() -> None:
+    @onnxport.symbolic_helper.parse_args("v", "i", "i")
+    def split(g: Any, x: Any, size: int, dim: int, _outputs: int | None = None) -> Any:
+        assert (size, dim, _outputs) == (1, 0, 2)
+        return g.op("Split", x, axis_i=dim, outputs=_outputs)
+
+    with registered("aten::split", split):
+        program = export(lambda x: x.split(1, 0), X, opset_version=13)
+    assert [value.shape for value in program(X)] == [(1, 3), (1, 3)]
+
+
+def test_a_call_in_place_is_the_same_operator() -> None:
+    with registered("aten::relu", lambda g, x: g.op("my::Relu", x)):
+        assert operators(export(lambda x: (x + 1).relu_(), X)) == ["Add", "my::Relu"]
+
+
 def test_at_writes_an_aten_operator() -> None:
     with registered("aten::relu", lambda g, x: g.at("relu", x, overload_name="default")):
         (node,) = export(torch.relu, X).model.graph
@@ -349,14 +365,17 @@ class Rectified(torch.autograd.Function):
         return input.clamp(min=0)
 
 
-def test_all_autograd_functions_by_one_symbolic(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("dynamo", [True, False])
+def test_all_autograd_functions_by_one_symbolic(dynamo: bool, capsys: pytest.CaptureFixture[str]) -> None:
     def symbolic_python_op(ctx: onnxport.SymbolicContext, g: Any, *args: Any, **kwargs: Any) -> Any:
+        import onnxport.symbolic_helper as sym_helper
+
         n = ctx.cur_node
         print("original node: ", n)
         for i, out in enumerate(n.outputs()):
             print(f"original output {i}: {out}, requires grad: {out.requiresGrad()}")
         for i, arg in enumerate(args):
-            requires_grad = arg.requiresGrad() if isinstance(arg, torch._C.Value) else False
+            requires_grad = arg.requiresGrad() if sym_helper._is_value(arg) else False
             print(f"arg {i}: {arg}, requires grad: {requires_grad}")
         name = kwargs["name"]
         if name == "MyClip":
@@ -364,15 +383,18 @@ def test_all_autograd_functions_by_one_symbolic(capsys: pytest.CaptureFixture[st
         elif name == "Rectified":
             ret = g.op("Relu", args[0])
         else:
-            return None
+            # Logs a warning and returns None
+            return sym_helper._unimplemented("prim::PythonOp", "unknown node kind: " + name)
+        # Copy type and shape from original node.
         ret.setType(n.type())
         return ret
 
     def model(x: torch.Tensor) -> torch.Tensor:
         return Plain.apply(Rectified.apply(MyClip.apply(x, -0.5)), 2.0)
 
-    with registered("prim::PythonOp", symbolic_python_op, 1):
-        program = export(model, X, opset_version=17)
+    unknown = pytest.warns(OnnxExporterWarning, match="unknown node kind: Plain")
+    with registered("prim::PythonOp", symbolic_python_op, 1), unknown:
+        program = export(model, X, opset_version=17, dynamo=dynamo)
     assert operators(program) == ["Clip", "Relu", "Mul"]
     torch.testing.assert_close(program(X)[0], model(X))
     printed = capsys.readouterr().out

@@ -20,6 +20,8 @@ from onnxport.translate.registry import Translation
 
 Value = torch._C.Value
 
+_OUTPUTS = "_outputs"
+
 
 def by_symbolic(
     function: Symbolic,
@@ -53,7 +55,9 @@ def by_symbolic(
         expected, several = expected_results(op)
         node = session.add(target._schema.name, values, len(expected))
         taken = values[: _accepted(function, target, list(arguments.values()))]
-        results = run_symbolic(function, session, CallNode(node), expected, taken, {})
+        # How many values there are to return, for functions that want to know.
+        counted = {_OUTPUTS: len(expected)} if several and _OUTPUTS in inspect.signature(function).parameters else {}
+        results = run_symbolic(function, session, CallNode(node), expected, taken, counted)
         return None if results is None else tuple(results) if several else results[0]
 
     return translate
@@ -99,7 +103,8 @@ def _accepted(function: Symbolic, target: torch._ops.OpOverload, arguments: Sequ
     if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
         return len(arguments)
     kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
-    places = sum(parameter.kind in kinds for parameter in parameters) - 1 - wants_context(function)
+    positional = [parameter for parameter in parameters if parameter.kind in kinds and parameter.name != _OUTPUTS]
+    places = len(positional) - 1 - wants_context(function)
     count = len(arguments)
     for argument, value in zip(reversed(target._schema.arguments), reversed(arguments), strict=True):
         is_default = argument.has_default_value() and type(value) is type(argument.default_value)

@@ -173,6 +173,55 @@ def test_a_forced_axis_of_a_script_names_the_line() -> None:
         onnxport.export(torch.jit.script(ForcesTheFirst()), (X,), dynamic_shapes=({0: "batch"},))
 
 
+# --- writes to what is around a branch or a loop -------------------------------------------------------------------
+
+
+class WritesInLoop(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.clone()
+        for i in range(x.size(0)):
+            y[i] = x[i] * i
+        return y
+
+
+class WritesInBranch(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.clone()
+        if x.sum() > 0:
+            y[0] = 1.0
+        else:
+            y[1] = 2.0
+        return y
+
+
+class WritesWhileListGrows(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.clone()
+        rows: list[Tensor] = [x[0]]
+        for i in range(x.size(0)):
+            y[i] += 1.0
+            rows.append(y[i] * 2)
+        return torch.stack(rows)[1:] + y + len(rows)
+
+
+class ListOfGivenLength(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        parts: list[Tensor] = []
+        for i in range(int(x.abs().sum().item()) + 1):
+            parts.append(x * i)
+        return torch.cat(parts, 1)
+
+
+WRITING = [WritesInLoop(), WritesInBranch(), WritesWhileListGrows(), ListOfGivenLength()]
+
+
+@pytest.mark.parametrize("model", WRITING, ids=lambda model: type(model).__name__)
+def test_writes_in_branches_and_loops(model: nn.Module) -> None:
+    program = onnxport.export(torch.jit.script(model), (X,), dynamic_shapes=({0: "batch"},))
+    for x in (X, -X, torch.randn(5, 4)):
+        torch.testing.assert_close(program(x)[0], model(x))
+
+
 # --- what cannot be replayed ---------------------------------------------------------------------------------------
 
 
@@ -200,7 +249,16 @@ class GrowsUntil(nn.Module):
         return torch.stack(items)
 
 
+class ChangesShape(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = x
+        for _ in range(x.size(0)):
+            y = torch.cat([y, x])
+        return y
+
+
 REFUSED = [
+    (ChangesShape(), "A tensor changes its shape or type from one iteration to the next"),
     (Raises(), "The model raises .*no matrices"),
     (UnlikeBranches(), "ONNX can choose between tensors only"),
     (GrowsUntil(), "A list grows in a loop that ends when a condition on the data holds"),

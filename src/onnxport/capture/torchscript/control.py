@@ -92,6 +92,8 @@ class Closure:
     _positions: list[int] = field(default_factory=list)
     _leaves: list[Any] = field(default_factory=list)
     _weights: list[int] = field(default_factory=list)
+    # The positions of operands that are written to: a block gets copies of these, and gives back what became of them.
+    writes: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         read = [self.env[name] for name in self.names]
@@ -110,6 +112,29 @@ class Closure:
                     seen.add(id(weight))
                     self._weights.append(id(weight))
                     self.operands.append(self.run.substitutes.get(id(weight), weight))
+
+    def sampled(self, block: Any, inputs: Sequence[Any] = (), changed: Env | None = None) -> list[Any]:
+        """Run a block to see what it gives and which operands it writes to."""
+        operands = [operand.clone() if isinstance(operand, torch.Tensor) else operand for operand in self.operands]
+        before = [getattr(operand, "_version", 0) for operand in operands]
+        results = self.block(block, operands, inputs, changed)
+        for position, (operand, version) in enumerate(zip(operands, before, strict=True)):
+            if getattr(operand, "_version", 0) != version and position not in self.writes:
+                self.writes.append(position)
+        return results
+
+    def own(self, operands: Sequence[Any]) -> list[Any]:
+        """Operands with copies of those that are written to."""
+        return [x.clone() if position in self.writes else x for position, x in enumerate(operands)]
+
+    def written(self, operands: Sequence[Any]) -> list[torch.Tensor]:
+        """What became of the operands that are written to."""
+        return [operands[position] for position in self.writes]
+
+    def write_back(self, values: Sequence[torch.Tensor]) -> None:
+        """Write what blocks wrote to their copies."""
+        for position, value in zip(self.writes, values, strict=True):
+            self.operands[position].copy_(value)
 
     def environment(self, operands: Sequence[Any]) -> Env:
         """The values around a block, with the given operands in them."""
@@ -162,21 +187,26 @@ def _branch(run: Interpreter, node: Any, condition: Any, blocks: Sequence[Any], 
     samples = []
     with disable_proxy_modes_tracing():
         for block in blocks:
-            samples.append(closure.block(block, closure.operands))
+            samples.append(closure.sampled(block))
     forms = [form_of(*pair) for pair in zip(*samples, strict=True)]
 
     def branch(which: int) -> Callable[..., Any]:
         def run_branch(*operands: Any) -> Any:
-            results = closure.block(blocks[which], operands)
-            return tuple(form.leave(result) for form, result in zip(forms, results, strict=True) if form.varies)
+            own = closure.own(operands)
+            results = closure.block(blocks[which], own)
+            leaving = [form.leave(result) for form, result in zip(forms, results, strict=True) if form.varies]
+            return (*leaving, *closure.written(own))
 
         return run_branch
 
     predicate = condition.tensor if isinstance(condition, Truth) else condition
     run.trace()
-    varying = cond_op(predicate, branch(0), branch(1), tuple(closure.operands)) if any(f.varies for f in forms) else ()
+    leaves = any(form.varies for form in forms) or closure.writes
+    varying = cond_op(predicate, branch(0), branch(1), tuple(closure.operands)) if leaves else ()
     values = iter(varying)
-    return [form.enter(next(values)) if form.varies else form.fixed for form in forms]
+    results = [form.enter(next(values)) if form.varies else form.fixed for form in forms]
+    closure.write_back(list(values))
+    return results
 
 
 @dataclass

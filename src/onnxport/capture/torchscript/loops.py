@@ -5,7 +5,7 @@ A list that grows by one tensor in each iteration becomes what the iterations co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ import torch
 from torch._higher_order_ops.scan import scan_op
 from torch._higher_order_ops.while_loop import while_loop_op
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
+from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 
 from onnxport.capture.torchscript.control import Closure, Form, form_of, free_values, known, results_of
 from onnxport.capture.torchscript.interpreter import Env, Interpreter, handles
@@ -56,23 +57,32 @@ class _Dynamic:
         self.outer = [name for name in self.closure.names if isinstance(self.env[name], list)]
         self.inner = [position for position, value in enumerate(self.carried) if isinstance(value, list)]
         with disable_proxy_modes_tracing():
-            following, sample, grown = self._body(self.closure.operands, self.done, self.carried)
+            following, sample, grown = self._body(None, self.done, self.carried)
         self.forms = [
             Form(UNINITIALIZED, varies=False) if position in self.inner else _carried(*pair)
             for position, pair in enumerate(zip(self.carried, sample, strict=True))
         ]
         start = [form.leave(value) for form, value in zip(self.forms, self.carried, strict=True) if form.varies]
+        self.states = len(start)
+        start += [operand.clone() for operand in self.closure.written(self.closure.operands)]
         if any(grown):
             return self._scan(trips, condition, following, start, [bool(items) for items in grown])
         return self._while(trips, condition, start)
 
     def _body(
-        self, operands: Sequence[Any], iteration: Any, carried: Sequence[Any]
+        self, operands: Sequence[Any] | None, iteration: Any, carried: Sequence[Any]
     ) -> tuple[Any, list[Any], list[list[Any]]]:
-        """Run the body with its lists empty; what it leaves in them is what an iteration contributes."""
+        """Run the body with its lists empty; what it leaves in them is what an iteration contributes.
+
+        Without operands it is run to see what it does.
+        """
         fresh: Env = {name: [] for name in self.outer if self._only_grows(name)}
         given = [[] if position in self.inner else value for position, value in enumerate(carried)]
-        following, *results = self.closure.block(self.block, operands, [iteration, *given], fresh)
+        inputs = [iteration, *given]
+        if operands is None:
+            following, *results = self.closure.sampled(self.block, inputs, fresh)
+        else:
+            following, *results = self.closure.block(self.block, operands, inputs, fresh)
         grown = [fresh.get(name, []) for name in self.outer] + [results[position] for position in self.inner]
         for items in grown:
             if len(items) > 1:
@@ -89,8 +99,16 @@ class _Dynamic:
             for node in nested(self.block)
         )
 
+    def _iteration(self, states: Sequence[Any], operands: Sequence[Any], iteration: torch.Tensor) -> tuple[Any, ...]:
+        """Run the body on the states of an iteration: whether to go on, the states of the next, and new items."""
+        own = list(operands)
+        for position, state in zip(self.closure.writes, states[self.states :], strict=True):
+            own[position] = state.clone()
+        following, results, grown = self._body(own, self._index(iteration), self._given(states))
+        return following, [*self._leaving(results), *self.closure.written(own)], grown
+
     def _given(self, states: Sequence[Any]) -> list[Any]:
-        values = iter(states)
+        values = iter(states[: self.states])
         return [form.enter(next(values)) if form.varies else form.fixed for form in self.forms]
 
     def _leaving(self, results: Sequence[Any]) -> list[torch.Tensor]:
@@ -110,13 +128,14 @@ class _Dynamic:
             return going if unlimited else torch.logical_and(going, iteration < rest[count])
 
         def body(iteration: Any, going: Any, *rest: Any) -> Any:
-            operands = rest[count + 1 :]
-            following, results, _ = self._body(operands, self._index(iteration), self._given(rest[:count]))
-            return (iteration + 1, _truth(following).clone(), *self._leaving(results))
+            following, states, _ = self._iteration(rest[:count], rest[count + 1 :], iteration)
+            return (iteration + 1, _truth(following).clone(), *states)
 
         self.run.trace()
-        states = (counter, _truth(condition), *start)
-        outcome: Any = while_loop_op(test, body, states, (limit, *self.closure.operands))  # type: ignore[arg-type]
+        states: Any = (counter, _truth(condition), *start)
+        operands: Any = (limit, *self.closure.operands)
+        outcome: Any = _same_shapes(lambda: while_loop_op(test, body, states, operands))
+        self.closure.write_back(outcome[2 + self.states :])
         return self._given(outcome[2:])
 
     def _scan(
@@ -130,12 +149,15 @@ class _Dynamic:
         count = len(start)
 
         def combine(*given: Any) -> Any:
-            states, iteration, operands = given[:count], given[count], given[count + 1 :]
-            _, results, grown = self._body(operands, self._index(iteration), self._given(states))
+            _, states, grown = self._iteration(given[:count], given[count + 1 :], given[count])
             items = [items[0].clone() for items, wanted in zip(grown, grows, strict=True) if wanted]
-            return [*self._leaving(results), *items]
+            return [*states, *items]
 
         self.run.trace()
+        if has_free_unbacked_symbols(trips):
+            # A symbol of its own is what can be reasoned about; and of nothing, no items can be stacked.
+            trips = Number.of(trips).tensor().item()
+            torch._check(trips > 0)
         steps = torch.arange(trips)
         outcome: Any = scan_op(combine, list(start), [steps], tuple(self.closure.operands))
         stacks = iter(outcome[count:])
@@ -144,10 +166,23 @@ class _Dynamic:
         for before, now in zip(lists, after, strict=True):
             for name in [name for name, value in self.env.items() if value is before]:
                 self.env[name] = now
-        results = self._given(outcome[:count])
+        self.closure.write_back(outcome[self.states : count])
+        results = self._given(outcome)
         for position, now in zip(self.inner, after[len(self.outer) :], strict=True):
             results[position] = now
         return results
+
+
+def _same_shapes(loop: Callable[[], Any]) -> Any:
+    from torch._dynamo.exc import UncapturedHigherOrderOpError
+
+    try:
+        return loop()
+    except UncapturedHigherOrderOpError as error:
+        raise CaptureError(
+            "A tensor changes its shape or type from one iteration to the next of a loop whose length only run time "
+            "knows. Append to a list and concatenate it after the loop, or write into a tensor of the full size."
+        ) from error
 
 
 def _longer(items: list[torch.Tensor], more: torch.Tensor) -> Stacked:

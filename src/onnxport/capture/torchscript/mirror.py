@@ -99,6 +99,10 @@ def _parameter(weight: torch.Tensor, tied: dict[int, torch.nn.Parameter]) -> tor
 _NUMBERS = {"IntType": "aten::Int", "FloatType": "aten::Float", "BoolType": "aten::Bool"}
 
 
+def _kind(type_: Any) -> str:
+    return str((type_.getElementType() if type_.kind() == "OptionalType" else type_).kind())
+
+
 def _fitted(value: Any, kind: str) -> Any:
     """An argument as the script declares it: a number may be given as a tensor, whose value only run time knows."""
     if isinstance(value, torch.Tensor) and kind in _NUMBERS:
@@ -115,7 +119,7 @@ def _forward(root: Mirror, skipped: int) -> Any:
         kind = inspect.Parameter.KEYWORD_ONLY if argument.kwarg_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
         parameters.append(inspect.Parameter(argument.name, kind, default=default))
     signature = inspect.Signature(parameters)
-    kinds = [argument.type.kind() for argument in method.schema.arguments[skipped:]]
+    kinds = [_kind(argument.type) for argument in method.schema.arguments[skipped:]]
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(*args, **kwargs)

@@ -61,6 +61,9 @@ MIXED: dict[str, tuple[torch.nn.Module, torch.dtype, str]] = {
     "integers": (torch.nn.Linear(3, 2), torch.int64, "the input x is int64, layer.weight is float32"),
     "to-double": (torch.nn.Linear(3, 2).double(), torch.float32, "the input x is float32, layer.weight is float64"),
     "result": (Product(), torch.float64, "mul is float64, ones is float32"),
+    "layer-norm": (torch.nn.LayerNorm(3), torch.float64, "the input x is float64, layer.weight is float32"),
+    "batch-norm": (torch.nn.BatchNorm1d(3).eval(), torch.float64, "the input x is float64, layer.weight is float32"),
+    "group-norm": (torch.nn.GroupNorm(1, 3), torch.float64, "the input x is float64, layer.weight is float32"),
     "convolution": (torch.nn.Conv1d(2, 2, 1), torch.float64, "different element types"),
     "recurrence": (torch.nn.LSTM(3, 2), torch.float64, "different element types"),
     "prelu": (torch.nn.PReLU(), torch.float64, "different element types"),
@@ -83,6 +86,13 @@ def test_types_that_eager_refuses_to_mix(row: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
 def test_one_type_is_fine(dtype: torch.dtype) -> None:
     onnxport.export(torch.nn.Linear(3, 2).to(dtype), (torch.ones(2, 3, dtype=dtype),))
+
+
+@pytest.mark.parametrize("layer", [torch.nn.LayerNorm(3), torch.nn.BatchNorm1d(3).eval(), torch.nn.GroupNorm(1, 3)])
+def test_norms_of_half_precision_have_weights_of_single(layer: torch.nn.Module) -> None:
+    x = torch.rand(2, 3).to(torch.bfloat16)
+    layer(x)
+    onnxport.export(layer, (x,))
 
 
 def test_autocast_is_fine() -> None:

@@ -30,7 +30,16 @@ _OPERANDS: dict[object, tuple[int, ...]] = {
     _aten.conv2d.default: (0, 1, 2),
     _aten.conv3d.default: (0, 1, 2),
     _aten.convolution.default: (0, 1, 2),
+    _aten.layer_norm.default: (0, 2, 3),
+    _aten.group_norm.default: (0, 2, 3),
+    _aten.batch_norm.default: (0, 1, 2, 3, 4),
+    _aten.instance_norm.default: (0, 1, 2, 3, 4),
 }
+#: Normalisations keep weights and statistics in single precision where the values have half.
+_NORMS = frozenset(
+    {_aten.layer_norm.default, _aten.group_norm.default, _aten.batch_norm.default, _aten.instance_norm.default}
+)
+_HALVES = (torch.float16, torch.bfloat16)
 
 
 def mixed_types(node: torch.fx.Node, env: Mapping[torch.fx.Node, Any]) -> Problem | None:
@@ -44,6 +53,8 @@ def mixed_types(node: torch.fx.Node, env: Mapping[torch.fx.Node, Any]) -> Proble
     ]
     types = [tensor.meta["val"].dtype for tensor in tensors]
     if len(set(types)) < 2:
+        return None
+    if node.target in _NORMS and types[0] in _HALVES and set(types[1:]) <= {torch.float32, types[0]}:
         return None
     shown = ", ".join(f"{_role(tensor, env)} is {_short(dtype)}" for tensor, dtype in zip(tensors, types, strict=True))
     weight = _short(types[1])

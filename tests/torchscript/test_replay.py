@@ -272,10 +272,17 @@ def test_refusals_are_sentences_with_the_line(model: nn.Module, said: str) -> No
     assert f"at {__file__}:" in str(caught.value)
 
 
-def test_sizes_stay_sizes_in_a_trace() -> None:
+SIZES = [
+    lambda x: x.reshape(x.shape[0] * 2, x.shape[1] // 2),
+    lambda x: x.reshape(torch.div(x.shape[0] * 2, 1, rounding_mode="floor"), -1),
+    lambda x: x.reshape(x.numel() // x.shape[1] * 2, -1),
+]
+
+
+@pytest.mark.parametrize("function", SIZES, ids=["product", "div", "numel"])
+def test_sizes_stay_sizes_in_a_trace(function: Any) -> None:
     """What a trace keeps in tensors, sizes and what is computed from them, is still known to be a size."""
-    trace = torch.jit.trace(lambda x: x.reshape(x.shape[0] * 2, x.shape[1] // 2), X)
-    program = onnxport.export(trace, (X,), dynamic_shapes=({0: "batch"},))
+    program = onnxport.export(torch.jit.trace(function, X), (X,), dynamic_shapes=({0: "batch"},))
     assert [node.op_type for node in program.model.graph] == ["Reshape"]
     assert program(torch.ones(5, 4))[0].shape == (10, 2)
 

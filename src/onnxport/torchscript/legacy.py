@@ -20,6 +20,7 @@ from onnxport.capture.inputs import bind, named_tensors
 from onnxport.capture.strategies import follow_the_example
 from onnxport.capture.torchscript import mirrored
 from onnxport.errors import InputError, OnnxExporterWarning
+from onnxport.torchscript.mode import select_model_mode_for_export
 from onnxport.torchscript.types import TrainingMode
 from onnxport.weights.saving import check_destination
 
@@ -58,7 +59,7 @@ def export_legacy(
         )
     if isinstance(f, str | os.PathLike):
         check_destination(f)
-    with in_mode(model, training), warnings.catch_warnings(), follow_the_example():
+    with select_model_mode_for_export(model, TrainingMode(training)), warnings.catch_warnings(), follow_the_example():
         warnings.filterwarnings("ignore", message=_QUIET, category=DeprecationWarning)
         replay = mirrored(model)
         positional, keywords = call_arguments(replay, args, kwargs)
@@ -89,21 +90,6 @@ def export_legacy(
         external_data=False,
     )
     return None
-
-
-@contextlib.contextmanager
-def in_mode(model: Any, training: int) -> Iterator[None]:
-    """While the block runs, all modules of a model are in the mode that was asked for."""
-    if not isinstance(model, torch.nn.Module) or training == TrainingMode.PRESERVE:
-        yield
-        return
-    before = [(module, module.training) for module in model.modules()]
-    model.train(training == TrainingMode.TRAINING)
-    try:
-        yield
-    finally:
-        for module, mode in before:
-            module.training = mode
 
 
 def call_arguments(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from onnxport.capture.torchscript.python_ops import FUNCTIONS
 from onnxport.capture.torchscript.values import Number, Truth, materialized, plain
@@ -39,6 +40,10 @@ _ARITHMETIC: dict[str, Callable[..., Any]] = {
     "aten::neg": operator.neg,
     "aten::floor_divide": operator.floordiv,
     "aten::remainder": operator.mod,
+    "aten::maximum": lambda a, b: torch.sym_max(a, b),
+    "aten::minimum": lambda a, b: torch.sym_min(a, b),
+    "aten::max": lambda a, b: torch.sym_max(a, b),
+    "aten::min": lambda a, b: torch.sym_min(a, b),
     "aten::eq": operator.eq,
     "aten::ne": operator.ne,
     "aten::lt": operator.lt,
@@ -53,6 +58,14 @@ _PROMOTING_NAMES = (
     "logical_and logical_or logical_xor __and__ __or__ __xor__ true_divide xlogy"
 )
 _PROMOTING = {f"aten::{name}" for name in _PROMOTING_NAMES.split()}
+
+
+def _is_size(value: Any) -> bool:
+    """Whether a value is an integer that is not negative: dividing such, rounding down is rounding to zero."""
+    number = plain(value) if isinstance(value, Number) else value
+    return (
+        isinstance(number, int | torch.SymInt) and not isinstance(number, bool) and statically_known_true(number >= 0)
+    )
 
 
 def dtype_code(dtype: torch.dtype) -> int:
@@ -94,14 +107,14 @@ class Callee:
         return self.overload(*converted[: self.positional], **keywords)
 
     def _on_numbers(self, name: str, values: Sequence[Any]) -> Any:
+        if name == "aten::div" and values[-1] in ("floor", "trunc") and all(_is_size(value) for value in values[:2]):
+            return Number.of(plain(values[0]) // plain(values[1]))
         if not all(isinstance(value, Number | int | float | bool | torch.SymInt | None) for value in values):
             return None
         if name in _KEPT:
             return values[0]
-        numbers = [plain(value) for value in values]
-        if name in _ARITHMETIC:
-            return Number.of(_ARITHMETIC[name](*numbers))
-        return None
+        function = _ARITHMETIC.get(name)
+        return None if function is None else Number.of(function(*(plain(value) for value in values)))
 
     def _convert(self, argument: Any, kind: str, value: Any, promoting: bool) -> Any:
         if type(value) is Number and promoting:

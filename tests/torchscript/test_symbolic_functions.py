@@ -549,3 +549,65 @@ def test_the_elu_of_the_documentation(dynamo: bool) -> None:
         program = onnxport.export(torch.nn.ELU(alpha=0.5), (X,), dynamo=dynamo, opset_version=9)
     assert operators(program) == ["Elu"]
     torch.testing.assert_close(program(X)[0], torch.nn.functional.elu(X, 0.5))
+
+
+class RoIAlign(torch.autograd.Function):
+    """As detection libraries have it: the forward is an extension that needs memory, the symbolic builds on others."""
+
+    @staticmethod
+    def forward(ctx: Any, input: torch.Tensor, rois: torch.Tensor, size: tuple[int, int], scale: float) -> torch.Tensor:
+        result = input.new_zeros((rois.size(0), input.size(1), *size))
+        return torch.from_numpy(result.numpy())
+
+    @staticmethod
+    def symbolic(g: Any, input: Any, rois: Any, size: tuple[int, int], scale: float) -> Any:
+        from onnxport.symbolic_opset9 import squeeze, sub
+
+        from onnxport.symbolic_helper import _slice_helper
+
+        batch = squeeze(g, _slice_helper(g, rois, axes=[1], starts=[0], ends=[1]), 1)
+        batch = g.op("Cast", batch, to_i=onnxport.TensorProtoDataType.INT64)
+        rois = _slice_helper(g, rois, axes=[1], starts=[1], ends=[5])
+        rois = sub(g, rois, g.op("Constant", value_t=torch.tensor([0.5 / scale])))
+        return g.op("RoiAlign", input, rois, batch, output_height_i=size[0], output_width_i=size[1], mode_s="avg")
+
+
+class NonMaximumSuppression(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, boxes: torch.Tensor, scores: torch.Tensor, threshold: float) -> torch.Tensor:
+        return torch.arange(len(boxes.numpy()))
+
+    @staticmethod
+    def symbolic(g: Any, boxes: Any, scores: Any, threshold: float) -> Any:
+        from onnxport.symbolic_opset9 import select, view
+
+        most, overlap = torch.tensor([10]), torch.tensor([threshold])
+        boxes, scores = view(g, boxes, (1, -1, 4)), view(g, scores, (1, 1, -1))
+        found = g.op("NonMaxSuppression", boxes, scores, most, overlap)
+        return view(g, select(g, found, 1, 2), (-1,))
+
+
+BOXES = torch.tensor([[0.0, 0, 1, 1], [0, 0, 1, 1.1], [2, 2, 3, 3]])
+REGIONS = torch.tensor([[0, 1.0, 1, 5, 5], [0, 0.0, 0, 7, 7]])
+LIBRARY = [
+    pytest.param(
+        lambda x, rois: RoIAlign.apply(x, rois, (3, 3), 1.0), (torch.ones(1, 2, 8, 8), REGIONS), torch.ones(2, 2, 3, 3)
+    ),
+    pytest.param(
+        lambda boxes, scores: NonMaximumSuppression.apply(boxes, scores, 0.5) * 2,
+        (BOXES, torch.tensor([0.9, 0.8, 0.7])),
+        torch.tensor([0, 4]),
+    ),
+]
+
+
+@pytest.mark.parametrize("opset", [10, 11, 16])
+@pytest.mark.parametrize(("function", "args", "expected"), LIBRARY, ids=["roi-align", "nms"])
+def test_functions_of_detection_libraries(
+    function: Callable[..., Any], args: tuple[torch.Tensor, ...], expected: torch.Tensor, opset: int
+) -> None:
+    with pytest.warns(OnnxExporterWarning, match="made-up values"):
+        program = onnxport.export(Apply(function), args, opset_version=opset)
+    torch.testing.assert_close(program(*args)[0], expected)
+    trace = program.model.graph[-1].metadata_props["pkg.torch.onnx.stack_trace"]
+    assert "test_symbolic_functions.py" in trace and "autograd_functions.py" not in trace

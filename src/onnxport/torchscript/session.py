@@ -24,6 +24,7 @@ from onnxport.torchscript.given import constant_of
 from onnxport.torchscript.inference import Known, Sizes, infer, of_one_dtype
 from onnxport.translate import Builder, Dim, Int, Tensor
 from onnxport.translate.promotion import result_dtype
+from onnxport.translate.signatures import CANONICAL_OPSET
 from onnxport.weights.dtypes import from_torch_dtype
 from onnxport.weights.torch_tensor import TorchTensor
 
@@ -137,7 +138,13 @@ class Session:
             return
         known = of_one_dtype([self._known(source) for source in call.inputs], _type_variables(call))
         label = self.op.shared.dim_names.label
-        found = infer(call.op_type, call.attributes, known, node.outputsSize(), call.form.opset, label)
+        count = node.outputsSize()
+        found = infer(call.op_type, call.attributes, known, count, call.form.opset, label)
+        if any(result.dtype is not None and result.shape is None and not result.is_sequence for result in found):
+            # Old operators say less of their results than they do since.
+            form = form_of(call.op_type, len(call.inputs), count, call.attributes, CANONICAL_OPSET)
+            if form is not None and form.opset == CANONICAL_OPSET and not form.moved:
+                found = infer(call.op_type, call.attributes, known, count, CANONICAL_OPSET, label)
         for value, result in zip(node.outputs(), found, strict=True):
             if result.dtype is None:
                 continue

@@ -17,6 +17,7 @@ GRAPH_SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
 RANGE_CONSTRAINTS = "pkg.torch.export.ExportedProgram.range_constraints"
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\n?\s*(?P<code>[^\n]*)')
 
 
@@ -37,7 +38,7 @@ def node_metadata(node: torch.fx.Node, stacks: Stacks) -> dict[str, str]:
         "pkg.torch.onnx.class_hierarchy": repr([*classes, target]),
         "pkg.torch.onnx.fx_node": _call_text(node),
         "pkg.torch.onnx.name_scopes": repr([*scopes, node.name]),
-        "pkg.torch.onnx.stack_trace": node.meta.get("stack_trace") or "",
+        "pkg.torch.onnx.stack_trace": stack_trace(node),
     }
 
 
@@ -77,12 +78,21 @@ def _module_path(stack: Iterable[tuple[str, object]]) -> tuple[str, list[str], l
     return path, classes, scopes
 
 
+def stack_trace(node: torch.fx.Node) -> str:
+    """The frames of the user's code that a node comes from, without those of this package that it passed through."""
+    text: str = node.meta.get("stack_trace") or ""
+    if _PACKAGE not in text:
+        return text
+    theirs = [frame[0] for frame in _FRAME.finditer(text) if not frame["file"].startswith(_PACKAGE)]
+    return "\n  ".join(theirs) if theirs else text
+
+
 def source_line(node: torch.fx.Node) -> str:
     """Where in the user's code a node comes from: ``model.py:12 in forward: y = self.fc(x)``.
 
     The innermost frame outside installed packages; where all are inside, the innermost outside torch.
     """
-    frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
+    frames = list(_FRAME.finditer(stack_trace(node)))
     if not frames:
         return f"the call {node.name} = {node.target}"
     own = [frame for frame in frames if "site-packages" not in frame["file"]]

@@ -57,13 +57,17 @@ def _verdicts(outcomes: list[dict[str, str]]) -> dict[str, list[str]]:
 
 
 def _summary(sweeps: dict[str, list[dict[str, str]]]) -> list[str]:
-    lines = ["| sweep | operators captured | passing | share | wrong samples |", "|---|---:|---:|---:|---:|"]
+    lines = [
+        "| sweep | operators captured | passing | share | samples | wrong samples |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
     for name, outcomes in sweeps.items():
         verdicts = _verdicts(outcomes)
         passing = sum(all(verdict == "passed" for verdict in found) for found in verdicts.values())
         wrong = sum(verdict == "wrong" for found in verdicts.values() for verdict in found)
         share = passing / len(verdicts) if verdicts else 0.0
-        lines.append(f"| {name} | {len(verdicts)} | {passing} | {share:.1%} | {wrong} |")
+        samples = sum(map(len, verdicts.values()))
+        lines.append(f"| {name} | {len(verdicts)} | {passing} | {share:.1%} | {samples} | {wrong} |")
     return lines
 
 

@@ -17,7 +17,16 @@ from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 
 from onnxport.capture.torchscript.control import Closure, Form, form_of, free_values, known, results_of
 from onnxport.capture.torchscript.interpreter import Env, Interpreter, handles
-from onnxport.capture.torchscript.values import UNINITIALIZED, Number, Stacked, Truth, Uninitialized, plain
+from onnxport.capture.torchscript.values import (
+    SHAPES_CHANGE,
+    UNINITIALIZED,
+    Growing,
+    Number,
+    Stacked,
+    Truth,
+    Uninitialized,
+    plain,
+)
 from onnxport.errors import CaptureError
 
 
@@ -56,10 +65,17 @@ class _Dynamic:
         # Lists that the body changes: those around it by their name, those it carries by their position.
         self.outer = [name for name in self.closure.names if isinstance(self.env[name], list)]
         self.inner = [position for position, value in enumerate(self.carried) if isinstance(value, list)]
+        self.growing: list[int] = []
         with disable_proxy_modes_tracing():
             following, sample, grown = self._body(None, self.done, self.carried)
+            pairs = zip(self.carried, sample, strict=True)
+            self.growing = [position for position, pair in enumerate(pairs) if _differ(*pair)]
+            if self.growing:
+                following, sample, grown = self._body(None, self.done, self.carried)
+        self.axes = [sample[position].axis for position in self.growing]
+        fixed = [*self.inner, *self.growing]
         self.forms = [
-            Form(UNINITIALIZED, varies=False) if position in self.inner else _carried(*pair)
+            Form(UNINITIALIZED, varies=False) if position in fixed else _carried(*pair)
             for position, pair in enumerate(zip(self.carried, sample, strict=True))
         ]
         start = [form.leave(value) for form, value in zip(self.forms, self.carried, strict=True) if form.varies]
@@ -78,12 +94,15 @@ class _Dynamic:
         """
         fresh: Env = {name: [] for name in self.outer if self._only_grows(name)}
         given = [[] if position in self.inner else value for position, value in enumerate(carried)]
+        for position in self.growing:
+            given[position] = Growing()
         inputs = [iteration, *given]
         if operands is None:
             following, *results = self.closure.sampled(self.block, inputs, fresh)
         else:
             following, *results = self.closure.block(self.block, operands, inputs, fresh)
         grown = [fresh.get(name, []) for name in self.outer] + [results[position] for position in self.inner]
+        grown += [[_piece(results[position])] for position in self.growing]
         for items in grown:
             if len(items) > 1:
                 raise CaptureError(
@@ -162,6 +181,7 @@ class _Dynamic:
         outcome: Any = scan_op(combine, list(start), [steps], tuple(self.closure.operands))
         stacks = iter(outcome[count:])
         lists = [*(self.env[name] for name in self.outer), *(self.carried[position] for position in self.inner)]
+        grows = grows[: len(lists)]
         after = [_longer(items, next(stacks)) if wanted else items for items, wanted in zip(lists, grows, strict=True)]
         for before, now in zip(lists, after, strict=True):
             for name in [name for name, value in self.env.items() if value is before]:
@@ -170,6 +190,8 @@ class _Dynamic:
         results = self._given(outcome)
         for position, now in zip(self.inner, after[len(self.outer) :], strict=True):
             results[position] = now
+        for position, axis in zip(self.growing, self.axes, strict=True):
+            results[position] = torch.cat([self.carried[position], Stacked(next(stacks)).joined(axis)], axis)
         return results
 
 
@@ -179,10 +201,27 @@ def _same_shapes(loop: Callable[[], Any]) -> Any:
     try:
         return loop()
     except UncapturedHigherOrderOpError as error:
-        raise CaptureError(
-            "A tensor changes its shape or type from one iteration to the next of a loop whose length only run time "
-            "knows. Append to a list and concatenate it after the loop, or write into a tensor of the full size."
-        ) from error
+        raise CaptureError(SHAPES_CHANGE) from error
+
+
+def _differ(before: Any, after: Any) -> bool:
+    """Whether a tensor has another shape after an iteration, as far as the example tells."""
+    if not (isinstance(before, torch.Tensor) and isinstance(after, torch.Tensor)):
+        return False
+    if before.dim() != after.dim():
+        return True
+    pairs = [(_example(a), _example(b)) for a, b in zip(before.shape, after.shape, strict=True)]
+    return any(a is not None and b is not None and a != b for a, b in pairs)
+
+
+def _example(size: int | torch.SymInt) -> int | None:
+    return size if isinstance(size, int) else size.node.hint if size.node.has_hint() else None
+
+
+def _piece(value: Any) -> torch.Tensor:
+    if not isinstance(value, Growing) or value.piece is None:
+        raise CaptureError(SHAPES_CHANGE)
+    return value.piece
 
 
 def _longer(items: list[torch.Tensor], more: torch.Tensor) -> Stacked:

@@ -11,7 +11,7 @@ import torch
 from onnxport.capture.torchscript.calls import dtype_code, dtype_of
 from onnxport.capture.torchscript.interpreter import Env, Interpreter, find_function, handles
 from onnxport.capture.torchscript.mirror import Mirror
-from onnxport.capture.torchscript.values import UNINITIALIZED, Number, Stacked, materialized, plain
+from onnxport.capture.torchscript.values import UNINITIALIZED, Growing, Number, Stacked, materialized, plain
 from onnxport.errors import CaptureError
 
 
@@ -270,6 +270,8 @@ def _join(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
     run.trace()
     if isinstance(items, Stacked):
         return items.stacked(axis) if node.kind() == "aten::stack" else items.joined(axis)
+    if node.kind() != "aten::stack" and len(items) == 2 and isinstance(items[0], Growing) and items[0].piece is None:
+        return Growing(materialized(items[1]), axis)
     return (torch.stack if node.kind() == "aten::stack" else torch.cat)(materialized(items), axis)
 
 

@@ -61,6 +61,20 @@ class Stacked:
         return self.tensor.movedim(0, axis)
 
 
+@dataclass(frozen=True, eq=False)
+class Growing:
+    """A tensor that a loop lengthens by one piece in each iteration and does nothing else with."""
+
+    piece: torch.Tensor | None = None
+    axis: int = 0
+
+
+SHAPES_CHANGE = (
+    "A tensor changes its shape or type from one iteration to the next of a loop whose length only run time knows. "
+    "Append to a list and concatenate it after the loop, or write into a tensor of the full size."
+)
+
+
 class Uninitialized:
     """What a variable holds on a path that never reads it."""
 
@@ -75,6 +89,8 @@ def materialized(value: Any) -> Any:
         return value.tensor()
     if kind is Truth:
         return value.tensor
+    if kind is Growing:
+        raise CaptureError(SHAPES_CHANGE)
     if kind is Stacked:
         raise CaptureError(
             "A list of tensors whose length only run time knows is used as a list. Stack or concatenate it first."

@@ -27,6 +27,10 @@ def data_as_detached() -> Iterator[None]:
     def write(tensor: torch.Tensor, value: torch.Tensor) -> None:
         original.__set__(tensor, value)
 
+    if "data" in vars(torch.Tensor):
+        # An export within an export: the outer one puts the attribute back.
+        yield
+        return
     torch.Tensor.data = property(read, write)  # type: ignore[assignment]
     try:
         yield

@@ -54,6 +54,13 @@ def filled_eager(x: torch.Tensor) -> torch.Tensor:
     return x.index_fill(1, torch.tensor([0, 2]), 5.0)
 
 
+def whole_relu(g: Any, x: Any) -> Any:
+    whole = g.op("Cast", x, to_i=helper.cast_pytorch_to_onnx["Long"])
+    result = helper._op_with_optional_float_cast(g, "Relu", whole, opset_before=14)
+    assert result.type().scalarType() == "Long"
+    return g.op("Cast", result, to_i=helper.cast_pytorch_to_onnx["Float"])
+
+
 # Each stands for relu: what it writes, and what that computes of (n, 3) with the shape kept.
 WRITTEN = [
     (
@@ -130,6 +137,7 @@ WRITTEN = [
         lambda x: x + x.argmax(),
     ),
     ("_index_fill_reshape_helper", filled, filled_eager),
+    ("_op_with_optional_float_cast", whole_relu, lambda x: x.long().relu().float()),
     (
         "_arange_helper",
         lambda g, x: g.op("Add", x, g.op("Cast", helper._arange_helper(g, 3), to_i=1)),

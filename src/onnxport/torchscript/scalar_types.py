@@ -173,13 +173,3 @@ def _dtype_of(value: Any) -> torch.dtype | None:
 
 def _names() -> str:
     return ", ".join(row[1] for row in _ROWS)
-
-
-def valid_scalar_name(name: object) -> bool:
-    """Whether a name is that of a scalar type in TorchScript types."""
-    return any(name == row[1] for row in _ROWS)
-
-
-def valid_torch_name(name: object) -> bool:
-    """Whether a name is that of a scalar type in torch's C++."""
-    return any(name == row[2] for row in _ROWS)

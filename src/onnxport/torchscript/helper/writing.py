@@ -227,12 +227,12 @@ def maybe_cast_reduce_op_input(g: Any, self: Any) -> Any:
 
 def op_with_optional_float_cast(g: Any, op_name: str, *args: Any, **kwargs: Any) -> Any:
     """An operator that some opsets have for floats only, computed in floats and cast back where it must be."""
-    before = int(kwargs.pop("opset_before", g.opset + 1))
-    to_float = bool(kwargs.pop("target_float_t", JitScalarType.FLOAT))
+    before = kwargs.pop("opset_before", None)
+    wide = kwargs.pop("target_float_t", JitScalarType.FLOAT)
     kind = JitScalarType.from_value(args[0], JitScalarType.FLOAT)
-    if g.opset >= before or is_fp(args[0]) or not to_float:
+    if is_fp(args[0]) or (before is not None and g.opset >= before):
         return g.op(op_name, *args, **kwargs)
-    inputs = [maybe_cast_to_type(g, arg, JitScalarType.FLOAT) if isinstance(arg, Value) else arg for arg in args]
+    inputs = [maybe_cast_to_type(g, arg, wide) if isinstance(arg, Value) else arg for arg in args]
     return maybe_cast_to_type(g, g.op(op_name, *inputs, **kwargs), kind)
 
 

@@ -14,7 +14,7 @@ from onnxport.arguments import Description, described, warn_of_deprecated, warn_
 from onnxport.artifacts import Artifacts, accounted
 from onnxport.capture import capture
 from onnxport.events import EventLog
-from onnxport.functions import ModuleCalls, check_request, outline
+from onnxport.functions import check_request, function_calls, outline
 from onnxport.legalize import check_opset, legalize
 from onnxport.optimize import optimize as optimize_model
 from onnxport.prepare import prepare
@@ -177,7 +177,7 @@ def export(
                 output_dims=captured.output_dim_names,
             )
             account.onnx_model = onnx_model = translate(program, find, names, events)
-        calls = ModuleCalls(program.graph, as_functions, model) if as_functions else None
+        calls = function_calls(program.graph, as_functions, opset, model)
         apart = None if calls is None else calls.chain
         if optimize:
             with events.stage("optimize"):

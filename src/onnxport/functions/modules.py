@@ -11,9 +11,12 @@ import onnx_ir as ir
 import torch
 
 from onnxport.errors import InputError, OpsetError
+from onnxport.prepare import REGIONS, SharedRegion
 
 # The first opset whose files (IR version 8) have a place for functions.
 FIRST_OPSET = 15
+# The domain of functions that stand for no class: regions the user declared to be one body for all their calls.
+_REGION = "onnxport."
 _FX_NODE = "pkg.torch.onnx.fx_node"
 
 
@@ -70,22 +73,32 @@ class ModuleCalls:
         self._modules = dict(model.named_modules(remove_duplicate=False)) if isinstance(model, torch.nn.Module) else {}
         self.names = None if wanted is True else _class_names(wanted)
         self._chains: dict[str, Chain] = {}
-        known: dict[tuple[str, ...], Chain] = {}
+        known: dict[tuple[object, ...], Chain] = {}
         for node in graph.nodes:
             stack: Mapping[str, tuple[str, object]] = node.meta.get("nn_module_stack") or {}
-            key = tuple(stack)
+            regions: tuple[SharedRegion, ...] = node.meta.get(REGIONS, ())
+            key = (*stack, *regions)
             if key not in known:
-                known[key] = self._chain(stack)
+                known[key] = self._chain(stack, regions)
             self._chains[node.name] = known[key]
 
-    def _chain(self, stack: Mapping[str, tuple[str, object]]) -> Chain:
-        calls = []
+    def _chain(self, stack: Mapping[str, tuple[str, object]], regions: tuple[SharedRegion, ...]) -> Chain:
+        calls = self._module_calls(stack)
+        for region in regions:
+            # Behind the modules that call the region, before those that it calls.
+            around = {key for key, _ in region.modules}
+            place = sum(call.key in around or call.key == call.path for call in calls)
+            calls.insert(place, Call(region.call, region.call, f"{_REGION}{region.name}"))
+        return tuple(calls)
+
+    def _module_calls(self, stack: Mapping[str, tuple[str, object]]) -> list[Call]:
+        calls: list[Call] = []
         for key, (path, kind) in stack.items():
             name = kind if isinstance(kind, str) else class_name(kind)
             # The model itself has no path: it is the graph.
             if path and path != key and (self.names is None or name in self.names):
                 calls.append(Call(key, path, name))
-        return tuple(calls)
+        return calls
 
     def chain(self, node: ir.Node) -> Chain | None:
         """The calls a node lies in, from the outermost to the innermost; None where that isn't known."""
@@ -113,6 +126,14 @@ class ModuleCalls:
             return []
         called = {call.kind for chain in self._chains.values() for call in chain}
         return sorted(self.names - called)
+
+
+def function_calls(
+    graph: torch.fx.Graph, wanted: Collection[type[torch.nn.Module]] | bool, opset: int, model: object
+) -> ModuleCalls | None:
+    """The calls to make functions of: modules where asked for, shared regions where the opset has functions."""
+    regions = opset >= FIRST_OPSET and any(REGIONS in node.meta for node in graph.nodes)
+    return ModuleCalls(graph, wanted, model) if wanted or regions else None
 
 
 def _as_attribute(value: object) -> Variable | None:

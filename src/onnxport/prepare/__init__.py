@@ -18,12 +18,12 @@ from onnxport.prepare.emit import where
 from onnxport.prepare.flex_attention import expand_flex_attention, has_flex_attention
 from onnxport.prepare.functional import FunctionalProgram, Mutation, MutationKind
 from onnxport.prepare.functionalize import functionalize, writes
-from onnxport.prepare.inline import inline, needs_inlining
+from onnxport.prepare.inline import REGIONS, SharedRegion, inline, needs_inlining
 from onnxport.prepare.rebind import has_assignments, rebind_data
 from onnxport.prepare.vmap import expand_vmaps, has_vmaps
 from onnxport.prepare.workspace import Workspace
 
-__all__ = ["FunctionalProgram", "Mutation", "prepare"]
+__all__ = ["REGIONS", "FunctionalProgram", "Mutation", "SharedRegion", "prepare"]
 
 _MUTATIONS: dict[InputKind, MutationKind] = {
     InputKind.USER_INPUT: "USER_INPUT_MUTATION",

@@ -6,6 +6,7 @@ submodule take the place of the call. Assertions about shapes and dtypes held du
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from operator import getitem
 from typing import Any
 
@@ -24,6 +25,11 @@ _WRAPPERS = {
     "invoke_subgraph": 0,
 }
 """Higher-order operators that just call a submodule, and the position of the submodule among their arguments."""
+
+REGIONS = "onnxport_regions"
+"""The key of a node's metadata for the shared regions (``nested_compile_region``) whose calls it was inlined from."""
+
+_WRAPPER = "_export_root"
 
 _ASSERTIONS = {
     "aten::_assert_tensor_metadata",
@@ -73,9 +79,19 @@ def inline(workspace: Workspace, graph: torch.fx.Graph) -> None:
         apply_autocast(node, autocast, workspace.attach)
 
 
+@dataclass(frozen=True)
+class SharedRegion:
+    """One call of a region that the user declared to be one body for all its calls."""
+
+    call: str
+    name: str
+    modules: tuple[tuple[str, Any], ...]
+
+
 class _Copying:
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
+        self.regions: tuple[SharedRegion, ...] = ()
         self.under_autocast: list[tuple[Node, Autocast]] = []
 
     def body(
@@ -98,9 +114,23 @@ class _Copying:
             else:
                 copy = self.workspace.graph.node_copy(node, copies.__getitem__)
                 copies[node] = copy
+                if self.regions:
+                    self._place(copy)
                 if autocast is not None and node.op == "call_function":
                     self.under_autocast.append((copy, autocast))
         raise AssertionError("a captured graph ends with an output node")
+
+    def _place(self, copy: Node) -> None:
+        """Say which call of a region a node is of: the body knows only the modules around its first call."""
+        around = self.regions[-1].modules
+        # In a body, torch.export counts the wrapper it runs the model in as a module.
+        stack = [
+            (key, (path.removeprefix(f"{_WRAPPER}."), kind))
+            for key, (path, kind) in (copy.meta.get("nn_module_stack") or {}).items()
+            if path != _WRAPPER
+        ]
+        copy.meta["nn_module_stack"] = dict([*around, *stack[len(around) :]])
+        copy.meta[REGIONS] = self.regions
 
     def _attribute(self, node: Node, owner: torch.nn.Module, copies: dict[Node, Any]) -> Node:
         copy = self.workspace.graph.node_copy(node, copies.__getitem__)
@@ -120,8 +150,13 @@ class _Copying:
             autocast = Autocast(*node.args[:3])  # type: ignore[arg-type]
         inner = [placeholder for placeholder in submodule.graph.nodes if placeholder.op == "placeholder"]
         values = [torch.fx.node.map_arg(operand, copies.__getitem__) for operand in operands]
+        outer = self.regions
+        if name == "invoke_subgraph":
+            around = (node.meta.get("nn_module_stack") or {}).items()
+            self.regions = (*outer, SharedRegion(node.name, str(attribute.target), tuple(around)))
         # The result of a wrapper is always a tuple; a submodule with one result may return it bare.
         result = self.body(submodule.graph, submodule, dict(zip(inner, values, strict=True)), autocast)
+        self.regions = outer
         return tuple(result) if isinstance(result, (list, tuple)) else (result,)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 from torch.utils import _pytree
+from torchscript_zoo import OPSETS, SCRIPTED, TRACED, Row, model_of
 
 import onnxport
-from zoo import OPSETS, SCRIPTED, TRACED, Row, model_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
 ROWS = [pytest.param(row, table, id=row.name) for table in (TRACED, SCRIPTED) for row in table]

@@ -1,7 +1,7 @@
 """Modules as code for the TorchScript exporter has them: 60 to be traced, 40 to be scripted.
 
-``PYTHONPATH=src:tests/torchscript python tests/torchscript/torchscript_zoo.py`` compares, row by row and at each opset, what this
-exporter and torch.onnx's ``dynamo=False`` make of them.
+``PYTHONPATH=src:tests/torchscript python tests/torchscript/torchscript_zoo.py`` compares, row by row and at each opset,
+what this exporter and torch.onnx's ``dynamo=False`` make of them.
 """
 
 # TorchScript reads annotations when it compiles, so they have to be types and not their text.

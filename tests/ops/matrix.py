@@ -91,12 +91,13 @@ def captured(row: Case, dtype: torch.dtype, dynamic: bool, opset: int) -> tuple[
     return Cell(row, dtype, program.exported_program, inputs, expected), program
 
 
-def check(row: Case, dtype: torch.dtype, dynamic: bool, opsets: tuple[int, ...]) -> None:
+def check(row: Case, dtype: torch.dtype, dynamic: bool, opsets: tuple[int, ...]) -> Cell:
     """Capture a case once, write it at each opset, and compare it with eager; raises where they differ."""
     cell, program = captured(row, dtype, dynamic, opsets[0])
     cell.check(program)
     for opset in opsets[1:]:
         cell.check_at(opset)
+    return cell
 
 
 def _compare(row: Case, dtype: torch.dtype, ours: torch.Tensor, eager: torch.Tensor) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -207,13 +206,8 @@ def test_table_is_of_the_installed_onnxruntime_or_says_so() -> None:
     assert json.loads(text)["onnxruntime"]
 
 
-def test_costs_nothing_where_nothing_is_missing() -> None:
-    count = 4000
-    nodes = " ".join(f"v{at + 1} = Mul(v{at}, v{at})" for at in range(count))
-    times: dict[bool, float] = {}
-    for enabled in (False, True) * 3:
-        model = parse(nodes.replace("v0", "x"), "float[2] x", f"float[2] v{count}")
-        start = time.process_time()
-        legalize(model, 23, kernels=enabled)
-        times[enabled] = min(times.get(enabled, 1e9), time.process_time() - start)
-    assert (times[True] - times[False]) / count < 10e-6
+def test_leaves_every_node_where_nothing_is_missing() -> None:
+    model = parse("y = Mul(x, x) z = Add(y, x)", "float[2] x", "float[2] z")
+    before = list(model.graph)
+    legalize(model, 23, kernels=True)
+    assert [id(node) for node in model.graph] == [id(node) for node in before]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,33 +9,17 @@ from typing import Any
 import onnx
 import pytest
 import torch
+from registering import registered
 
 import onnxport
+from cases import Wrapped
 from onnxport.errors import OnnxExporterError, OnnxExporterWarning
 
 X = torch.tensor([[-1.0, 0.5, 2.0], [3.0, -0.25, 1.0]])
 
 
-class Apply(torch.nn.Module):
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: Any) -> Any:
-        return self.function(*args)
-
-
-@contextlib.contextmanager
-def registered(name: str, function: Callable[..., Any], opset: int = 9) -> Iterator[None]:
-    onnxport.register_custom_op_symbolic(name, function, opset)
-    try:
-        yield
-    finally:
-        onnxport.unregister_custom_op_symbolic(name, opset)
-
-
 def export(function: Callable[..., Any], *args: Any, **options: Any) -> onnxport.ONNXProgram:
-    program = onnxport.export(Apply(function), args, **options)
+    program = onnxport.export(Wrapped(function), args, **options)
     onnx.checker.check_model(program.model_proto, full_check=True)
     return program
 
@@ -141,7 +124,7 @@ def test_sizes_that_vary_stay_symbolic_in_what_is_written() -> None:
         return g.op("Transpose", y, perm_i=[1, 0])
 
     with registered("aten::relu", symbolic):
-        program = export(lambda x: x.relu() + x, X, dynamic_shapes={"args": [{0: "batch"}]}, optimize=False)
+        program = export(lambda x: x.relu() + x, X, dynamic_shapes={"inputs": [{0: "batch"}]}, optimize=False)
     intermediate = program.model.graph[0].outputs[0]
     assert intermediate.shape == ("batch", 3)
     torch.testing.assert_close(program(torch.ones(5, 3))[0], torch.ones(5, 3) * 2)
@@ -333,7 +316,7 @@ def test_the_class_is_afterwards_as_it_was() -> None:
 
 
 def test_a_size_that_varies_is_a_value_for_the_symbolic() -> None:
-    program = export(lambda x: Sized.apply(x, x.shape[0]), X, dynamic_shapes={"args": [{0: "batch"}]})
+    program = export(lambda x: Sized.apply(x, x.shape[0]), X, dynamic_shapes={"inputs": [{0: "batch"}]})
     torch.testing.assert_close(program(torch.ones(7, 3))[0], torch.ones(21))
 
 
@@ -533,7 +516,7 @@ def test_a_custom_operator_without_a_fake_kernel(
 
 @pytest.mark.parametrize("dynamo", [True, False])
 def test_traced_models_keep_their_autograd_functions(dynamo: bool) -> None:
-    traced = torch.jit.trace(Apply(lambda x: MyRelu.apply(x) + 1), X)
+    traced = torch.jit.trace(Wrapped(lambda x: MyRelu.apply(x) + 1), X)
     program = onnxport.export(traced, (X,), dynamo=dynamo, opset_version=13)
     assert operators(program) == ["Clip", "Add"]
 
@@ -607,7 +590,7 @@ def test_functions_of_detection_libraries(
     function: Callable[..., Any], args: tuple[torch.Tensor, ...], expected: torch.Tensor, opset: int
 ) -> None:
     with pytest.warns(OnnxExporterWarning, match="made-up values"):
-        program = onnxport.export(Apply(function), args, opset_version=opset)
+        program = onnxport.export(Wrapped(function), args, opset_version=opset)
     torch.testing.assert_close(program(*args)[0], expected)
     trace = program.model.graph[-1].metadata_props["pkg.torch.onnx.stack_trace"]
-    assert "test_symbolic_functions.py" in trace and "autograd_functions.py" not in trace
+    assert "cases.py" in trace and "autograd_functions.py" not in trace

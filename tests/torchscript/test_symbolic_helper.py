@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import onnx
 import pytest
 import torch
+from registering import registered
 
 import onnxport
 from onnxport import symbolic_helper as helper
@@ -18,15 +18,6 @@ from onnxport import symbolic_opset9 as opset9
 from onnxport.errors import OnnxExporterError, OnnxExporterWarning, SymbolicValueError
 
 X = torch.tensor([[-1.0, 0.5, 2.0], [3.0, -0.25, 1.0]])
-
-
-@contextlib.contextmanager
-def registered(name: str, function: Callable[..., Any], opset: int = 9) -> Iterator[None]:
-    onnxport.register_custom_op_symbolic(name, function, opset)
-    try:
-        yield
-    finally:
-        onnxport.unregister_custom_op_symbolic(name, opset)
 
 
 class Relu(torch.nn.Module):
@@ -174,15 +165,19 @@ WRITTEN = [
 ]
 
 
+def check_in_place_of_relu(symbolic: Callable[..., Any], eager: Callable[..., Any], opset: int) -> None:
+    with registered("aten::relu", symbolic):
+        program = export(Relu(), X, opset_version=opset, dynamic_shapes=({0: "n"},))
+    for x in (X, torch.randn(5, 3)):
+        torch.testing.assert_close(program(x)[0], eager(x))
+
+
 @pytest.mark.parametrize("opset", [9, 11, 13, 18])
 @pytest.mark.parametrize(("name", "symbolic", "eager"), WRITTEN, ids=[row[0] for row in WRITTEN])
 def test_what_helpers_write_is_right_at_every_opset(
     name: str, symbolic: Callable[..., Any], eager: Callable[..., Any], opset: int
 ) -> None:
-    with registered("aten::relu", symbolic):
-        program = export(Relu(), X, opset_version=opset, dynamic_shapes=({0: "n"},))
-    for x in (X, torch.randn(5, 3)):
-        torch.testing.assert_close(program(x)[0], eager(x))
+    check_in_place_of_relu(symbolic, eager, opset)
 
 
 IMAGES = torch.arange(24.0).reshape(1, 2, 3, 4)
@@ -250,10 +245,7 @@ DELEGATED = [
 def test_translations_serve_symbolic_functions(
     name: str, symbolic: Callable[..., Any], eager: Callable[..., Any], opset: int
 ) -> None:
-    with registered("aten::relu", symbolic):
-        program = export(Relu(), X, opset_version=opset, dynamic_shapes=({0: "n"},))
-    for x in (X, torch.randn(5, 3)):
-        torch.testing.assert_close(program(x)[0], eager(x))
+    check_in_place_of_relu(symbolic, eager, opset)
 
 
 def test_every_opset_module_can_be_imported() -> None:

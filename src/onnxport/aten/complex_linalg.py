@@ -85,14 +85,7 @@ def inv(op: Builder, A: Tensor, check_errors: bool) -> tuple[Tensor, ...]:
 def solve(op: Builder, A: Tensor, B: Tensor, left: bool, check_errors: bool) -> tuple[Tensor, ...]:
     if 0 in B.shape:
         return of_nothing(op, B.dtype, A.dtype, torch.int32, torch.int32)
-    vector = B.rank == 1 or (B.rank == A.rank - 1 and B.shape == A.shape[:-1])
-    right = column(op, B) if vector else B
-    if left:
-        result = solved(op, A, right)
-    else:
-        result = transposed(op, solved(op, transposed(op, A), transposed(op, right)))
-    factors, pivots, info = lu_factor(op, A, True, False)
-    return op.squeeze(result, [result.rank - 1]) if vector else result, factors, pivots, info
+    return linalg.solution(op, A, B, left, solved), *lu_factor(op, A, True, False)
 
 
 @translates("aten::linalg_matrix_exp", complex="only")

@@ -15,7 +15,7 @@ from onnxport.aten.complex import conjugate, mul, times, whole
 from onnxport.aten.complex_linalg import adjoint, mirrored, product, triangle_of, unit
 from onnxport.aten.linalg import column, counting, first_columns, first_rows, identity, of_nothing, row
 from onnxport.aten.linear import transposed
-from onnxport.aten.orthogonal import SWEEPS, leading, tournament
+from onnxport.aten.orthogonal import SWEEPS, Steps, decomposed, tournament
 from onnxport.aten.sort import ordered
 from onnxport.translate import Builder, Int, Tensor, translates
 from onnxport.translate.dims import maximum, minimum
@@ -236,19 +236,7 @@ def _left_vectors(op: Builder, x: Tensor, columns: Int) -> Tensor:
 def svd(op: Builder, A: Tensor, full_matrices: bool, compute_uv: bool, driver: str | None) -> tuple[Tensor, ...]:
     if 0 in A.shape:
         return of_nothing(op, A.dtype, A.dtype.to_real(), A.dtype)
-    m, n = A.shape[-2], A.shape[-1]
-    count = minimum(m, n)
-    wide = isinstance(m, int) and isinstance(n, int) and m < n
-    turned, values, right = _tall_svd(op, adjoint(op, A) if wide else A)
-    values = leading(op, values, count)
-    if not compute_uv:
-        nothing = op.full(0, [0], A.dtype)
-        return nothing, values, nothing
-    turned = first_columns(op, turned, count)
-    left = _left_vectors(op, turned, turned.shape[-2] if full_matrices else count)
-    if not full_matrices:
-        right = first_columns(op, right, count)
-    return (right, values, adjoint(op, left)) if wide else (left, values, adjoint(op, right))
+    return decomposed(op, A, full_matrices, compute_uv, Steps(adjoint, _tall_svd, _left_vectors))
 
 
 @translates("aten::_linalg_eigh", complex="only")

@@ -108,54 +108,16 @@ def prod(op: Builder, self: Tensor, dtype: torch.dtype | None, dim: int | None =
     return op.unsqueeze(result, [axis]) if keepdim else result
 
 
-@translates("aten::var", "aten::var.dim", "aten::var.correction", complex="only")
-def var(
-    op: Builder,
-    self: Tensor,
-    dim: Sequence[int] | None = None,
-    unbiased: bool = True,
-    correction: Number | None = None,
-    keepdim: bool = False,
-) -> Tensor:
-    parts = (statistics.var(op, x, dim, unbiased, correction, keepdim) for x in (self.real, self.imag))
-    across, up = parts
-    return across + up
-
-
-@translates("aten::std", "aten::std.dim", "aten::std.correction", complex="only")
-def std(
-    op: Builder,
-    self: Tensor,
-    dim: Sequence[int] | None = None,
-    unbiased: bool = True,
-    correction: Number | None = None,
-    keepdim: bool = False,
-) -> Tensor:
-    return op.Sqrt(var(op, self, dim, unbiased, correction, keepdim))
-
-
-@translates("aten::var_mean", "aten::var_mean.dim", "aten::var_mean.correction", complex="only")
-def var_mean(
-    op: Builder,
-    self: Tensor,
-    dim: Sequence[int] | None = None,
-    unbiased: bool = True,
-    correction: Number | None = None,
-    keepdim: bool = False,
+def _variance_and_mean(
+    op: Builder, x: Tensor, dim: Sequence[int] | None, unbiased: bool, correction: Number | None, keepdim: bool
 ) -> tuple[Tensor, Tensor]:
-    return var(op, self, dim, unbiased, correction, keepdim), mean(op, self, None, dim, keepdim)
+    """The variance along both axes of the plane, and the mean."""
+    parts = (statistics.variance_and_mean(op, part, dim, unbiased, correction, keepdim) for part in (x.real, x.imag))
+    (across, real), (up, imaginary) = parts
+    return across + up, op.complex(real, imaginary)
 
 
-@translates("aten::std_mean", "aten::std_mean.dim", "aten::std_mean.correction", complex="only")
-def std_mean(
-    op: Builder,
-    self: Tensor,
-    dim: Sequence[int] | None = None,
-    unbiased: bool = True,
-    correction: Number | None = None,
-    keepdim: bool = False,
-) -> tuple[Tensor, Tensor]:
-    return std(op, self, dim, unbiased, correction, keepdim), mean(op, self, None, dim, keepdim)
+statistics.translate_moments(_variance_and_mean, complex="only")
 
 
 @translates("aten::dist", complex="only")

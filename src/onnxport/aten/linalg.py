@@ -7,7 +7,7 @@ columns, each a handful of operations on the whole batch. Sizes may be known at 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -269,14 +269,20 @@ def _product(op: Builder, a: Tensor, b: Tensor) -> Tensor:
 def solve(op: Builder, A: Tensor, B: Tensor, left: bool, check_errors: bool) -> tuple[Tensor, ...]:
     if 0 in B.shape:
         return of_nothing(op, B.dtype, A.dtype, torch.int32, torch.int32)
+    return solution(op, A, B, left, solved), *lu_factor(op, A, True, False)
+
+
+def solution(
+    op: Builder, A: Tensor, B: Tensor, left: bool, solved: Callable[[Builder, Tensor, Tensor], Tensor]
+) -> Tensor:
+    """The solution of a system, from either side and of a vector too, by what solves ``A @ X = B``."""
     vector = B.rank == 1 or (B.rank == A.rank - 1 and B.shape == A.shape[:-1])
     right = column(op, B) if vector else B
     if left:
         result = solved(op, A, right)
     else:
         result = transposed(op, solved(op, transposed(op, A), transposed(op, right)))
-    factors, pivots, info = lu_factor(op, A, True, False)
-    return op.squeeze(result, [result.rank - 1]) if vector else result, factors, pivots, info
+    return op.squeeze(result, [result.rank - 1]) if vector else result
 
 
 @translates("aten::linalg_inv_ex")

@@ -7,7 +7,8 @@ their sign only (and up to rotation where values coincide): theirs need not be t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -229,20 +230,34 @@ def _left_vectors(op: Builder, product: Tensor, columns: Int) -> Tensor:
 def svd(op: Builder, A: Tensor, full_matrices: bool, compute_uv: bool, driver: str | None) -> tuple[Tensor, ...]:
     if 0 in A.shape:
         return of_nothing(op, A.dtype, A.dtype, A.dtype)
+    return decomposed(op, A, full_matrices, compute_uv, Steps(transposed, _tall_svd, _left_vectors))
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What decomposing a matrix into singular values takes, for real or for complex ones."""
+
+    turned: Callable[[Builder, Tensor], Tensor]
+    tall: Callable[[Builder, Tensor], tuple[Tensor, ...]]
+    left_vectors: Callable[[Builder, Tensor, Int], Tensor]
+
+
+def decomposed(op: Builder, A: Tensor, full_matrices: bool, compute_uv: bool, by: Steps) -> tuple[Tensor, ...]:
+    """Left vectors, singular values and right vectors of a matrix that is tall, wide, or of open size."""
     m, n = A.shape[-2], A.shape[-1]
     count = minimum(m, n)
     # Where it is open which side is longer, the columns are rotated; those that are too many come last, as 0.
     wide = isinstance(m, int) and isinstance(n, int) and m < n
-    product, values, right = _tall_svd(op, transposed(op, A) if wide else A)
+    product, values, right = by.tall(op, by.turned(op, A) if wide else A)
     values = leading(op, values, count)
     if not compute_uv:
         nothing = op.full(0, [0], A.dtype)
         return nothing, values, nothing
     product = first_columns(op, product, count)
-    left = _left_vectors(op, product, product.shape[-2] if full_matrices else count)
+    left = by.left_vectors(op, product, product.shape[-2] if full_matrices else count)
     if not full_matrices:
         right = first_columns(op, right, count)
-    return (right, values, transposed(op, left)) if wide else (left, values, transposed(op, right))
+    return (right, values, by.turned(op, left)) if wide else (left, values, by.turned(op, right))
 
 
 def leading(op: Builder, values: Tensor, count: Int) -> Tensor:

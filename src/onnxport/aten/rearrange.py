@@ -11,6 +11,7 @@ from onnxport.aten.indexing_plan import inverse
 from onnxport.aten.view import transpose
 from onnxport.errors import TranslationError
 from onnxport.translate import Builder, Dim, Int, Tensor, translates
+from onnxport.translate.builder import INT64_MAX
 from onnxport.translate.dims import is_static, maximum, minimum, product
 
 INT64_MIN = -(2**63)
@@ -83,7 +84,7 @@ def _rolled(op: Builder, self: Tensor, axis: int, amount: Int) -> Tensor:
     else:
         # The divisor of an empty axis may not be 0.
         cut = op.Mod(op.ints([-amount]), op.ints([maximum(size, 1)]))
-    tail = op.Slice(self, cut, [2**63 - 1], [axis])
+    tail = op.Slice(self, cut, [INT64_MAX], [axis])
     head = op.Slice(self, [0], cut, [axis])
     return op.Concat(tail, head, axis=axis).with_shape(self.shape)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -13,14 +14,16 @@ from onnxport.aten.sort import at_rank, insertion_points, ordered
 from onnxport.errors import TranslationError
 from onnxport.translate import Builder, Int, Number, Tensor, translates
 from onnxport.translate.dims import maximum
+from onnxport.translate.registry import ForComplex
 
 Pair = tuple[Tensor, Tensor]
+Variance = Callable[[Builder, Tensor, Sequence[int] | None, bool, Number | None, bool], Pair]
 
 
 # Variance
 
 
-def _variance(
+def variance_and_mean(
     op: Builder, x: Tensor, dim: Sequence[int] | None, unbiased: bool, correction: Number | None, keepdim: bool
 ) -> Pair:
     """The variance and the mean, both with the reduced dimensions as asked."""
@@ -47,53 +50,34 @@ def _freedom(op: Builder, count: Int, correction: float, dtype: torch.dtype) -> 
     return op.Max(op.scalar(count, dtype) - correction, op.scalar(0, dtype))
 
 
-@translates("aten::var", "aten::var.dim", "aten::var.correction")
-def var(
-    op: Builder,
-    self: Tensor,
-    dim: Sequence[int] | None = None,
-    unbiased: bool = True,
-    correction: Number | None = None,
-    keepdim: bool = False,
-) -> Tensor:
-    return _variance(op, self, dim, unbiased, correction, keepdim)[0]
+def translate_moments(variance: Variance, complex: ForComplex = "no") -> None:
+    """Register variance and standard deviation, alone and with the mean, by what gives variance and mean."""
+    results: dict[str, Callable[[Builder, Tensor, Tensor], Tensor | Pair]] = {
+        "var": lambda op, squared, centre: squared,
+        "std": lambda op, squared, centre: op.Sqrt(squared),
+        "var_mean": lambda op, squared, centre: (squared, centre),
+        "std_mean": lambda op, squared, centre: (op.Sqrt(squared), centre),
+    }
+    for name, result in results.items():
+        overloads = (f"aten::{name}{suffix}" for suffix in ("", ".dim", ".correction"))
+        translates(*overloads, complex=complex)(_moment(variance, result))
 
 
-@translates("aten::std", "aten::std.dim", "aten::std.correction")
-def std(
-    op: Builder,
-    self: Tensor,
-    dim: Sequence[int] | None = None,
-    unbiased: bool = True,
-    correction: Number | None = None,
-    keepdim: bool = False,
-) -> Tensor:
-    return op.Sqrt(_variance(op, self, dim, unbiased, correction, keepdim)[0])
+def _moment(variance: Variance, result: Callable[[Builder, Tensor, Tensor], Tensor | Pair]) -> Callable[..., Any]:
+    def moment(
+        op: Builder,
+        self: Tensor,
+        dim: Sequence[int] | None = None,
+        unbiased: bool = True,
+        correction: Number | None = None,
+        keepdim: bool = False,
+    ) -> Tensor | Pair:
+        return result(op, *variance(op, self, dim, unbiased, correction, keepdim))
+
+    return moment
 
 
-@translates("aten::var_mean", "aten::var_mean.dim", "aten::var_mean.correction")
-def var_mean(
-    op: Builder,
-    self: Tensor,
-    dim: Sequence[int] | None = None,
-    unbiased: bool = True,
-    correction: Number | None = None,
-    keepdim: bool = False,
-) -> Pair:
-    return _variance(op, self, dim, unbiased, correction, keepdim)
-
-
-@translates("aten::std_mean", "aten::std_mean.dim", "aten::std_mean.correction")
-def std_mean(
-    op: Builder,
-    self: Tensor,
-    dim: Sequence[int] | None = None,
-    unbiased: bool = True,
-    correction: Number | None = None,
-    keepdim: bool = False,
-) -> Pair:
-    variance, centre = _variance(op, self, dim, unbiased, correction, keepdim)
-    return op.Sqrt(variance), centre
+translate_moments(variance_and_mean)
 
 
 # Medians and quantiles

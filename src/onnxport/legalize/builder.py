@@ -12,6 +12,9 @@ import onnx_ir as ir
 
 from onnxport.legalize import infer
 
+INT64_MAX = 2**63 - 1
+"""Where a slice ends that goes on to the end."""
+
 Attribute = int | float | str | Sequence[int] | Sequence[float] | ir.TensorProtocol | ir.Attr | None
 
 

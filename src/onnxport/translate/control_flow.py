@@ -81,11 +81,6 @@ def associative_scan(
     return [op.Concat(op.unsqueeze(start, [0]), later, axis=0) for start, later in zip(first, scanned, strict=True)]
 
 
-@translates("higher_order::invoke_subgraph")
-def invoke_subgraph(op: Builder, subgraph: Any, identifier: str, *operands: Any) -> Sequence[Tensor]:
-    return op.body(op, subgraph, operands)
-
-
 def _scan(
     op: Builder, combine_fn: Any, init: Sequence[Tensor], xs: Sequence[Tensor], closure: Sequence[Any]
 ) -> Sequence[Tensor]:

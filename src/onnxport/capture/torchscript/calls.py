@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from onnxport.capture.torchscript.python_ops import FUNCTIONS
+from onnxport.capture.torchscript.python_ops import COMPARISONS, FUNCTIONS
 from onnxport.capture.torchscript.values import Number, Truth, materialized, plain
 
 # TorchScript writes these as integers; torch.ops would pass the integers on to the captured graph.
@@ -44,12 +44,7 @@ _ARITHMETIC: dict[str, Callable[..., Any]] = {
     "aten::minimum": lambda a, b: torch.sym_min(a, b),
     "aten::max": lambda a, b: torch.sym_max(a, b),
     "aten::min": lambda a, b: torch.sym_min(a, b),
-    "aten::eq": operator.eq,
-    "aten::ne": operator.ne,
-    "aten::lt": operator.lt,
-    "aten::le": operator.le,
-    "aten::gt": operator.gt,
-    "aten::ge": operator.ge,
+    **COMPARISONS,
 }
 _KEPT = {"aten::detach", "aten::clone", "aten::contiguous", "aten::lift_fresh", "aten::lift_fresh_copy", "aten::alias"}
 # Operators that take a plain number where a tensor is asked for, and give it the type of the tensor beside it.

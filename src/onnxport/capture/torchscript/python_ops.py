@@ -212,6 +212,11 @@ _TEXT = (
     "isspace isupper islower zfill center ljust rjust splitlines partition rpartition expandtabs swapcase"
 )
 
+COMPARISONS: dict[str, Function] = {
+    f"aten::{name}": getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")
+}
+"""Of numbers, sizes among them."""
+
 FUNCTIONS: dict[str, Function] = {
     "aten::add": operator.add,
     "aten::add_": operator.iadd,
@@ -228,12 +233,7 @@ FUNCTIONS: dict[str, Function] = {
     "aten::neg": operator.neg,
     "aten::abs": abs,
     "prim::abs": abs,
-    "aten::eq": operator.eq,
-    "aten::ne": operator.ne,
-    "aten::lt": operator.lt,
-    "aten::le": operator.le,
-    "aten::gt": operator.gt,
-    "aten::ge": operator.ge,
+    **COMPARISONS,
     "aten::__and__": _logical("logical_and", _and),
     "aten::__or__": _logical("logical_or", _or),
     "aten::__xor__": _logical("logical_xor", operator.xor),

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.legalize import infer
-from onnxport.legalize.builder import Builder, Refusal
+from onnxport.legalize.builder import INT64_MAX, Builder, Refusal
 from onnxport.legalize.engine import Replacement, lowers
 
 _SWAP_HEADS = [0, 2, 1, 3]
@@ -235,7 +235,7 @@ def rotary_embedding(op: Builder, node: ir.Node) -> Replacement:
     turned = op.attr_int("rotary_embedding_dim", 0)
     rest = None
     if turned and turned != size:
-        rest = op.slice(data, 3, turned, np.iinfo(np.int64).max)
+        rest = op.slice(data, 3, turned, INT64_MAX)
         data = op.slice(data, 3, 0, turned)
         size = turned
     half = cos.shape[3] if cos.shape is not None else None

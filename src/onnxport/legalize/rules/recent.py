@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxport.legalize.builder import Attribute, Builder, Refusal
+from onnxport.legalize.builder import INT64_MAX, Attribute, Builder, Refusal
 from onnxport.legalize.engine import Replacement, lowers
-
-INT64_MAX = 2**63 - 1
 
 
 @lowers("TensorScatter", below=24)

@@ -6,10 +6,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.legalize import infer
-from onnxport.legalize.builder import Builder, Refusal
+from onnxport.legalize.builder import INT64_MAX, Builder, Refusal
 from onnxport.legalize.engine import Replacement, lowers
-
-_END = np.iinfo(np.int64).max
 
 
 @lowers("Shape", below=15)
@@ -18,7 +16,7 @@ def shape_part(op: Builder, node: ir.Node) -> Replacement:
     if "start" not in node.attributes and "end" not in node.attributes:
         return None
     data = op.needed(0)
-    start, end = op.attr_int("start", 0), op.attr_int("end", _END)
+    start, end = op.attr_int("start", 0), op.attr_int("end", INT64_MAX)
     rank = infer.rank(data)
     if rank is not None:
         start, end, _ = slice(start, end).indices(rank)
@@ -197,7 +195,7 @@ def pad_around(op: Builder, node: ir.Node) -> Replacement:
         before, after = pads[position], pads[position + len(axes)]
         if before < 0 or after < 0:
             raise Refusal("it wraps around by a negative amount")
-        parts = [op.slice(result, axis % rank, -before, _END)] if before else []
+        parts = [op.slice(result, axis % rank, -before, INT64_MAX)] if before else []
         parts.append(result)
         if after:
             parts.append(op.slice(result, axis % rank, 0, after))

@@ -19,11 +19,10 @@ from onnxport.torchscript.helper.questions import (
 )
 from onnxport.torchscript.helper.writing import maybe_cast_to_type, reducesum, slice_, unsqueeze
 from onnxport.torchscript.scalar_types import JitScalarType
+from onnxport.translate.builder import INT64_MAX
 
 Value = torch._C.Value
 Symbolic = Callable[..., Any]
-
-_END = 2**63 - 1
 
 
 # Resizing
@@ -57,7 +56,7 @@ def size_to_scales(g: Any, input: Any, output_size: Any, dim: int) -> Any:
         return g.op("Constant", value_t=torch.tensor([1.0, 1.0, *scales]))
     float_type = int(JitScalarType.FLOAT.onnx_type())
     wanted = output_size if isinstance(output_size, Value) else g.op("Constant", value_t=torch.tensor(known))
-    present = slice_(g, g.op("Shape", input), [0], [2], [_END])
+    present = slice_(g, g.op("Shape", input), [0], [2], [INT64_MAX])
     return _scales(g, g.op("Div", g.op("Cast", wanted, to_i=float_type), g.op("Cast", present, to_i=float_type)))
 
 

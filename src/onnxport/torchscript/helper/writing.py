@@ -29,8 +29,6 @@ from onnxport.torchscript.types import TrainingMode
 
 Value = torch._C.Value
 
-_INT64_MAX = 2**63 - 1
-
 
 def _vector(g: Any, numbers: Any) -> Any:
     """Numbers as a constant vector of integers; values pass."""

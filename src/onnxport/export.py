@@ -15,7 +15,7 @@ from onnxport.artifacts import Artifacts, accounted
 from onnxport.capture import capture
 from onnxport.events import EventLog
 from onnxport.functions import check_request, function_calls, outline
-from onnxport.legalize import check_opset, legalize
+from onnxport.legalize import FIRST_IR_WITH_FUNCTIONS, check_ir_version, check_opset, legalize
 from onnxport.optimize import optimize as optimize_model
 from onnxport.prepare import prepare
 from onnxport.program import ONNXProgram
@@ -59,6 +59,7 @@ def export(
     custom_opsets: Mapping[str, int] | None = None,
     export_modules_as_functions: bool | Collection[type[torch.nn.Module]] = False,
     autograd_inlining: bool = True,
+    ir_version: int | None = None,
 ) -> ONNXProgram:
     """Export a PyTorch model to ONNX.
 
@@ -91,6 +92,8 @@ def export(
             equal calls. Deprecated in torch.onnx and kept here; ``inline_functions`` of the program undoes it.
         fallback, training, operator_export_type, do_constant_folding, custom_opsets, autograd_inlining: Deprecated;
             each warns what to do instead.
+        ir_version: The version of the file format, for readers that know only older ones: from 3 on, and an error
+            where the model has what came later. The default is the one that goes with the opset.
 
     Returns:
         The program: callable with torch tensors, and saved with ``save``.
@@ -129,6 +132,7 @@ def export(
             custom_opsets=custom_opsets,
             export_modules_as_functions=export_modules_as_functions,
             autograd_inlining=autograd_inlining,
+            ir_version=ir_version,
         )
         return legacy  # type: ignore[no-any-return]  # None, as it has always been, where there is a file
     warn_of_deprecated(
@@ -144,6 +148,7 @@ def export(
     given = described(model, Description(args, kwargs, input_names, output_names, dynamic_shapes))
     opset = check_opset(DEFAULT_OPSET if opset_version is None else opset_version)
     as_functions = check_request(export_modules_as_functions, opset)
+    check_ir_version(ir_version, functions=as_functions)
     if f is not None:
         check_destination(f)
     events = EventLog()
@@ -177,13 +182,14 @@ def export(
                 output_dims=captured.output_dim_names,
             )
             account.onnx_model = onnx_model = translate(program, find, names, events)
-        calls = function_calls(program.graph, as_functions, opset, model)
+        has_functions = ir_version is None or ir_version >= FIRST_IR_WITH_FUNCTIONS
+        calls = function_calls(program.graph, as_functions, opset, model) if has_functions else None
         apart = None if calls is None else calls.chain
         if optimize:
             with events.stage("optimize"):
                 optimize_model(onnx_model, events, apart=apart)
         with events.stage("legalize"):
-            legalize(onnx_model, opset, events=events, apart=apart)
+            legalize(onnx_model, opset, ir_version=ir_version, events=events, apart=apart)
         if calls is not None:
             with events.stage("functions"):
                 outline(onnx_model, calls, events)

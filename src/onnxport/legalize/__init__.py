@@ -11,13 +11,18 @@ from onnxport.events import EventLog
 from onnxport.legalize import rules as rules
 from onnxport.legalize.engine import Rewriter
 from onnxport.legalize.validate import Validator
-from onnxport.legalize.versions import check_opset, ir_version_for, place_initializers
+from onnxport.legalize.versions import (
+    FIRST_IR_WITH_FUNCTIONS,
+    check_ir_version,
+    check_opset,
+    chosen_ir_version,
+    ir_version_for,
+    place_initializers,
+)
 
-__all__ = ["check_opset", "legalize"]
+__all__ = ["FIRST_IR_WITH_FUNCTIONS", "check_ir_version", "check_opset", "legalize"]
 
 _CANONICAL = 23
-# Before IR version 8 a file has nowhere to keep functions.
-_FIRST_IR_WITH_FUNCTIONS = 8
 
 
 def legalize(
@@ -33,7 +38,8 @@ def legalize(
 
     Operators that do not exist there, or read differently, are replaced by what computes the same; element types the
     target does not take are cast to wider ones and back. What cannot be expressed is an :class:`OpsetError` that
-    names every such operator, where it comes from, and the nearest opset that has it.
+    names every such operator, where it comes from, and the nearest opset that has it. The IR version is the one
+    that matches the opset, unless ``ir_version`` says another.
 
     With ``kernels``, what onnxruntime has no implementation for in some element type is computed in another one;
     other runtimes may not need those casts. What replaces two nodes has parts in common only where ``apart`` gives the
@@ -49,9 +55,10 @@ def legalize(
     (13, 7, True)
     """
     check_opset(opset)
-    version = ir_version_for(opset) if ir_version is None else ir_version
+    check_ir_version(ir_version)
+    least = ir_version_for(opset) if ir_version is None else ir_version
     source = model.opset_imports.get("", _CANONICAL)
-    if version < _FIRST_IR_WITH_FUNCTIONS and model.functions:
+    if least < FIRST_IR_WITH_FUNCTIONS and model.functions:
         _inline(model, source)
     rewriter = Rewriter(model, opset, apart)
     rewriter.run(source)
@@ -66,8 +73,8 @@ def legalize(
         if "" in graph.opset_imports:
             graph.opset_imports[""] = opset
     model.opset_imports[""] = opset
-    model.ir_version = version
-    if version < 4:
+    model.ir_version = chosen_ir_version(model, opset, ir_version)
+    if model.ir_version < 4:
         place_initializers(model)
 
 

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import onnx
 import onnx.defs
 import onnx_ir as ir
 
-from onnxport.errors import OpsetError
+from onnxport.errors import OpsetError, Problem, listing
 
 OLDEST = 7
 NEWEST = onnx.defs.onnx_opset_version()
+# Files said nothing about opsets before IR version 3.
+OLDEST_IR = 3
+NEWEST_IR: int = onnx.IR_VERSION
+FIRST_IR_WITH_FUNCTIONS = 8
 
 # First opset of each IR version, newest first. From 18 to 23 the version is 10 although the releases said 8 to 11:
 # 10 is what torch.onnx writes there and what every onnxruntime since 1.18 reads, and nothing but four-bit floats
 # needs more.
 _IR_VERSIONS = ((28, 14), (25, 13), (24, 12), (18, 10), (15, 8), (12, 7), (11, 6), (10, 5), (9, 4), (0, 3))
+
+# Element types that a file could not name before the IR version that brought them.
+_D = ir.DataType
+_FIRST_IR_OF_TYPE = {
+    **dict.fromkeys((_D.FLOAT8E4M3FN, _D.FLOAT8E4M3FNUZ, _D.FLOAT8E5M2, _D.FLOAT8E5M2FNUZ), 9),
+    **dict.fromkeys((_D.INT4, _D.UINT4), 10),
+    _D.FLOAT4E2M1: 11,
+    _D.FLOAT8E8M0: 12,
+    **dict.fromkeys((_D.INT2, _D.UINT2), 13),
+}
+_FIRST_IR_WITH_OPTIONALS = 8
 
 _KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
 _WEIGHT_KINDS = frozenset({"PARAMETER", "BUFFER"})
@@ -31,6 +49,78 @@ def check_opset(opset: object) -> int:
     if not OLDEST <= opset <= NEWEST:
         raise OpsetError(f"Opset {opset} cannot be written; pass an opset_version from {OLDEST} to {NEWEST}.")
     return opset
+
+
+def check_ir_version(version: object, functions: object = False) -> int | None:
+    """Return the IR version if files of it can be written, with ``functions`` if these are asked for.
+
+    None, for the one that matches the opset, is passed on.
+
+    >>> from onnxport.legalize import check_ir_version
+    >>> check_ir_version(8)
+    8
+    """
+    if version is None:
+        return None
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise OpsetError(f"ir_version must be an int or None, not {version!r}.")
+    if not OLDEST_IR <= version <= NEWEST_IR:
+        raise OpsetError(
+            f"IR version {version} cannot be written; pass an ir_version from {OLDEST_IR} to {NEWEST_IR}, or None for "
+            "the one that matches the opset."
+        )
+    if functions and version < FIRST_IR_WITH_FUNCTIONS:
+        raise OpsetError(
+            f"Functions (export_modules_as_functions) came with IR version {FIRST_IR_WITH_FUNCTIONS}, not {version}. "
+            f"Pass ir_version={FIRST_IR_WITH_FUNCTIONS}, or export without functions."
+        )
+    return version
+
+
+def chosen_ir_version(model: ir.Model, opset: int, version: int | None) -> int:
+    """The IR version of a finished model: the one asked for if it can hold the model, else the least that does.
+
+    What is asked for and cannot is an :class:`OpsetError` that names everything in the model that came later.
+    """
+    needs = _later_than(model, ir_version_for(opset) if version is None else version)
+    if version is None:
+        return max([ir_version_for(opset), *(since for since, _ in needs.values())])
+    if needs:
+        lowest = max(since for since, _ in needs.values())
+        remedy = f"Pass ir_version={lowest}, or leave ir_version out for the one that matches the opset."
+        problems = [
+            Problem(f"{what} came with IR version {since}", where=f"the value {name}", remedy=remedy)
+            for what, (since, name) in needs.items()
+        ]
+        raise OpsetError(listing(f"The model cannot be written with IR version {version}:", problems))
+    return version
+
+
+def _later_than(model: ir.Model, version: int) -> dict[str, tuple[int, str]]:
+    """What the model has that files of an IR version have no place for: since when, and the first value of it."""
+    found: dict[str, tuple[int, str]] = {}
+    for value in _values(model):
+        kind = value.type
+        if kind is None:
+            continue
+        since = _FIRST_IR_OF_TYPE.get(kind.dtype, 0)
+        what = f"the element type {kind.dtype.name.lower()}"
+        if isinstance(kind, ir.OptionalType) and since < _FIRST_IR_WITH_OPTIONALS:
+            since, what = _FIRST_IR_WITH_OPTIONALS, "optional values"
+        if since > version:
+            found.setdefault(what, (since, value.name or ""))
+    return found
+
+
+def _values(model: ir.Model) -> Iterator[ir.Value]:
+    for graph in model.graphs():
+        yield from graph.inputs
+        yield from graph.initializers.values()
+        for node in graph:
+            yield from node.outputs
+    for function in model.functions.values():
+        for node in function.all_nodes():
+            yield from node.outputs
 
 
 def ir_version_for(opset: int) -> int:

@@ -79,7 +79,7 @@ def warn_of_training(model: object) -> None:
     """Say that a model in training mode is exported with dropout and batch statistics, if it has any."""
     if not isinstance(model, torch.nn.Module):
         return
-    sensitive = {type(m).__name__ for m in model.modules() if m.training and isinstance(m, _DropoutNd | _NormBase)}
+    sensitive = {type(m).__name__ for m in model.modules() if isinstance(m, _DropoutNd | _NormBase) and m.training}
     if sensitive:
         warnings.warn(
             f"{type(model).__name__} is in training mode: {', '.join(sorted(sensitive))} will be exported as such. "

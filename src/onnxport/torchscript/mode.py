@@ -37,7 +37,8 @@ def select_model_mode_for_export(model: Any, mode: TrainingMode | None) -> Itera
     global _mode
     chosen = TrainingMode.PRESERVE if mode is None else _checked(mode)
     before = _mode
-    modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
+    # A frozen script has no mode any more.
+    modules = list(model.modules()) if isinstance(model, torch.nn.Module) and hasattr(model, "training") else []
     saved = [module.training for module in modules]
     try:
         _mode = chosen

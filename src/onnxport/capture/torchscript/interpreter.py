@@ -42,7 +42,10 @@ class Interpreter:
 
     def __init__(self) -> None:
         self._stack: list[tuple[Any, str]] = []
-        self._graphs: dict[Any, Any] = {}
+        # The graphs of methods, by their owners and names.
+        self.graphs: dict[Any, Any] = {}
+        # What a run keeps under the names of a module's attributes.
+        self.state: dict[tuple[int, str], Any] = {}
         # Tensors of modules that a branch or a loop body gets as operands, by the identity of the originals.
         self.substitutes: dict[int, torch.Tensor] = {}
         # A traced graph is flat; each node has the number of its module instead.
@@ -54,8 +57,25 @@ class Interpreter:
         """Run the graph that the user calls, with its own values turned into tensors in the results."""
         graph = with_known_functions(method.graph)
         self.root = module
-        given = [module, *arguments] if len(list(graph.inputs())) == len(arguments) + 1 else list(arguments)
-        return self.run_graph(graph, given, method.name)
+        self.state.clear()
+        if len(list(graph.inputs())) == len(arguments):
+            return self.run_graph(graph, arguments, method.name)
+        given = self._before(module, tuple(arguments))
+        return materialized(self._after(module, given, self.run_graph(graph, [module, *given], method.name)))
+
+    def _before(self, module: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments of the call after the hooks that the script has for them."""
+        for hook in module.core._get_forward_pre_hooks():
+            changed = self.run_graph(with_known_functions(hook.graph), [module, arguments], hook.name)
+            if changed is not None:
+                arguments = changed if isinstance(changed, tuple) else (changed,)
+        return arguments
+
+    def _after(self, module: Any, arguments: tuple[Any, ...], result: Any) -> Any:
+        for hook in module.core._get_forward_hooks():
+            changed = self.run_graph(with_known_functions(hook.graph), [module, arguments, result], hook.name)
+            result = result if changed is None else changed
+        return result
 
     def run_graph(self, graph: Any, arguments: Sequence[Any], function: str = "forward") -> Any:
         """Run a graph on its own."""
@@ -65,9 +85,9 @@ class Interpreter:
     def method(self, module: Any, name: str, arguments: Sequence[Any]) -> Any:
         """Run a method of a module."""
         key = (id(module), name)
-        if key not in self._graphs:
-            self._graphs[key] = with_known_functions(module.methods[name].graph)
-        return self.graph(self._graphs[key], [module, *arguments], re.sub(r"\d+$", "", name))
+        if key not in self.graphs:
+            self.graphs[key] = with_known_functions(module.methods[name].graph)
+        return self.graph(self.graphs[key], [module, *arguments], re.sub(r"\d+$", "", name))
 
     def graph(self, graph: Any, arguments: Sequence[Any], function: str) -> Any:
         """Run a graph in an environment of its own; several results are a tuple."""

@@ -10,39 +10,8 @@ import torch
 
 from onnxport.capture.torchscript.calls import dtype_code, dtype_of
 from onnxport.capture.torchscript.interpreter import Env, Interpreter, find_function, handles
-from onnxport.capture.torchscript.mirror import Mirror
 from onnxport.capture.torchscript.values import UNINITIALIZED, Growing, Number, Stacked, materialized, plain
 from onnxport.errors import CaptureError
-
-
-@handles("prim::GetAttr")
-def _get_attribute(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
-    owner, name = values[0], node.s("name")
-    found: Any = owner.attribute(name) if isinstance(owner, Mirror) else getattr(owner, name)
-    return run.substitutes.get(id(found), found) if isinstance(found, torch.Tensor) else found
-
-
-@handles("prim::SetAttr")
-def _set_attribute(run: Interpreter, node: Any, values: list[Any], env: Env) -> None:
-    owner, value = values
-    name = node.s("name")
-    if isinstance(owner, Mirror) and name in owner._buffers:
-        held = owner.attribute(name)
-        if isinstance(held, torch.Tensor) and isinstance(value, torch.Tensor) and held.shape == value.shape:
-            held.copy_(value)
-            return
-    setattr(owner, name, value)
-
-
-@handles("prim::CallMethod", "onnxport::CallMethod")
-def _call_method(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
-    owner, *arguments = values
-    if isinstance(owner, torch.nn.Module):
-        name = node.s("name")
-        # A module that calls another method of its own stays where it is in the tree.
-        entered = name.startswith("forward") and owner is not run.root
-        return owner(name, *arguments) if entered else run.method(owner, name, arguments)
-    return getattr(owner, node.s("name"))(*arguments)
 
 
 @handles("prim::CallFunction")
@@ -132,23 +101,9 @@ def _raise(run: Interpreter, node: Any, values: list[Any], env: Env) -> None:
     raise CaptureError(f"The model raises {kind} for these inputs: {values[0]}")
 
 
-@handles("prim::Print", "prim::Enter", "prim::Exit", "prim::profile", "prim::Store")
+@handles("prim::Print", "prim::profile", "prim::Store")
 def _nothing(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
     return values[0] if node.outputsSize() == 1 and values else None
-
-
-@handles("prim::Enter")
-def _enter(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
-    """Context managers of TorchScript, such as no_grad, concern training only."""
-    return values[0]
-
-
-@handles("prim::CreateObject")
-def _create_object(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
-    kind = node.output().type().annotation_str
-    if "no_grad" in kind or "enable_grad" in kind or "set_grad_enabled" in kind or "profiler" in kind:
-        return UNINITIALIZED
-    raise CaptureError(f"An object of the TorchScript class {kind} can't be replayed; use a tuple or a module instead.")
 
 
 @handles("prim::isinstance")

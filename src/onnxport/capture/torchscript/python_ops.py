@@ -174,7 +174,8 @@ def _format(text: str, *values: Any) -> str:
 
 
 def _percent(text: str, *values: Any) -> str:
-    return text % values
+    given = values[0] if len(values) == 1 and isinstance(values[0], tuple) else values
+    return text % given
 
 
 def _split(text: str, separator: str | None = None, maximum: int = -1) -> list[str]:

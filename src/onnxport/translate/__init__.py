@@ -1,6 +1,6 @@
 """Translate: a functional FX graph becomes an ``ir.Model`` at the canonical opset."""
 
-from onnxport.translate import control_flow  # noqa: F401  (registers the higher-order operators)
+from onnxport.translate import control_flow, sequences  # noqa: F401  (registers their operators)
 from onnxport.translate.builder import Builder
 from onnxport.translate.custom import lookup
 from onnxport.translate.dims import Dim, Int

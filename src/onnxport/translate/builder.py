@@ -123,6 +123,8 @@ class Builder:
                 stated = to_torch_dtype(inferred)
             shape = self._output_shape(op_type, tensors) if index == 0 else None
             results.append(self._value(op_type, stated, shape))
+        if op_type == "Identity" and tensors[0] is not None and tensors[0].is_sequence:
+            results[0].value.type, results[0].value.shape = tensors[0].value.type, None
         self._append(op_type, tensors, attrs, [t.value for t in results])
         return tuple(results)
 

@@ -14,7 +14,7 @@ import torch
 
 from onnxport.translate.builder import Builder
 from onnxport.translate.dims import Dim
-from onnxport.translate.regions import region, region_input
+from onnxport.translate.regions import region, region_input, region_state, with_types
 from onnxport.translate.registry import translates
 from onnxport.translate.tensor import Tensor
 
@@ -43,7 +43,7 @@ def while_loop(
     inner = op.subgraph()
     iteration = region_input(inner, "iteration", torch.int64, [])
     condition = region_input(inner, "condition", torch.bool, [])
-    states = [region_input(inner, "state", item.dtype, None) for item in carried]
+    states = [region_state(inner, "state", item, None) for item in carried]
     shaped = [_with_placeholder_shape(inner, body_fn, state, n) for n, state in enumerate(states)]
     results = [_as_tensor(inner, item) for item in op.body(inner, body_fn, [*shaped, *additional_inputs])]
     again = op.body(inner, cond_fn, [*results, *additional_inputs])
@@ -101,7 +101,9 @@ def _emit(
     **attributes: Any,
 ) -> tuple[Tensor, ...]:
     dtypes = [item.dtype if isinstance(item, Tensor) else _NUMBER_DTYPES[type(item)] for item in results]
-    return op.multi(op_type, *inputs, outputs=len(outputs), out_dtypes=dtypes, **attributes)
+    made = op.multi(op_type, *inputs, outputs=len(outputs), out_dtypes=dtypes, **attributes)
+    with_types(made, results)
+    return made
 
 
 def _as_tensor(op: Builder, item: Any) -> Tensor:

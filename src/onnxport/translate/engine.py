@@ -209,7 +209,8 @@ class Engine:
             producer = result.value.producer()
             if producer is not None and producer.outputs[0] is result.value:
                 producer.name = f"node_{result.value.name}"
-            result.value.shape = op.ir_shape((*shape, 2) if result.is_complex else shape)
+            if not result.is_sequence:
+                result.value.shape = op.ir_shape((*shape, 2) if result.is_complex else shape)
         self.add_sources(result)
         return result
 

@@ -12,7 +12,7 @@ import torch
 
 from onnxport.translate.builder import Builder
 from onnxport.translate.dims import Int
-from onnxport.translate.regions import inside, region, region_input
+from onnxport.translate.regions import inside, region, region_input, region_state, with_types
 from onnxport.translate.tensor import Tensor
 
 __all__ = ["Outcome", "inside", "loop", "scan"]
@@ -77,13 +77,14 @@ def loop(
     inner = op.subgraph()
     iteration = region_input(inner, "iteration", torch.int64, [])
     condition = region_input(inner, "condition", torch.bool, [])
-    states = [region_input(inner, f"state_{i}", x.dtype, x.known_shape) for i, x in enumerate(state)]
+    states = [region_state(inner, f"state_{i}", x, x.known_shape) for i, x in enumerate(state)]
     following = body(inner, iteration, states)
     graph = region(inner, "body", [iteration, condition, *states], [inner.Identity(condition), *following])
     dtypes = [x.dtype for x in following]
     limit = count if isinstance(count, Tensor) else op.scalar(count, torch.int64)
     inputs = [limit, None, *state]
     results = op.multi("Loop", *inputs, outputs=len(dtypes), out_dtypes=dtypes, body=graph)
+    with_types(results, following)
     return [
         result if x.known_shape is None else result.with_shape(x.shape)
         for result, x in zip(results, state, strict=True)

@@ -27,6 +27,21 @@ def region_input(op: Builder, name: str, dtype: torch.dtype, shape: Sequence[Int
     return Tensor(op, value, dtype, shape)
 
 
+def region_state(op: Builder, name: str, like: Tensor, shape: Sequence[Int] | None) -> Tensor:
+    """An input of a region of the type of what it starts from: a tensor, or a sequence of tensors."""
+    state = region_input(op, name, like.dtype, None if like.is_sequence else shape)
+    if like.is_sequence:
+        state.value.type = like.value.type
+    return state
+
+
+def with_types(made: Sequence[Tensor], results: Sequence[object]) -> None:
+    """Let what a node gives be sequences where its regions give sequences."""
+    for value, result in zip(made, results, strict=True):
+        if isinstance(result, Tensor) and result.is_sequence:
+            value.value.type = result.value.type
+
+
 def region(op: Builder, name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> ir.Graph:
     """The nodes a builder made as a graph."""
     made = {value for node in op.nodes for value in node.outputs}

@@ -21,7 +21,8 @@ class Tensor:
     """A value with its torch dtype and shape, and arithmetic bound to the builder that made it.
 
     ``shape`` is ``None`` only for intermediates whose shape no one has stated. A complex tensor
-    has a complex ``dtype`` and a logical shape; its ``value`` has a trailing dimension of 2.
+    has a complex ``dtype`` and a logical shape; its ``value`` has a trailing dimension of 2. A sequence of
+    tensors has their dtype, and a shape that means nothing.
     """
 
     __slots__ = ("_shape", "dtype", "op", "value")
@@ -66,6 +67,11 @@ class Tensor:
     def is_integer(self) -> bool:
         """Whether the dtype is an integer type other than bool."""
         return not (self.dtype.is_floating_point or self.dtype.is_complex or self.dtype == torch.bool)
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether it stands for a sequence of tensors, of which it has the dtype."""
+        return isinstance(self.value.type, ir.SequenceType)
 
     @property
     def real(self) -> Tensor:

@@ -22,6 +22,7 @@ from onnxport.torchscript import (
     disable_log,
     enable_log,
     is_onnx_log_enabled,
+    jit_utils,
     log,
     register_custom_op_symbolic,
     select_model_mode_for_export,
@@ -34,6 +35,7 @@ from onnxport.torchscript.utils import export_to_pretty_string
 # symbolic_opset7 to symbolic_opset20, as `from onnxport import symbolic_opset9` and `import onnxport.symbolic_opset9`.
 globals().update(SYMBOLIC_OPSETS)
 _sys.modules["onnxport.utils"] = utils
+_sys.modules["onnxport.jit_utils"] = jit_utils
 
 __version__ = "0.1.0"
 producer_name = PRODUCER_NAME
@@ -59,6 +61,7 @@ __all__ = [
     "export_to_pretty_string",
     "is_in_onnx_export",
     "is_onnx_log_enabled",
+    "jit_utils",
     "log",
     "ops",
     "producer_name",

@@ -214,6 +214,6 @@ def test_the_first_mismatch_of_a_traced_model_is_found() -> None:
 def test_the_page_about_symbolic_functions_runs() -> None:
     page = pathlib.Path(__file__).parents[2] / "docs" / "symbolic_functions.md"
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     with warnings.catch_warnings(action="ignore"):
         exec("\n".join(blocks), {"__name__": "page"})

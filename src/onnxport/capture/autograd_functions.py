@@ -136,6 +136,7 @@ def _fake_results(tensors: Sequence[torch.Tensor], sizes: Sequence[int], key: st
     try:
         return _results(tensors, sizes, key)
     except Exception as error:  # noqa: BLE001 - foreign code may raise anything where it finds tensors without values
+        _forget_numbers(tensors)
         function = CALLS[key].function.__name__
         try:
             results = results_by_example(partial(_results, key=key), tensors, sizes)
@@ -143,6 +144,14 @@ def _fake_results(tensors: Sequence[torch.Tensor], sizes: Sequence[int], key: st
             raise other from error
         warn_of_example(f"The forward of {function} can't be run without values ({type(error).__name__}: {error})")
         return results
+
+
+def _forget_numbers(tensors: Sequence[torch.Tensor]) -> None:
+    """Numbers that a failed attempt read off tensors are not among the results, as torch would demand of them."""
+    for tensor in tensors:
+        env = getattr(getattr(tensor, "fake_mode", None), "shape_env", None)
+        if env is not None:
+            env.pending_fresh_unbacked_symbols.clear()
 
 
 @contextlib.contextmanager

@@ -75,7 +75,15 @@ def run_symbolic(
     for output, (dtype, shape) in zip(node.outputs(), expected, strict=True):
         output.setType(tensor_type(dtype, shape, requires_grad=any(_needs_gradient(value) for value in args)))
     context = SymbolicContext(params_dict=session.parameters, cur_node=node)
-    g = GraphContext(session, context)
+    g = GraphContext(
+        graph=session.graph,
+        block=session.graph.block(),
+        opset=session.opset,
+        original_node=context.cur_node,
+        params_dict=context.params_dict,
+        env=context.env,
+        values_in_env=set(),
+    )
     first: list[Any] = [context, g] if wants_context(function) else [g]
     try:
         result = function(*first, *args, **kwargs)

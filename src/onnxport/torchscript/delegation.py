@@ -13,13 +13,13 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.fx.experimental.symbolic_shapes import ShapeEnv, _constrain_range_for_size
 
 from onnxport.errors import TranslationError
 from onnxport.events import EventLog
 from onnxport.prepare.decompose import decompose
 from onnxport.prepare.emit import fake_mode_of, on_fake_values
-from onnxport.torchscript.given import constant_of, tensor_type
+from onnxport.torchscript.given import constant, constant_of
 from onnxport.torchscript.graph_context import GraphContext
 from onnxport.torchscript.scalar_types import JitScalarType
 from onnxport.torchscript.session import Session
@@ -42,7 +42,7 @@ def delegate(g: GraphContext, name: str, args: Sequence[Any], kwargs: Mapping[st
         if isinstance(bound, str):
             reasons.append(f"{overload}: {bound}")
             continue
-        return _Call(g.session, overload).write(bound)
+        return _Call(g.enter(), overload).write(bound)
     raise TranslationError(f"aten::{name} has no form for the arguments it is given. " + "; ".join(reasons))
 
 
@@ -157,7 +157,7 @@ class _Call:
         self.session = session
         self.overload = overload
         self.graph = torch.fx.Graph()
-        self.arguments: list[Tensor] = []
+        self.arguments: list[Value] = []
         near = [] if session.op.call is None else session.op.call.all_input_nodes
         found = fake_mode_of([node.meta.get("val") for node in near])
         self.mode = FakeTensorMode(shape_env=ShapeEnv()) if found is None else found
@@ -176,11 +176,10 @@ class _Call:
             return name
 
         decompose(owner.graph, _has_translation, attach, EventLog())
-        results = _run(self.session.op, owner, self.arguments)
-        node = self.session.add(f"translated::{self.overload._schema.name.partition('::')[2]}", [], len(results))
-        for value, result in zip(node.outputs(), results, strict=True):
-            value.setType(tensor_type(result.dtype, result.known_shape))
-            self.session.bind(value, result)
+        fakes = call.meta["val"] if several else [call.meta["val"]]
+        results = [(fake.dtype, self.session.op.shared.dim_names.shape(fake)) for fake in fakes]
+        kind = f"translated::{self.overload._schema.name.partition('::')[2]}"
+        node = self.session.add_call(kind, self.arguments, results, partial(_run, owner))
         return tuple(node.outputs()) if several else node.output()
 
     def _call(self, args: Sequence[Any]) -> torch.fx.Node:
@@ -205,36 +204,38 @@ class _Call:
         if isinstance(value, list):
             return [self._argument(item, argument) for item in value]
         if isinstance(value, torch.Tensor):
-            literal = self.session.op.const(value.detach().cpu().numpy(), value.dtype)
-            return self._placeholder(literal, value.shape)
+            return self._placeholder(constant(self.session.graph, value))
         if isinstance(value, int | float) and str(argument.type) == "Tensor":
-            return self._placeholder(self.session.op.const(value, torch.tensor(value).dtype), ())
+            return self._placeholder(constant(self.session.graph, torch.tensor(value)))
         if not isinstance(value, Value):
             return value
-        tensor = self.session.take([value])[0]
         if str(argument.type).endswith("Tensor") or "Tensor]" in str(argument.type):
-            sizes = self.session.shape_of(value)
-            if sizes is None:
-                raise TranslationError(f"the rank of {value.debugName()} is not known; state its type with setType()")
-            return self._placeholder(tensor, sizes)
-        node = self._next(tensor)
+            return self._placeholder(self.session.settle(value))
+        node = self._next(value)
         node.meta["val"] = self._shape_env().create_unbacked_symint()
         return node
 
-    def _next(self, tensor: Tensor) -> torch.fx.Node:
-        self.arguments.append(tensor)
+    def _next(self, value: Value) -> torch.fx.Node:
+        self.arguments.append(value)
         return self.graph.placeholder(f"argument_{len(self.arguments)}")
 
-    def _placeholder(self, tensor: Tensor, sizes: Sequence[Int | None]) -> torch.fx.Node:
-        node = self._next(tensor)
+    def _placeholder(self, value: Value) -> torch.fx.Node:
+        sizes, dtype = self.session.shape_of(value), value.type().dtype()
+        if sizes is None or dtype is None:
+            raise TranslationError(f"the rank of {value.debugName()} is not known; state its type with setType()")
+        node = self._next(value)
         with on_fake_values(self.mode):
-            node.meta["val"] = torch.empty([self._size(size) for size in sizes], dtype=tensor.dtype)
+            node.meta["val"] = torch.empty([self._size(size) for size in sizes], dtype=dtype)
         return node
 
     def _size(self, size: Int | None) -> Any:
         if isinstance(size, Dim):
             return self._shape_env().create_symintnode(size.expr, hint=None)
-        return self._shape_env().create_unbacked_symint() if size is None else size
+        if size is not None:
+            return size
+        unknown = self._shape_env().create_unbacked_symint()
+        _constrain_range_for_size(unknown)
+        return unknown
 
     def _shape_env(self) -> ShapeEnv:
         env = self.mode.shape_env
@@ -243,10 +244,15 @@ class _Call:
         return env
 
 
-def _run(op: Builder, owner: torch.fx.GraphModule, arguments: Sequence[Tensor]) -> list[Tensor]:
+def _run(owner: torch.fx.GraphModule, op: Builder, arguments: Sequence[Tensor]) -> list[Tensor]:
     """Translate a graph in the place of the call that is being translated, with the built-in translations only."""
     body = op.body
+    wanted = [node.meta["val"] for node in owner.graph.find_nodes(op="placeholder")]
+    given = [
+        op.cast(tensor, fake.dtype) if isinstance(fake, torch.Tensor) else tensor
+        for tensor, fake in zip(arguments, wanted, strict=True)
+    ]
     try:
-        return Engine(op, REGISTRY.find, owner, EventLog()).body(op, owner, arguments)
+        return Engine(op, REGISTRY.find, owner, EventLog()).body(op, owner, given)
     finally:
         op.body = body

@@ -11,7 +11,7 @@ import torch
 
 from onnxport.torchscript import given
 from onnxport.torchscript.attributes import set_attribute
-from onnxport.torchscript.session import Session
+from onnxport.torchscript.session import Session, session_of
 
 Value = torch._C.Value
 
@@ -30,34 +30,38 @@ class SymbolicContext:
     onnx_block: Any = None
 
 
+@dataclass(eq=False)
 class GraphContext:
     """Where a symbolic function writes: ``g.op`` adds a node, everything else is the TorchScript graph's own.
 
     ``opset`` is the opset of the file, for which standard operators are written; ``original_node`` is the call.
+    ``block`` is where nodes are added, the graph's own block or one of an ``If`` or a ``Loop``:
+    ``dataclasses.replace(g, block=node.addBlock())`` writes into another.
     """
 
-    def __init__(self, session: Session, context: SymbolicContext) -> None:
-        self.session = session
-        self.opset = session.opset
-        self.original_node = context.cur_node
-        self.params_dict = context.params_dict
-        self.env = context.env
-        self.values_in_env: set[Value] = set()
-        self.new_nodes: list[torch._C.Node] = []
-        self.context = context
+    graph: torch._C.Graph
+    block: Any
+    opset: int
+    original_node: Any
+    params_dict: dict[str, torch.Tensor]
+    env: dict[Value, Value]
+    values_in_env: set[Value]
+    new_nodes: list[torch._C.Node] = field(default_factory=list)
 
     @property
-    def graph(self) -> torch._C.Graph:
-        """The TorchScript graph that is written."""
-        return self.session.graph
-
-    @property
-    def block(self) -> Any:
-        """The block of the graph that is written."""
-        return self.session.graph.block()
+    def session(self) -> Session:
+        """The call that is being written."""
+        return session_of(self.graph)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.session.graph, name)
+        if name in ("graph", "block"):
+            raise AttributeError(name)
+        return getattr(self.graph, name)
+
+    def enter(self) -> Session:
+        """Let what is written next go to the end of the block."""
+        self.graph.setInsertPoint(self.block)
+        return self.session
 
     def op(self, opname: str, *raw_args: Any, outputs: int = 1, **kwargs: Any) -> Any:
         """Add a node and return its output, or a tuple of its outputs if there are several.
@@ -73,11 +77,12 @@ class GraphContext:
         domain, _, op_type = kind.partition("::")
         if domain in ("ai.onnx", ""):
             kind = f"onnx::{op_type}"
-        node = self.session.add(kind, [self._input(argument) for argument in raw_args], outputs)
+        session = self.enter()
+        node = session.add(kind, [self._input(argument) for argument in raw_args], outputs)
         for key, value in sorted(kwargs.items()):
             if value is not None:
                 set_attribute(node, key, value)
-        self.session.infer(node)
+        session.infer(node)
         self.new_nodes.append(node)
         return node.output() if outputs == 1 else tuple(node.outputs())
 

@@ -7,9 +7,10 @@ it hands values to one of our translations.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
 
 import numpy as np
 import onnx
@@ -19,11 +20,13 @@ import torch
 from onnxport.errors import TranslationError
 from onnxport.torchscript import given
 from onnxport.torchscript.attributes import onnx_attributes
+from onnxport.torchscript.blocks import BRANCHES, CONTROLS, block_results, has_blocks
 from onnxport.torchscript.forms import Form, form_of
 from onnxport.torchscript.given import constant_of
-from onnxport.torchscript.inference import Known, Sizes, infer, of_one_dtype
+from onnxport.torchscript.inference import Known, Result, Sizes, infer, of_one_dtype
 from onnxport.translate import Builder, Dim, Int, Tensor
 from onnxport.translate.promotion import result_dtype
+from onnxport.translate.regions import inside, region, region_input
 from onnxport.translate.signatures import CANONICAL_OPSET
 from onnxport.weights.dtypes import from_torch_dtype
 from onnxport.weights.torch_tensor import TorchTensor
@@ -32,9 +35,19 @@ Value = torch._C.Value
 Expected: TypeAlias = "Sequence[tuple[torch.dtype, Sequence[Int] | None]]"
 # An input of a node: a value of the graph, or the content of an attribute that has become an input.
 Source: TypeAlias = "Value | list[int] | list[float] | int | float | None"
+Write: TypeAlias = "Callable[[Builder, Sequence[Tensor]], Sequence[Tensor]]"
 
 _PLAIN_DTYPES: dict[type, torch.dtype] = {bool: torch.bool, int: torch.int64, float: torch.float32}
 _DOMAINS = {"onnx": "", "aten": "org.pytorch.aten"}
+_SESSIONS: WeakValueDictionary[int, Session] = WeakValueDictionary()
+
+
+def session_of(graph: torch._C.Graph) -> Session:
+    """The session that writes a graph."""
+    found = _SESSIONS.get(id(graph))
+    if found is None:
+        raise TranslationError("this TorchScript graph is not one that is being written; use the `g` of the function")
+    return found
 
 
 @dataclass(frozen=True)
@@ -62,9 +75,10 @@ class Session:
         self.parameters: dict[str, torch.Tensor] = {}
         self._tensors: dict[int, Tensor] = {}
         self._numbers: dict[int, int | float] = {}
-        self._sequences: dict[int, torch.dtype] = {}
         self._shapes: dict[int, Sizes] = {}
         self._expected: dict[int, tuple[torch.dtype, Sequence[Int] | None]] = {}
+        self._writers: dict[int, Write] = {}
+        _SESSIONS[id(self.graph)] = self
 
     # --- from our side into the graph --------------------------------------------------------------------------
 
@@ -122,9 +136,17 @@ class Session:
             self._shapes[value.unique()] = tensor.known_shape
 
     def add(self, kind: str, inputs: Sequence[Value], outputs: int) -> torch._C.Node:
-        """A new node at the end of the graph; :meth:`infer` types its outputs when it has its attributes."""
+        """A new node where the graph is being written; :meth:`infer` types its outputs when it has its attributes."""
         node = self.graph.create(kind, list(inputs), outputs)
         self.graph.insertNode(node)
+        return node
+
+    def add_call(self, kind: str, inputs: Sequence[Value], results: Expected, write: Write) -> torch._C.Node:
+        """A node that ``write`` emits in its own way, when it is its turn."""
+        node = self.add(kind, inputs, len(results))
+        for value, (dtype, shape) in zip(node.outputs(), results, strict=True):
+            self._set(value, Result(dtype, None if shape is None else tuple(shape)))
+            self._writers[value.unique()] = write
         return node
 
     def infer(self, node: torch._C.Node) -> None:
@@ -146,15 +168,30 @@ class Session:
             if form is not None and form.opset == CANONICAL_OPSET and not form.moved:
                 found = infer(call.op_type, call.attributes, known, count, CANONICAL_OPSET, label)
         for value, result in zip(node.outputs(), found, strict=True):
-            if result.dtype is None:
-                continue
-            if result.is_sequence:
-                self._sequences[value.unique()] = result.dtype
-                value.setType(torch._C.ListType(given.tensor_type(result.dtype, None)))
-                continue
-            value.setType(given.tensor_type(result.dtype, result.shape))  # type: ignore[arg-type]
-            if result.shape is not None:
-                self._shapes[value.unique()] = result.shape
+            self._set(value, result)
+
+    def _set(self, value: Value, result: Result) -> None:
+        if result.dtype is None:
+            return
+        if result.is_sequence:
+            value.setType(torch._C.ListType(given.tensor_type(result.dtype, None)))
+            return
+        value.setType(given.tensor_type(result.dtype, result.shape))  # type: ignore[arg-type]
+        if result.shape is not None:
+            self._shapes[value.unique()] = result.shape
+
+    def settle(self, value: Value) -> Value:
+        """Type a value that nobody has typed as far as it is known by now: its blocks may have been written since."""
+        node = value.node()
+        if _is_typed(value) or not has_blocks(node):
+            return value
+        for output, result in zip(node.outputs(), block_results(node, self._described), strict=True):
+            self._set(output, result)
+        return value
+
+    def _described(self, value: Value) -> Result:
+        known = self._known(value)
+        return Result() if known is None else Result(known.dtype, known.shape, known.is_sequence)
 
     def shape_of(self, value: Value) -> Sizes | None:
         """The sizes of a value: what its type states, and names for sizes that vary."""
@@ -181,9 +218,10 @@ class Session:
         assert isinstance(source, Value)
         if source.node().mustBeNone():
             return None
-        if source.unique() in self._sequences:
-            return Known(self._sequences[source.unique()], None, is_sequence=True)
-        kind = source.type()
+        kind = self.settle(source).type()
+        sequence = _sequence_dtype(source)
+        if sequence is not None:
+            return Known(sequence, None, is_sequence=True)
         if isinstance(kind, torch._C.ListType):
             return Known(torch.int64, (len(list(source.node().inputs())),))
         return Known(kind.dtype() if isinstance(kind, torch._C.TensorType) else None, self.shape_of(source))
@@ -217,17 +255,31 @@ class Session:
             node = value.node()
             needed.update(output.unique() for output in node.outputs())
             pending.extend(node.inputs())
-        for node in self.graph.nodes():
+            pending.extend(output for block in node.blocks() for output in block.outputs())
+        self._emit_all(self.graph.nodes(), needed)
+
+    def _emit_all(self, nodes: Iterable[torch._C.Node], needed: set[int]) -> None:
+        for node in nodes:
             outputs = list(node.outputs())
             if outputs and outputs[0].unique() in needed and not node.kind().startswith("prim::"):
-                self._emit(node, outputs)
+                self._emit(node, outputs, needed)
 
-    def _emit(self, node: torch._C.Node, outputs: list[Value]) -> None:
+    def _emit(self, node: torch._C.Node, outputs: list[Value], needed: set[int]) -> None:
+        if outputs[0].unique() in self._tensors:
+            return
         content = self._content(outputs[0])
         if isinstance(content, torch.Tensor):
             self._tensors[outputs[0].unique()] = self._literal(content)
         if content is not None:
             return
+        write = self._writers.get(outputs[0].unique())
+        results = self._emit_node(node, outputs, needed) if write is None else write(self.op, self._given(node))
+        self._tensors.update(zip((value.unique() for value in outputs), results, strict=True))
+
+    def _given(self, node: torch._C.Node) -> list[Tensor]:
+        return [tensor for tensor in (self._tensor(value, None) for value in node.inputs()) if tensor is not None]
+
+    def _emit_node(self, node: torch._C.Node, outputs: list[Value], needed: set[int]) -> Sequence[Tensor]:
         call = self._call(node)
         if not call.domain and call.form is None:
             raise TranslationError(
@@ -235,18 +287,87 @@ class Session:
                 f'name its domain, "mydomain::{call.op_type}"'
             )
         inputs = self._inputs(call)
+        for position, dtype in CONTROLS.get(node.kind(), {}).items():
+            control = inputs[position] if position < len(inputs) else None
+            inputs[position : position + 1] = [None if control is None else self.op.cast(control, dtype)]
+        graphs, returned = self._blocks(node, inputs, needed)
+        if not graphs and not all(_is_typed(value) for value in outputs):
+            # Who wrote it did so past `g.op`, or knew less of its inputs than is known by now.
+            self.infer(node)
         results = self.op.custom(
             call.domain,
             call.op_type,
             inputs,
-            call.attributes,
-            [self._output(value, inputs) for value in outputs],
+            call.attributes | {name: ir.AttrGraph(name, graph) for name, graph in graphs.items()},
+            [self._output(self.settle(value), inputs, returned.get(at)) for at, value in enumerate(outputs)],
             version=self._domains.get(call.domain) if call.form is None else call.form.version(call.op_type),
         )
         for value, tensor in zip(outputs, results, strict=True):
-            self._tensors[value.unique()] = tensor
-            if value.unique() in self._sequences:
+            if _sequence_dtype(value) is not None:
                 tensor.value.type = ir.SequenceType(ir.TensorType(from_torch_dtype(tensor.dtype)))
+        return results
+
+    def _blocks(
+        self, node: torch._C.Node, inputs: Sequence[Tensor | None], needed: set[int]
+    ) -> tuple[dict[str, ir.Graph], dict[int, torch.dtype]]:
+        """The blocks of a node as graphs by attribute, and the dtypes of the node's results by their position."""
+        names = BRANCHES.get(node.kind(), ())
+        blocks = list(node.blocks())
+        if len(blocks) != len(names):
+            raise TranslationError(
+                f"{node.kind()} has {len(blocks)} blocks, where the operator of ONNX has {len(names)}"
+            )
+        graphs: dict[str, ir.Graph] = {}
+        dtypes: dict[int, torch.dtype] = {}
+        if node.kind() == "onnx::Loop":
+            # The first result of the body is its condition.
+            dtypes = {-1: torch.bool}
+        for name, block in zip(names, blocks, strict=True):
+            graphs[name] = self._block(node, name, block, inputs, needed, dtypes)
+        return graphs, dtypes
+
+    def _block(
+        self,
+        node: torch._C.Node,
+        name: str,
+        block: Any,
+        inputs: Sequence[Tensor | None],
+        needed: set[int],
+        dtypes: dict[int, torch.dtype],
+    ) -> ir.Graph:
+        outer, self.op = self.op, self.op.subgraph()
+        try:
+            entering = [self._block_input(node, at, value, inputs) for at, value in enumerate(block.inputs())]
+            self._emit_all(block.nodes(), needed)
+            first = -1 if node.kind() == "onnx::Loop" else 0
+            leaving = []
+            for position, value in enumerate(block.outputs(), start=first):
+                tensor = self._tensor(value, dtypes.get(position))
+                if tensor is None:
+                    raise TranslationError(f"a block of {node.kind()} returns None")
+                dtype = dtypes.setdefault(position, tensor.dtype)
+                leaving.append(self.op.cast(tensor, dtype))
+            return region(self.op, name, entering, leaving)
+        finally:
+            self.op = outer
+
+    def _block_input(self, node: torch._C.Node, position: int, value: Value, inputs: Sequence[Tensor | None]) -> Tensor:
+        is_loop = node.kind() == "onnx::Loop"
+        source = inputs[position] if position < len(inputs) else None
+        if is_loop and position < 2:
+            dtype, shape = (torch.int64, torch.bool)[position], ()
+        elif source is None:
+            raise TranslationError(f"a block of {node.kind()} has more inputs than the node hands to it")
+        else:
+            dtype, shape = source.dtype, None
+        entering = region_input(self.op, ("iteration", "condition")[position] if shape == () else "state", dtype, shape)
+        if source is not None and isinstance(source.value.type, ir.SequenceType):
+            entering.value.type = source.value.type
+        if _is_typed(value):
+            self._tensors[value.unique()] = entering
+        else:
+            self.bind(value, entering)
+        return entering
 
     def _call(self, node: torch._C.Node) -> Call:
         namespace, _, op_type = node.kind().rpartition("::")
@@ -257,7 +378,8 @@ class Session:
         attributes = onnx_attributes(node)
         if domain:
             return Call(domain, op_type, inputs, attributes, None)
-        form = form_of(op_type, len(inputs), node.outputsSize(), attributes, self.opset)
+        written = [*attributes, *(BRANCHES.get(node.kind(), ()) if has_blocks(node) else ())]
+        form = form_of(op_type, len(inputs), node.outputsSize(), written, self.opset)
         for name, position in () if form is None else form.moved.items():
             inputs.extend([None] * (position + 1 - len(inputs)))
             content = attributes.pop(name).value
@@ -286,7 +408,7 @@ class Session:
         """A value as a tensor: ``dtype`` is for numbers, which have none of their own."""
         found = self._tensors.get(value.unique())
         if found is not None:
-            return found
+            return found if found.op is self.op else inside(self.op, found)
         node = value.node()
         if node.mustBeNone():
             return None
@@ -316,10 +438,13 @@ class Session:
     def _literal(self, content: torch.Tensor) -> Tensor:
         return self.op.const(TorchTensor(content.detach().cpu()).numpy(), content.dtype)
 
-    def _output(self, value: Value, inputs: Sequence[Tensor | None]) -> tuple[torch.dtype, Sequence[Int] | None]:
+    def _output(
+        self, value: Value, inputs: Sequence[Tensor | None], dtype: torch.dtype | None
+    ) -> tuple[torch.dtype, Sequence[Int] | None]:
         expected = self._expected.get(value.unique())
-        kind = value.type()
-        dtype = kind.dtype() if isinstance(kind, torch._C.TensorType) else self._sequences.get(value.unique())
+        if dtype is None:
+            kind = value.type()
+            dtype = kind.dtype() if isinstance(kind, torch._C.TensorType) else _sequence_dtype(value)
         if dtype is None:
             first = next((tensor.dtype for tensor in inputs if tensor is not None), torch.float32)
             dtype = first if expected is None else expected[0]
@@ -330,6 +455,20 @@ class Session:
         if shape is not None and all(size is not None for size in shape):
             return [size for size in shape if size is not None]
         return None if expected is None else expected[1]
+
+
+def _is_typed(value: Value) -> bool:
+    kind = value.type()
+    return not isinstance(kind, torch._C.TensorType) or kind.dtype() is not None
+
+
+def _sequence_dtype(value: Value) -> torch.dtype | None:
+    """The dtype of the tensors in a sequence of ONNX; None if a value is none."""
+    kind = value.type()
+    if not isinstance(kind, torch._C.ListType) or value.node().kind() == "prim::ListConstruct":
+        return None
+    item = kind.getElementType()
+    return item.dtype() if isinstance(item, torch._C.TensorType) else None
 
 
 def _common_dtype(tensors: Sequence[Tensor]) -> torch.dtype:

@@ -17,9 +17,15 @@ from onnxport.torchscript import (
     select_model_mode_for_export,
     unregister_custom_op_symbolic,
 )
+from onnxport.torchscript.blocks import add_block as _add_block
+from onnxport.torchscript.blocks import add_input_to_block as _add_input_to_block
+from onnxport.torchscript.blocks import add_output_to_block as _add_output_to_block
 from onnxport.torchscript.unconvertible import unconvertible_ops
 
 __all__ = [
+    "_add_block",
+    "_add_input_to_block",
+    "_add_output_to_block",
     "export",
     "export_to_pretty_string",
     "is_in_onnx_export",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols, sta
 from torch.utils import _pytree as pytree
 
 from onnxport.capture.torchscript.interpreter import Env, Interpreter, handles
+from onnxport.capture.torchscript.objects import Instance, held_by, read, write
 from onnxport.capture.torchscript.values import UNINITIALIZED, Number, Stacked, Truth, Uninitialized, materialized
 from onnxport.errors import CaptureError
 
@@ -89,11 +91,14 @@ class Closure:
     names: list[int]
     operands: list[Any] = field(default_factory=list)
     _spec: Any = None
-    _positions: list[int] = field(default_factory=list)
     _leaves: list[Any] = field(default_factory=list)
-    _weights: list[int] = field(default_factory=list)
+    # The operand that takes the place of a leaf, by its position, and of what attributes hold, by its identity.
+    _positions: dict[int, int] = field(default_factory=dict)
+    _held: dict[int, int] = field(default_factory=dict)
     # The positions of operands that are written to: a block gets copies of these, and gives back what became of them.
     writes: list[int] = field(default_factory=list)
+    # The attributes that blocks write to, whose values are results of theirs too.
+    attributes: list[tuple[Any, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         read = [self.env[name] for name in self.names]
@@ -101,17 +106,19 @@ class Closure:
         self._leaves, self._spec = pytree.tree_flatten(
             [None if isinstance(value, torch.nn.Module) else _open(value) for value in read]
         )
+        operands: dict[int, int] = {}
         for position, leaf in enumerate(self._leaves):
             if isinstance(leaf, torch.Tensor | torch.SymInt):
-                self._positions.append(position)
-                self.operands.append(leaf)
-        seen: set[int] = set()
-        for module in modules:
-            for weight in (*module.parameters(), *module.buffers()):
-                if id(weight) not in seen:
-                    seen.add(id(weight))
-                    self._weights.append(id(weight))
-                    self.operands.append(self.run.substitutes.get(id(weight), weight))
+                self._positions[position] = self._operand(operands, leaf)
+        objects = [leaf for leaf in self._leaves if isinstance(leaf, Instance)]
+        for held in held_by(self.run, [*modules, *objects]):
+            self._held[id(held)] = self._operand(operands, self.run.substitutes.get(id(held), held))
+
+    def _operand(self, operands: dict[int, int], value: Any) -> int:
+        if id(value) not in operands:
+            operands[id(value)] = len(self.operands)
+            self.operands.append(value)
+        return operands[id(value)]
 
     def sampled(self, block: Any, inputs: Sequence[Any] = (), changed: Env | None = None) -> list[Any]:
         """Run a block to see what it gives and which operands it writes to."""
@@ -139,8 +146,8 @@ class Closure:
     def environment(self, operands: Sequence[Any]) -> Env:
         """The values around a block, with the given operands in them."""
         leaves = list(self._leaves)
-        for position, operand in zip(self._positions, operands, strict=False):
-            leaves[position] = operand
+        for position, operand in self._positions.items():
+            leaves[position] = operands[operand]
         values = pytree.tree_unflatten(leaves, self._spec)
         env = dict(self.env)
         for name, value in zip(self.names, values, strict=True):
@@ -148,24 +155,54 @@ class Closure:
                 env[name] = _closed(self.env[name], value)
         return env
 
-    def weights(self, operands: Sequence[Any]) -> dict[int, torch.Tensor]:
-        """The module's tensors, as operands of the block."""
-        return dict(zip(self._weights, operands[len(self._positions) :], strict=True))
-
     def block(
         self, block: Any, operands: Sequence[Any], inputs: Sequence[Any] = (), changed: Env | None = None
     ) -> list[Any]:
-        """Run a block on operands; ``changed`` are values to use in place of those around it."""
+        """Run a block on operands; ``changed`` are values to use in place of those around it.
+
+        Inputs beyond those of the block are for the attributes that are written to; so are such results.
+        """
         env = self.environment(operands)
         env.update({} if changed is None else changed)
-        for value, given in zip(block.inputs(), inputs, strict=True):
+        own = list(block.inputs())
+        for value, given in zip(own, inputs, strict=False):
             env[value.unique()] = given
-        outer = self.run.substitutes
-        self.run.substitutes = {**outer, **self.weights(operands)}
+        run, outer, state = self.run, self.run.substitutes, self.run.state
+        held = {key: operands[operand] for key, operand in self._held.items()}
+        run.substitutes, run.state = {**outer, **held}, dict(state)
         try:
-            return self.run.block(block, env, self.run.function)
+            for (owner, name), given in zip(self.attributes, inputs[len(own) :], strict=False):
+                write(run, owner, name, given)
+            results = run.block(block, env, run.function)
+            self._note_attributes(state, run.state)
+            return results + [read(run, owner, name) for owner, name in self.attributes]
         finally:
-            self.run.substitutes = outer
+            run.substitutes, run.state = outer, state
+
+    def _note_attributes(self, before: dict[Any, Any], after: dict[Any, Any]) -> None:
+        """Note attributes that were written to, of what was there before the block."""
+        for (key, name), (owner, value) in after.items():
+            was = before.get((key, name))
+            there = was is not None or isinstance(owner, torch.nn.Module)
+            if there and (was is None or was[1] is not value) and (owner, name) not in self.attributes:
+                self.attributes.append((owner, name))
+
+    def assign(self, values: Sequence[Any]) -> None:
+        """Let attributes hold what blocks wrote to them."""
+        for (owner, name), value in zip(self.attributes, values, strict=True):
+            write(self.run, owner, name, value)
+
+
+@contextlib.contextmanager
+def sampling() -> Iterator[None]:
+    """While the block runs, nothing is recorded, nor are the sizes that are read from tensors waited for."""
+    fake = torch._guards.detect_fake_mode()
+    shapes = None if fake is None else fake.shape_env
+    with (
+        disable_proxy_modes_tracing(),
+        contextlib.nullcontext() if shapes is None else (shapes.ignore_fresh_unbacked_symbols()),
+    ):
+        yield
 
 
 def _open(value: Any) -> Any:
@@ -184,10 +221,10 @@ def _closed(original: Any, value: Any) -> Any:
 def _branch(run: Interpreter, node: Any, condition: Any, blocks: Sequence[Any], env: Env) -> list[Any]:
     run.trace()
     closure = Closure(run, env, free_values(blocks))
-    samples = []
-    with disable_proxy_modes_tracing():
-        for block in blocks:
-            samples.append(closure.sampled(block))
+    with sampling():
+        samples = [closure.sampled(block) for block in blocks]
+        if closure.attributes:
+            samples = [closure.sampled(block) for block in blocks]
     forms = [form_of(*pair) for pair in zip(*samples, strict=True)]
 
     def branch(which: int) -> Callable[..., Any]:
@@ -206,7 +243,9 @@ def _branch(run: Interpreter, node: Any, condition: Any, blocks: Sequence[Any], 
     values = iter(varying)
     results = [form.enter(next(values)) if form.varies else form.fixed for form in forms]
     closure.write_back(list(values))
-    return results
+    count = node.outputsSize()
+    closure.assign(results[count:])
+    return results[:count]
 
 
 @dataclass

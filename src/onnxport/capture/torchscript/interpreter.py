@@ -44,10 +44,12 @@ class Interpreter:
         self._stack: list[tuple[Any, str]] = []
         # The graphs of methods, by their owners and names.
         self.graphs: dict[Any, Any] = {}
-        # What a run keeps under the names of a module's attributes.
-        self.state: dict[tuple[int, str], Any] = {}
+        # What attributes of modules and objects hold, by the identities of these, with them: as it came with the
+        # model, and as it was written.
+        self.originals: dict[tuple[int, str], tuple[Any, Any]] = {}
+        self.state: dict[tuple[int, str], tuple[Any, Any]] = {}
         # Tensors of modules that a branch or a loop body gets as operands, by the identity of the originals.
-        self.substitutes: dict[int, torch.Tensor] = {}
+        self.substitutes: dict[int, Any] = {}
         # A traced graph is flat; each node has the number of its module instead.
         self.modules: list[tuple[str, str]] = []
         self._scopes: dict[str, dict[str, tuple[str, str]]] = {}
@@ -57,6 +59,7 @@ class Interpreter:
         """Run the graph that the user calls, with its own values turned into tensors in the results."""
         graph = with_known_functions(method.graph)
         self.root = module
+        self.originals.clear()
         self.state.clear()
         if len(list(graph.inputs())) == len(arguments):
             return self.run_graph(graph, arguments, method.name)

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch._higher_order_ops.scan import scan_op
 from torch._higher_order_ops.while_loop import while_loop_op
-from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 
-from onnxport.capture.torchscript.control import Closure, Form, form_of, free_values, known, results_of
+from onnxport.capture.torchscript.control import Closure, Form, form_of, free_values, known, results_of, sampling
 from onnxport.capture.torchscript.interpreter import Env, Interpreter, handles
+from onnxport.capture.torchscript.objects import read
 from onnxport.capture.torchscript.values import (
     SHAPES_CHANGE,
     UNINITIALIZED,
@@ -66,8 +66,12 @@ class _Dynamic:
         self.outer = [name for name in self.closure.names if isinstance(self.env[name], list)]
         self.inner = [position for position, value in enumerate(self.carried) if isinstance(value, list)]
         self.growing: list[int] = []
-        with disable_proxy_modes_tracing():
+        count = len(self.carried)
+        with sampling():
             following, sample, grown = self._body(None, self.done, self.carried)
+            if self.closure.attributes:
+                self.carried += [read(self.run, owner, name) for owner, name in self.closure.attributes]
+                following, sample, grown = self._body(None, self.done, self.carried)
             pairs = zip(self.carried, sample, strict=True)
             self.growing = [position for position, pair in enumerate(pairs) if _differ(*pair)]
             if self.growing:
@@ -82,8 +86,11 @@ class _Dynamic:
         self.states = len(start)
         start += [operand.clone() for operand in self.closure.written(self.closure.operands)]
         if any(grown):
-            return self._scan(trips, condition, following, start, [bool(items) for items in grown])
-        return self._while(trips, condition, start)
+            results = self._scan(trips, condition, following, start, [bool(items) for items in grown])
+        else:
+            results = self._while(trips, condition, start)
+        self.closure.assign(results[count:])
+        return results[:count]
 
     def _body(
         self, operands: Sequence[Any] | None, iteration: Any, carried: Sequence[Any]

@@ -6,13 +6,15 @@ What a script writes to an attribute lives as long as the replay: the module tha
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from onnxport.capture.torchscript.interpreter import Env, Interpreter, handles
 from onnxport.capture.torchscript.mirror import Mirror
+from onnxport.capture.torchscript.values import Truth
 
 # Context managers of torch that concern training or measuring; nothing of them is in the file.
 _WITHOUT_EFFECT = re.compile(r"\.(grad_mode|profiler)\.")
@@ -24,33 +26,83 @@ class Instance:
     def __init__(self, kind: Any, source: Any = None) -> None:
         self.kind = kind
         self.source = source
-        self.fields: dict[str, Any] = {}
 
     def attribute(self, name: str) -> Any:
-        """What the object keeps under a name; one that came with a module is asked when it is first read."""
-        if name not in self.fields:
-            # A class that is not in this process comes as a ScriptObject, which has a method for it.
-            read = getattr(self.source, "getattr", None) if isinstance(self.source, torch.ScriptObject) else None
-            self.fields[name] = getattr(self.source, name) if read is None else read(name)
-        return self.fields[name]
+        """What the object that came with a module keeps under a name."""
+        # One of a class that is not in this process is a ScriptObject, which has a method for it.
+        read = getattr(self.source, "getattr", None) if isinstance(self.source, torch.ScriptObject) else None
+        return getattr(self.source, name) if read is None else read(name)
 
 
 @handles("prim::GetAttr")
 def _get_attribute(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
     owner, name = values[0], node.s("name")
-    if isinstance(owner, Mirror):
-        key = (id(owner), name)
-        if key in run.state:
-            found = run.state[key]
-        else:
-            found = owner.attribute(name)
-            if not isinstance(found, torch.Tensor | torch.nn.Module):
-                found = run.state[key] = wrapped(_copied(found), node.output().type())
-    else:
+    found = _held(run, owner, name)
+    if found is _MISSING:
         found = owner.attribute(name)
-        if not isinstance(found, torch.Tensor):
-            found = owner.fields[name] = wrapped(found, node.output().type())
-    return run.substitutes.get(id(found), found) if isinstance(found, torch.Tensor) else found
+        if not isinstance(found, torch.Tensor | torch.nn.Module):
+            found = wrapped(_copied(found), node.output().type())
+            run.originals[id(owner), name] = (owner, found)
+    return _substituted(found, run.substitutes) if run.substitutes else found
+
+
+_MISSING = object()
+
+
+def _held(run: Interpreter, owner: Any, name: str) -> Any:
+    key = (id(owner), name)
+    return run.state.get(key, run.originals.get(key, (owner, _MISSING)))[1]
+
+
+@handles("prim::SetAttr")
+def _set_attribute(run: Interpreter, node: Any, values: list[Any], env: Env) -> None:
+    write(run, values[0], node.s("name"), values[1])
+
+
+def write(run: Interpreter, owner: Any, name: str, value: Any) -> None:
+    """Keep a value under the name of an attribute."""
+    run.state[id(owner), name] = (owner, value)
+
+
+def read(run: Interpreter, owner: Any, name: str) -> Any:
+    """What an attribute holds now."""
+    found = _held(run, owner, name)
+    return _substituted(owner.attribute(name) if found is _MISSING else found, run.substitutes)
+
+
+def held_by(run: Interpreter, owners: Sequence[Any]) -> Iterator[torch.Tensor | torch.SymInt]:
+    """The tensors and sizes that modules and objects hold, also in what their attributes hold."""
+    seen: set[int] = set()
+    names: dict[int, list[str]] = {}
+    for key, name in {**run.originals, **run.state}:
+        names.setdefault(key, []).append(name)
+    waiting = list(owners)
+    while waiting:
+        value = waiting.pop(0)
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, torch.nn.Module):
+            yield from (*value.parameters(), *value.buffers())
+        owned = value.modules() if isinstance(value, torch.nn.Module) else [value]
+        waiting += [_held(run, one, name) for one in owned for name in names.get(id(one), ())]
+        if isinstance(value, list | tuple | dict):
+            waiting += list(value.values() if isinstance(value, dict) else value)
+        value = value.tensor if isinstance(value, Truth) else value
+        if isinstance(value, torch.Tensor | torch.SymInt):
+            yield value
+
+
+def _substituted(value: Any, table: Mapping[int, Any]) -> Any:
+    """A value with what a branch or a loop body knows by another name in its place."""
+    if isinstance(value, Truth):
+        return Truth(table[id(value.tensor)]) if id(value.tensor) in table else value
+    if isinstance(value, list | dict) and not any(id(leaf) in table for leaf in pytree.tree_leaves(value)):
+        # A container stays the one that it is, for it may be written to.
+        return value
+    if isinstance(value, list | tuple | dict):
+        return pytree.tree_map(lambda leaf: table.get(id(leaf), leaf), value)
+    return table.get(id(value), value)
 
 
 def _copied(value: Any) -> Any:
@@ -79,21 +131,6 @@ def wrapped(value: Any, type_: Any) -> Any:
 
 def _holds_objects(type_: Any) -> bool:
     return type_.kind() == "ClassType" or any(_holds_objects(part) for part in type_.containedTypes())
-
-
-@handles("prim::SetAttr")
-def _set_attribute(run: Interpreter, node: Any, values: list[Any], env: Env) -> None:
-    owner, value = values
-    name = node.s("name")
-    if not isinstance(owner, Mirror):
-        owner.fields[name] = value
-        return
-    if name in owner._buffers and (id(owner), name) not in run.state:
-        held = owner.attribute(name)
-        if isinstance(held, torch.Tensor) and isinstance(value, torch.Tensor) and held.shape == value.shape:
-            held.copy_(value)
-            return
-    run.state[id(owner), name] = value
 
 
 @handles("prim::CallMethod", "onnxport::CallMethod")

@@ -23,7 +23,7 @@ from onnxport.functions import inline_functions
 from onnxport.prepare import FunctionalProgram
 from onnxport.program.axes import rename_axes
 from onnxport.program.inputs import bind_inputs
-from onnxport.program.runtime import Initializer, Session, array_to_torch, default_session, to_torch
+from onnxport.program.runtime import Initializer, Session, default_session, output_to_torch, to_torch
 from onnxport.program.values import ComputedValues
 from onnxport.weights.safetensors import Files, mapped_tensors
 from onnxport.weights.saving import save_model
@@ -70,12 +70,15 @@ class ONNXProgram:
         self._session: Session | None = None
         self._initializer: Initializer = default_session
 
-    def __call__(self, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
-        """Run the model in onnxruntime, with the arguments the torch model takes; return the graph's outputs."""
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Run the model in onnxruntime, with the arguments the torch model takes; return the graph's outputs.
+
+        They are tensors, and a list of tensors where the model returns a list whose length only run time knows.
+        """
         feeds = bind_inputs(self.model, self.exported_program, args, kwargs)
         return tuple(self._open().run(_names(self.model.graph.outputs), feeds))
 
-    def call_reference(self, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
+    def call_reference(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Run the model in onnx's reference evaluator: slow, and a second opinion where onnxruntime is in doubt."""
         from onnx.reference import ReferenceEvaluator
 
@@ -83,7 +86,7 @@ class ONNXProgram:
         arrays = {name: TorchTensor(tensor).numpy() for name, tensor in feeds.items()}
         outputs = ReferenceEvaluator(self.model_proto).run(None, arrays)
         return tuple(
-            array_to_torch(array, value.dtype) for array, value in zip(outputs, self.model.graph.outputs, strict=True)
+            output_to_torch(array, value.dtype) for array, value in zip(outputs, self.model.graph.outputs, strict=True)
         )
 
     def compute_values(

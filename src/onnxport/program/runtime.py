@@ -62,9 +62,12 @@ class Session:
             folder.cleanup()
             raise
 
-    def run(self, names: Sequence[str], feeds: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
-        """Compute the named outputs."""
+    def run(self, names: Sequence[str], feeds: Mapping[str, torch.Tensor]) -> list[Any]:
+        """Compute the named outputs: tensors, and lists of tensors for sequences."""
         values = {name: _to_ort(TorchTensor(tensor)) for name, tensor in feeds.items()}
+        if any(output.type.startswith("seq") for output in self.session.get_outputs() if output.name in names):
+            # onnxruntime hands out the items of a sequence only as arrays.
+            return [output_to_torch(output) for output in self.session.run(list(names), values)]
         return [_from_ort(value) for value in self.session.run_with_ort_values(list(names), values)]
 
 
@@ -88,6 +91,13 @@ def array_to_torch(array: npt.NDArray[Any], dtype: ir.DataType | None = None) ->
         return torch.from_numpy(plain.view(_CARRIERS[wanted.itemsize])).view(wanted)
     # numpy has two types for some integers (uint64 and ulonglong), of which torch takes only one.
     return torch.from_numpy(plain.view(onnx.numpy()))
+
+
+def output_to_torch(output: Any, dtype: ir.DataType | None = None) -> Any:
+    """Return what a runtime computed, an array or a list of arrays, as a torch tensor or a list of them."""
+    if isinstance(output, list):
+        return [array_to_torch(np.asarray(item), dtype) for item in output]
+    return array_to_torch(output, dtype)
 
 
 _CARRIED = frozenset(

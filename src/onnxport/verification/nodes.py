@@ -10,6 +10,7 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
+from onnxport.capture.torchscript.sequences import unpack
 from onnxport.program import ONNXProgram
 from onnxport.translate.metadata import ORIGINAL_NAME, source_line
 from onnxport.verification import running
@@ -120,8 +121,19 @@ def _compare_batch(
     actual = program.compute_values(names, args, kwargs)
     for (node, key, result, is_random), value in zip(expected, actual.values(), strict=True):
         onnx_value = shared[key]
-        info = VerificationInfo.from_tensors(str(onnx_value.name), result, value, is_random=is_random)
-        yield Comparison(info, onnx_value, node)
+        for name, one, other in _pairs(str(onnx_value.name), result, value):
+            yield Comparison(VerificationInfo.from_tensors(name, one, other, is_random=is_random), onnx_value, node)
+
+
+def _pairs(name: str, expected: torch.Tensor, actual: Any) -> Iterator[tuple[str, Any, Any]]:
+    """What to compare: two tensors, or the lengths and the items of two sequences."""
+    if not isinstance(actual, list):
+        yield name, expected, actual
+        return
+    items = unpack(expected)
+    yield f"len({name})", len(items), len(actual)
+    for position, (one, other) in enumerate(zip(items, actual, strict=False)):
+        yield f"{name}[{position}]", one, other
 
 
 def _batches(nodes: Sequence[torch.fx.Node], shared: Shared) -> Iterator[list[torch.fx.Node]]:

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import onnx_ir as ir
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.utils import _pytree as pytree
 
 from onnxport.capture.state import preserved
+from onnxport.capture.torchscript.sequences import unpack
 from onnxport.errors import OnnxExporterError
 from onnxport.prepare import FunctionalProgram, prepare
 from onnxport.prepare.emit import bind
@@ -29,9 +31,20 @@ def model_outputs(model: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
         return [_copy(leaf) for leaf in pytree.tree_leaves(result) if leaf is not None]
 
 
-def program_outputs(program: ExportedProgram, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """The same of an exported program, at sizes it may not have been checked for."""
-    return model_outputs(program.module(check_guards=False), args, kwargs)
+def program_outputs(
+    program: ExportedProgram, args: Sequence[Any], kwargs: Mapping[str, Any], values: Sequence[ir.Value] = ()
+) -> list[Any]:
+    """The same of an exported program, at sizes it may not have been checked for.
+
+    ``values`` are the outputs of the ONNX model: where they are sequences, so are the program's.
+    """
+    outputs = model_outputs(program.module(check_guards=False), args, kwargs)
+    sequences = [isinstance(value.type, ir.SequenceType) for value in values]
+    if not any(sequences):
+        return outputs
+    return pytree.tree_leaves(
+        [unpack(output) if packed else output for output, packed in zip(outputs, sequences, strict=True)]
+    )
 
 
 def is_random(program: ExportedProgram) -> bool:

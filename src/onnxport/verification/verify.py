@@ -124,7 +124,8 @@ def verify_onnx_program(
         return [found.info for found in compare_nodes(onnx_program, args, kwargs)]
     if model is not None:
         return _compare(onnx_program, lambda: running.model_outputs(model, args, kwargs), args, kwargs)
-    return _compare(onnx_program, lambda: running.program_outputs(exported, args, kwargs), args, kwargs)
+    outputs = onnx_program.model.graph.outputs
+    return _compare(onnx_program, lambda: running.program_outputs(exported, args, kwargs, outputs), args, kwargs)
 
 
 def verify(program: ONNXProgram, model: object, captured: Captured, events: EventLog) -> Verification:
@@ -191,7 +192,7 @@ def _run(program: ONNXProgram, reference: Reference, torch_side: Any, at: Variat
     def expected() -> list[Any]:
         try:
             if isinstance(torch_side, ExportedProgram):
-                return running.program_outputs(torch_side, at.args, at.kwargs)
+                return running.program_outputs(torch_side, at.args, at.kwargs, program.model.graph.outputs)
             return running.model_outputs(torch_side, at.args, at.kwargs)
         except Exception as error:
             raise _TorchFailed(f"The {reference} does not run on these inputs: {error}") from error
@@ -214,8 +215,11 @@ def _compare(
             # A run puts the generator back, so only another state of it shows what is random.
             torch.rand(1)
             random = [running.differ(one, other) for one, other in zip(wanted, expected(), strict=True)]
-    found = program(*args, **kwargs)
-    names = [str(value.name) for value in program.model.graph.outputs]
+    found, names = [], []
+    for value, output in zip(program.model.graph.outputs, program(*args, **kwargs), strict=True):
+        items = output if isinstance(output, list) else [output]
+        found += items
+        names += [f"{value.name}[{n}]" for n in range(len(items))] if items is output else [str(value.name)]
     if len(wanted) != len(found):
         raise OnnxExporterError(f"The model returns {len(wanted)} values, the ONNX model {len(found)}.")
     return [

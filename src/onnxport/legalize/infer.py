@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from onnxport.legalize.infer_many import infer_many
+
 Dim = int | ir.SymbolicDim
 Dims = list[Dim]
 
@@ -335,6 +337,7 @@ def infer(node: ir.Node) -> None:
     """Fill in what is missing of the node's output types and shapes."""
     if node.domain not in ("", "ai.onnx"):
         return
+    infer_many(node, infer)
     output = node.outputs[0]
     dims = _shape(node) if output.shape is None else None
     if dims is not None:

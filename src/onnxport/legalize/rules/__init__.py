@@ -11,6 +11,7 @@ FAMILIES = (
     "attention_masks",
     "contraction",
     "defaults",
+    "fourier",
     "index",
     "normalization",
     "pool",

@@ -70,11 +70,3 @@ def dropout(op: Builder, node: ir.Node) -> Replacement:
     if op.wants(1):
         raise Refusal("its mask is used")
     return op.Identity(op.needed(0))
-
-
-@lowers("DFT", below=20)
-def transform_axis(op: Builder, node: ir.Node) -> Replacement:
-    """The axis was an attribute, counted from the front."""
-    data = op.needed(0)
-    axes = op.integers(2, "the axis")
-    return op.again(data, op.input(1), axis=op.axis(data, axes[0] if axes else -2))

@@ -1,14 +1,13 @@
-"""GridSample and the Fourier transform before they had operators."""
+"""GridSample before it had an operator."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import onnx_ir as ir
 
-from onnxport.legalize.builder import Builder, Refusal
+from onnxport.legalize.builder import Builder
 from onnxport.legalize.engine import Replacement, lowers
 
 
@@ -123,38 +122,3 @@ def _cubic(op: Builder, axis: _Axis) -> Iterator[tuple[ir.Value, ir.Value | None
         for factor in weights[1:]:
             weight = op.Add(op.Mul(weight, away), op.like(factor, rest))
         yield op.Add(floor, op.like(tap, floor)), weight
-
-
-@lowers("DFT", below=17)
-def fourier_transform(op: Builder, node: ir.Node) -> Replacement:
-    """A product with a table of cosines and sines."""
-    data = op.needed(0)
-    rank = op.rank(data)
-    axis = op.axis(data, op.attr_int("axis", 1))
-    size = data.shape[axis] if data.shape is not None else None
-    parts = data.shape[rank - 1] if data.shape is not None else None
-    if not isinstance(size, int) or not isinstance(parts, int) or data.dtype is None:
-        raise Refusal("the size of the transformed axis is not known")
-    length = op.integers(1, "the length of the transform")
-    count = length[0] if length else size
-    inverse, one_sided = bool(op.attr_int("inverse", 0)), bool(op.attr_int("onesided", 0))
-    if inverse and one_sided:
-        raise Refusal("it inverts half a spectrum")
-    table = _table(size, parts, count, inverse, count // 2 + 1 if one_sided else count)
-    perm = list(range(rank))
-    perm[axis], perm[rank - 2] = perm[rank - 2], perm[axis]
-    moved = data if axis == rank - 2 else op.Transpose(data, perm=perm)
-    kept = [0] * (rank - 2)
-    flat = op.Reshape(moved, op.i64([*kept, size * parts]))
-    product = op.MatMul(flat, op.literal(table.reshape(size * parts, -1).astype(data.dtype.numpy()), data.dtype))
-    result = op.Reshape(product, op.i64([*kept, table.shape[2], 2]))
-    return result if axis == rank - 2 else op.Transpose(result, perm=perm)
-
-
-def _table(size: int, parts: int, count: int, inverse: bool, bins: int) -> np.ndarray:
-    """What each part of each sample gives to each part of each bin; samples beyond the length give nothing."""
-    angle = (2 if inverse else -2) * np.pi * np.outer(np.arange(size), np.arange(bins)) / count
-    real, imaginary = np.cos(angle), np.sin(angle)
-    table = np.stack([np.stack([real, imaginary], -1), np.stack([-imaginary, real], -1)], axis=1)[:, :parts]
-    table[count:] = 0
-    return table / count if inverse else table

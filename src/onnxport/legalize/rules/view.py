@@ -169,14 +169,22 @@ def pad_all_axes(op: Builder, node: ir.Node) -> Replacement:
     data, axes = op.needed(0), op.integers(3, "the list of axes")
     if axes is None:
         return None
-    pads = op.integers(1, "the padding")
-    assert pads is not None
+    pads = infer.integers(op.needed(1))
     rank = op.rank(data)
-    whole = [0] * (2 * rank)
-    for position, axis in enumerate(axes):
-        whole[axis % rank] = pads[position]
-        whole[axis % rank + rank] = pads[position + len(axes)]
-    return op.again(data, op.i64(whole), op.input(2))
+    places = [axis % rank for axis in axes]
+    if pads is not None:
+        whole = [0] * (2 * rank)
+        for position, axis in enumerate(places):
+            whole[axis], whole[axis + rank] = pads[position], pads[position + len(axes)]
+        return op.again(data, op.i64(whole), op.input(2))
+    # The pad of each axis and end, and behind them a zero for what is not padded.
+    given = op.Concat(op.needed(1), op.i64([0]), axis=0)
+    order = [
+        places.index(axis) + end * len(axes) if axis in places else 2 * len(axes)
+        for end in (0, 1)
+        for axis in range(rank)
+    ]
+    return op.again(data, op.Gather(given, op.i64(order), axis=0), op.input(2))
 
 
 @lowers("Pad", below=19)

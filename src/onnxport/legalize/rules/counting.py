@@ -1,0 +1,84 @@
+"""Sizes as numbers to count with, and the numbers counted up to them."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.legalize import infer
+from onnxport.legalize.builder import Builder
+
+Length = int | ir.Value
+"""A number of elements: known, or a scalar that only run time knows."""
+
+
+def length(op: Builder, value: ir.Value, axis: int) -> Length:
+    """The size of an axis."""
+    dim = value.shape[axis] if value.shape is not None else None
+    return dim if isinstance(dim, int) else op.squeeze(op.dim(value, axis), [0])
+
+
+def number(op: Builder, value: ir.Value) -> Length:
+    """An integer that a scalar, or a list of one, holds."""
+    known = infer.integers(value)
+    if known is not None:
+        return known[0]
+    return op.cast(op.Reshape(value, op.i64([])) if infer.rank(value) != 0 else value, ir.DataType.INT64)
+
+
+def scalar(op: Builder, count: Length) -> ir.Value:
+    """A number as a scalar."""
+    return op.i64(count) if isinstance(count, int) else count
+
+
+def vector(op: Builder, *counts: Length) -> ir.Value:
+    """Numbers as a list, such as a shape."""
+    known = [count for count in counts if isinstance(count, int)]
+    if len(known) == len(counts):
+        return op.i64(known)
+    parts = [op.i64([count]) if isinstance(count, int) else op.unsqueeze(count, [0]) for count in counts]
+    return op.Concat(*parts, axis=0) if len(parts) > 1 else parts[0]
+
+
+def upto(op: Builder, count: Length) -> ir.Value:
+    """0, 1, 2 … as many as ``count`` says."""
+    if isinstance(count, int):
+        return op.literal(np.arange(count, dtype=np.int64))
+    return op.Range(op.i64(0), count, op.i64(1))
+
+
+def times(op: Builder, left: Length, right: Length) -> Length:
+    """A product of two numbers."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left * right
+    if right == 1:
+        return left
+    return right if left == 1 else op.Mul(scalar(op, left), scalar(op, right))
+
+
+def plus(op: Builder, left: Length, right: Length) -> Length:
+    """A sum of two numbers."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left + right
+    if right == 0:
+        return left
+    return right if left == 0 else op.Add(scalar(op, left), scalar(op, right))
+
+
+def minus(op: Builder, left: Length, right: Length) -> Length:
+    """A difference of two numbers."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left - right
+    return left if right == 0 else op.Sub(scalar(op, left), scalar(op, right))
+
+
+def quotient(op: Builder, left: Length, right: Length) -> Length:
+    """How often one number goes into another, neither negative."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left // right
+    return left if right == 1 else op.Div(scalar(op, left), scalar(op, right))
+
+
+def as_type(op: Builder, count: Length, dtype: ir.DataType) -> ir.Value:
+    """A number as a scalar of an element type."""
+    return op.full(count, dtype) if isinstance(count, int) else op.cast(count, dtype)

@@ -126,6 +126,20 @@ def row_sums_by_scan(g: Any, x: Any) -> Any:
     return results
 
 
+def counted(x: torch.Tensor) -> torch.Tensor:
+    return torch.full_like(x[:, 0], 2, dtype=torch.int64).sum()
+
+
+def counted_by_loop(g: Any, x: Any) -> Any:
+    """The body computes its state in another type."""
+    count = g.op("Gather", g.op("Shape", x), constant(g, 0))
+    result, (body,), _ = jit_utils.add_op_with_blocks(g, "Loop", count, constant(g, True), constant(g, 0))
+    _, again, number = (utils._add_input_to_block(body.block) for _ in range(3))
+    utils._add_output_to_block(body.block, again)
+    utils._add_output_to_block(body.block, body.op("Add", body.op("Cast", number, to_i=1), 2.0))
+    return result
+
+
 def doubled(x: torch.Tensor) -> torch.Tensor:
     while x.abs().sum() < 100:
         x = x * 2
@@ -190,6 +204,7 @@ ROWS = [
     pytest.param(row_sums, row_sums_by_loop, 11, id="loop-with-state-and-stacked-results"),
     pytest.param(row_sums, row_sums_by_loop, 20, id="loop-with-state-and-stacked-results-20"),
     pytest.param(row_sums, row_sums_by_scan, 11, id="scan"),
+    pytest.param(counted, counted_by_loop, 13, id="loop-with-a-state-of-another-type"),
     pytest.param(doubled, doubled_by_loop, 13, id="loop-by-its-condition"),
     pytest.param(signed_rows, signed_rows_by_nesting, 11, id="if-in-a-loop"),
     pytest.param(signed_rows, signed_rows_by_nesting, 19, id="if-in-a-loop-19"),

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from onnxport.errors import OnnxExporterError, TranslationError
+from onnxport.torchscript.emission import Emission
 from onnxport.torchscript.given import tensor_type
 from onnxport.torchscript.graph_context import CallNode, GraphContext, SymbolicContext
 from onnxport.torchscript.registration import Symbolic
@@ -102,7 +103,7 @@ def run_symbolic(
     for value in values:
         if not isinstance(value, Value):
             raise TranslationError(f"the symbolic function returned {value!r}, which is not a value of the graph")
-    return session.take(values, expected)
+    return Emission(session).take(values, expected)
 
 
 def _accepted(function: Symbolic, target: torch._ops.OpOverload, arguments: Sequence[Any]) -> int:

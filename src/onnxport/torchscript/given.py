@@ -75,7 +75,9 @@ def list_of(graph: torch._C.Graph, items: Sequence[Value], kind: type | None) ->
     """Values as one ``prim::ListConstruct``; ``kind`` is that of its items, None for tensors."""
     node = graph.create("prim::ListConstruct", list(items), 1)
     graph.insertNode(node)
-    item = torch._C.TensorType.get() if kind is None else _ITEMS[kind]()
+    item: Any = torch._C.TensorType.get() if kind is None else _ITEMS[kind]()
+    if kind is None and any(value.node().mustBeNone() for value in items):
+        item = torch._C.OptionalType(item)
     node.output().setType(torch._C.ListType(item))
     return node.output()
 

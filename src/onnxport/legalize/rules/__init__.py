@@ -20,6 +20,7 @@ FAMILIES = (
     "resize",
     "sampling",
     "view",
+    "vision",
 )
 
 for _family in FAMILIES:

@@ -21,7 +21,6 @@ _LATER: tuple[tuple[str, int, dict[str, object]], ...] = (
     ("QuantizeLinear", 21, {"block_size": 0, "output_dtype": 0}),
     ("QuantizeLinear", 19, {"saturate": 1}),
     ("Range", 27, {"stash_type": 1}),
-    ("RoiAlign", 16, {"coordinate_transformation_mode": "output_half_pixel"}),
 )
 
 

@@ -8,8 +8,6 @@ from onnxport.legalize import infer
 from onnxport.legalize.builder import Builder, Refusal
 from onnxport.legalize.engine import Replacement, lowers
 
-_FORMER_MODES = {"linear": "bilinear", "cubic": "bicubic"}
-
 
 @lowers("MaxPool", "AveragePool", below=10)
 def pool_down(op: Builder, node: ir.Node) -> Replacement:
@@ -48,16 +46,6 @@ def pool_without_indices(op: Builder, node: ir.Node) -> Replacement:
         raise Refusal("the positions of the largest elements are used")
     node.attributes.pop("storage_order", None)
     node.resize_outputs(1)
-    return None
-
-
-@lowers("GridSample", below=20)
-def grid_sample_names(op: Builder, node: ir.Node) -> Replacement:
-    """The modes had other names, and the tensor two spatial axes."""
-    if op.rank(op.needed(0)) != 4:
-        raise Refusal("it samples a tensor that has not two spatial axes")
-    mode = op.attr_string("mode", "linear")
-    node.attributes["mode"] = ir.AttrString("mode", _FORMER_MODES.get(mode, mode))
     return None
 
 

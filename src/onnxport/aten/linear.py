@@ -55,7 +55,9 @@ def linear(op: Builder, input: Tensor, weight: Tensor, bias: Tensor | None) -> T
     if input.rank == 2 and weight.rank == 2 and (bias is None or bias.rank == 1) and input.is_float:
         return op.Gemm(input, weight, bias, transB=1)
     product = product_of(op, input, transposed(op, weight) if weight.rank == 2 else weight)
-    return product if bias is None else product + bias
+    if bias is None:
+        return product
+    return product.with_shape([*input.shape[:-1], *weight.shape[:-1]]) + bias
 
 
 @translates("aten::matmul", "aten::linalg_matmul", "aten::mm", "aten::bmm", "aten::mm.dtype", "aten::bmm.dtype")

@@ -16,6 +16,7 @@ from onnxport.legalize.versions import (
     check_ir_version,
     check_opset,
     chosen_ir_version,
+    graphs,
     ir_version_for,
     place_initializers,
 )
@@ -69,7 +70,7 @@ def legalize(
         validator.check(function)
         function.opset_imports[""] = opset
     validator.raise_problems()
-    for graph in model.graphs():
+    for graph in graphs(model):
         if "" in graph.opset_imports:
             graph.opset_imports[""] = opset
     model.opset_imports[""] = opset

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from onnxport.legalize import infer
+from onnxport.legalize.versions import graphs
 
 INT64_MAX = 2**63 - 1
 """Where a slice ends that goes on to the end."""
@@ -28,19 +29,13 @@ class Names:
     def __init__(self, model: ir.Model) -> None:
         self._taken: set[str] = set()
         self._next: dict[str, int] = {}
-        for graph in model.graphs():
+        for graph in graphs(model):
             self._taken.update(graph.initializers)
             self._taken.update(value.name for value in graph.inputs if value.name)
-            self._read(graph)
-        for function in model.functions.values():
-            self._taken.update(value.name for value in function.inputs if value.name)
-            self._read(function)
-
-    def _read(self, nodes: ir.Graph | ir.Function) -> None:
-        for node in nodes:
-            if node.name:
-                self._taken.add(node.name)
-            self._taken.update(value.name for value in node.outputs if value.name)
+            for node in graph:
+                if node.name:
+                    self._taken.add(node.name)
+                self._taken.update([value.name for value in node.outputs if value.name])
 
     def fresh(self, base: str) -> str:
         """``base`` itself, or with the first free number after it."""
@@ -89,6 +84,19 @@ class Literals:
         self._graph.register_initializer(value)
         self._known[contents.key] = value
         return value
+
+
+def _attribute(name: str, value: Attribute) -> ir.Attr:
+    """What onnx_ir's own conversion gives, which asks protocols at a hundred times the cost."""
+    if isinstance(value, ir.Attr):
+        return value
+    if isinstance(value, int):
+        return ir.AttrInt64(name, int(value))
+    if isinstance(value, float):
+        return ir.AttrFloat32(name, value)
+    if isinstance(value, list | tuple) and value and all(type(item) is int for item in value):
+        return ir.AttrInt64s(name, value)
+    return ir.convenience.convert_attribute(name, value)
 
 
 @functools.lru_cache(maxsize=256)
@@ -166,11 +174,7 @@ class Builder:
             "",
             op_type,
             present,
-            [
-                value if isinstance(value, ir.Attr) else ir.convenience.convert_attribute(name, value)
-                for name, value in attributes.items()
-                if value is not None
-            ],
+            [_attribute(name, value) for name, value in attributes.items() if value is not None],
             num_outputs=outputs,
             name=self._names.fresh(f"{self.node.name or self.node.op_type}_{op_type}"),
             metadata_props=dict(self.node.metadata_props),

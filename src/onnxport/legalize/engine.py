@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from onnxport.legalize import infer
 from onnxport.legalize.builder import Builder, Literals, Names, Refusal, Shared
-from onnxport.legalize.versions import is_weight
+from onnxport.legalize.versions import bodies, is_weight
 
 Replacement = ir.Value | Sequence[ir.Value | None] | None
 RuleFunction = Callable[[Builder, ir.Node], Replacement]
@@ -137,12 +137,8 @@ class Rewriter:
             work.extend((emitted, rule.writes) for emitted in reversed(builder.nodes))
 
     def _walk_subgraphs(self, node: ir.Node, source: int, literals: Literals | None) -> None:
-        for attribute in node.attributes.values():
-            if attribute.type == ir.AttributeType.GRAPH:
-                self._walk(attribute.as_graph(), source, literals)
-            elif attribute.type == ir.AttributeType.GRAPHS:
-                for graph in attribute.as_graphs():
-                    self._walk(graph, source, literals)
+        for graph in bodies(node):
+            self._walk(graph, source, literals)
 
     def _splice(self, node: ir.Node, builder: Builder, results: list[ir.Value | None]) -> None:
         """Put the emitted nodes in the place of ``node``; its outputs' names, shapes and types go on living."""

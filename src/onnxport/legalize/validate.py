@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 import onnx_ir as ir
 
@@ -13,7 +13,7 @@ from onnxport.legalize import kernels
 from onnxport.legalize.builder import Literals, Names
 from onnxport.legalize.casts import Casts, is_same, nearest, substitute
 from onnxport.legalize.schemas import Schema, schema_of
-from onnxport.legalize.versions import NEWEST
+from onnxport.legalize.versions import NEWEST, bodies
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
@@ -58,6 +58,18 @@ def _illegal_types(node: ir.Node, schema: Schema) -> dict[str, ir.DataType]:
     return illegal
 
 
+def _form(node: ir.Node) -> Hashable:
+    """All that a schema and the table of kernels look at: nodes of one form are right or wrong together."""
+    attributes = node.attributes.data
+    return (
+        node.op_type,
+        tuple([None if value is None else (type(value.type), value.dtype) for value in node.inputs]),
+        tuple([output.dtype for output in node.outputs]),
+        tuple([(name, attribute.type) for name, attribute in attributes.items()]),
+        attributes["reduction"].value if "reduction" in attributes else None,
+    )
+
+
 def _substitute(
     node: ir.Node, schema: Schema, opset: int, variable: str, dtype: ir.DataType, for_runtime: bool = False
 ) -> ir.DataType | None:
@@ -93,6 +105,7 @@ class Validator:
         self._events = events
         self._for_runtime = for_runtime
         self._problems: dict[str, Problem] = {}
+        self._fits: set[Hashable] = set()
         self._casts = Casts(names, literals)
 
     def check(self, graph: ir.Graph | ir.Function) -> None:
@@ -100,12 +113,8 @@ class Validator:
         for node in list(graph):
             if node.domain in ("", "ai.onnx"):
                 self._check_node(node)
-            for attribute in node.attributes.values():
-                if attribute.type == ir.AttributeType.GRAPH:
-                    self.check(attribute.as_graph())
-                elif attribute.type == ir.AttributeType.GRAPHS:
-                    for subgraph in attribute.as_graphs():
-                        self.check(subgraph)
+            for body in bodies(node):
+                self.check(body)
 
     def raise_problems(self) -> None:
         """Raise an error that lists all problems, if there are any."""
@@ -119,12 +128,19 @@ class Validator:
             reason, works_from = refusal
             self._report(node, f"{node.op_type} cannot be expressed in opset {self._opset}: {reason}", works_from)
             return
+        form = _form(node)
+        if form in self._fits:
+            return
         schema = schema_of(node.op_type, self._opset)
         fault = form_fault(node, schema, self._opset)
         if fault is not None or schema is None:
             self._report(node, fault or "", self._first_valid(node))
             return
-        for variable, dtype in _illegal_types(node, schema).items():
+        illegal = _illegal_types(node, schema)
+        if not illegal and not (self._for_runtime and kernels.missing(node, schema)):
+            self._fits.add(form)
+            return
+        for variable, dtype in illegal.items():
             legal = _substitute(node, schema, self._opset, variable, dtype, self._for_runtime)
             if legal is None:
                 what = f"{node.op_type} does not take {dtype.name.lower()} in opset {self._opset}"

@@ -103,23 +103,19 @@ def _later_than(model: ir.Model, version: int) -> dict[str, tuple[int, str]]:
         kind = value.type
         if kind is None:
             continue
+        if isinstance(kind, ir.OptionalType) and version < _FIRST_IR_WITH_OPTIONALS:
+            found.setdefault("optional values", (_FIRST_IR_WITH_OPTIONALS, value.name or ""))
         since = _FIRST_IR_OF_TYPE.get(kind.dtype, 0)
-        what = f"the element type {kind.dtype.name.lower()}"
-        if isinstance(kind, ir.OptionalType) and since < _FIRST_IR_WITH_OPTIONALS:
-            since, what = _FIRST_IR_WITH_OPTIONALS, "optional values"
         if since > version:
-            found.setdefault(what, (since, value.name or ""))
+            found.setdefault(f"the element type {kind.dtype.name.lower()}", (since, value.name or ""))
     return found
 
 
 def _values(model: ir.Model) -> Iterator[ir.Value]:
-    for graph in model.graphs():
+    for graph in graphs(model):
         yield from graph.inputs
         yield from graph.initializers.values()
         for node in graph:
-            yield from node.outputs
-    for function in model.functions.values():
-        for node in function.all_nodes():
             yield from node.outputs
 
 
@@ -138,13 +134,34 @@ def is_weight(value: ir.Value) -> bool:
     return value.metadata_props.get(_KIND) in _WEIGHT_KINDS
 
 
+def bodies(node: ir.Node) -> Iterator[ir.Graph]:
+    """The graphs a node carries: branches of an If, body of a Loop or Scan."""
+    # The plain dictionary inside, and identity: this is asked of every node, several times.
+    for attribute in node.attributes.data.values():
+        kind = attribute.type
+        if kind is ir.AttributeType.GRAPH and not attribute.is_ref():
+            yield attribute.as_graph()
+        elif kind is ir.AttributeType.GRAPHS and not attribute.is_ref():
+            yield from attribute.as_graphs()
+
+
+def graphs(model: ir.Model) -> Iterator[ir.Graph]:
+    """The main graph and all those inside it and inside functions, outer ones first."""
+    pending = [model.graph, *(function.graph for function in model.functions.values())]
+    while pending:
+        graph = pending.pop()
+        yield graph
+        for node in graph:
+            pending.extend(bodies(node))
+
+
 def place_initializers(model: ir.Model) -> None:
     """Meet IR version 3, where an initializer is only the default of an input.
 
     Weights become inputs, as that version's readers expect. Literals become ``Constant`` nodes where these can hold
     them, because an input that nobody should set is noise in the signature; before opset 9 they hold floats only.
     """
-    for graph in model.graphs():
+    for graph in graphs(model):
         inputs = {id(value) for value in graph.inputs}
         constants: list[ir.Node] = []
         for name, value in list(graph.initializers.items()):

@@ -102,22 +102,19 @@ class Builder:
         while tensors and tensors[-1] is None:
             tensors.pop()
         known = signature(op_type)
-        attrs = {
-            name: _attribute(name, value, known.attributes[name])
-            for name, value in attributes.items()
-            if value is not None
-        }
-        dtypes = [None if x is None else x.value.dtype for x in tensors]
-        complex_dtype = next((x.dtype for x in tensors if x is not None and x.is_complex), None)
+        attrs = [
+            _attribute(name, value, known.attributes[name]) for name, value in attributes.items() if value is not None
+        ]
+        complex_dtype = next((x.dtype for x in tensors if x is not None and x.dtype.is_complex), None)
         if complex_dtype is not None and op_type not in STRUCTURAL:
             raise TranslationError(f"the formula for this operator ({op_type}) does not hold for complex tensors")
+        if out_dtype is None:
+            out_dtype = complex_dtype if complex_dtype is not None else _stated_dtype(op_type, attributes)
         results = []
         for index in range(outputs):
             stated = out_dtype if out_dtypes is None else out_dtypes[index]
             if stated is None:
-                stated = complex_dtype if complex_dtype is not None else _stated_dtype(op_type, attributes)
-            if stated is None:
-                inferred = known.output_type(index, dtypes)
+                inferred = known.output_type(index, [None if x is None else x.value.dtype for x in tensors])
                 if inferred is None:
                     raise AssertionError(f"The output dtype of {op_type} must be stated with out_dtype.")
                 stated = to_torch_dtype(inferred)
@@ -148,7 +145,7 @@ class Builder:
             known = self.shared.opset_imports.get(domain, 1)
             self.shared.opset_imports[domain] = known if version is None else max(known, version)
         results = [self._value(op_type, dtype, shape) for dtype, shape in outputs]
-        attrs = {name: _free_attribute(name, value) for name, value in attributes.items() if value is not None}
+        attrs = [_free_attribute(name, value) for name, value in attributes.items() if value is not None]
         node = self._append(op_type, inputs, attrs, [t.value for t in results], domain="" if own else domain)
         node.version = version if own else None
         node.metadata_props.update({} if metadata is None else metadata)
@@ -158,7 +155,7 @@ class Builder:
         self,
         op_type: str,
         inputs: Sequence[Tensor | None],
-        attributes: dict[str, ir.Attr],
+        attributes: list[ir.Attr],
         outputs: list[ir.Value],
         domain: str = "",
     ) -> ir.Node:

@@ -6,6 +6,7 @@ each call takes the first that fits its arguments.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ def lookup(
         for target in _targets(key):
             own[target] = _translation(target, variants)
 
+    @functools.cache
     def find(target: object, of_complex: bool = False) -> Translation | None:
         found = own.get(target)
         if found is None and registered is not None:

@@ -203,14 +203,15 @@ class Engine:
         shape = op.shared.dim_names.shape(expected)
         _check_shape(node, result.known_shape, shape)
         result = Tensor(op, result.value, result.dtype, shape)
-        made_here = any(value is result.value for made in op.nodes[start:] for value in made.outputs)
-        if made_here:
-            result.value.name = op.shared.unique(name)
-            producer = result.value.producer()
-            if producer is not None and producer.outputs[0] is result.value:
-                producer.name = f"node_{result.value.name}"
+        value = result.value
+        producer = value.producer()
+        # Backwards: a result is nearly always what was made last.
+        if producer is not None and any(made is producer for made in reversed(op.nodes[start:])):
+            value.name = own_name = op.shared.unique(name)
+            if producer.outputs[0] is value:
+                producer.name = f"node_{own_name}"
             if not result.is_sequence:
-                result.value.shape = op.ir_shape((*shape, 2) if result.is_complex else shape)
+                value.shape = op.ir_shape((*shape, 2) if result.is_complex else shape)
         self.add_sources(result)
         return result
 

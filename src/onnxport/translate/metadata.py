@@ -21,7 +21,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\n?\s*(?P<code>[^\n]*)')
 
 
-Stacks = dict[tuple[str, ...], tuple[str, list[str], list[str]]]
+Stacks = dict[tuple[str, ...], tuple[str, str, str]]
 
 
 def node_metadata(node: torch.fx.Node, stacks: Stacks) -> dict[str, str]:
@@ -31,25 +31,25 @@ def node_metadata(node: torch.fx.Node, stacks: Stacks) -> dict[str, str]:
     if key not in stacks:
         stacks[key] = _module_path(stack.values())
     path, classes, scopes = stacks[key]
-    target = str(node.target)
-    own = f"{node.name}: {target}"
+    name = node.name
+    target, shown = _target_texts(node.target)
     return {
-        "namespace": f"{path}/{own}" if path else own,
-        "pkg.torch.onnx.class_hierarchy": repr([*classes, target]),
-        "pkg.torch.onnx.fx_node": _call_text(node),
-        "pkg.torch.onnx.name_scopes": repr([*scopes, node.name]),
+        "namespace": f"{path}{name}: {target}",
+        "pkg.torch.onnx.class_hierarchy": f"{classes}{target!r}]",
+        "pkg.torch.onnx.fx_node": _call_text(node, name, shown),
+        "pkg.torch.onnx.name_scopes": f"{scopes}{name!r}]",
         "pkg.torch.onnx.stack_trace": stack_trace(node),
     }
 
 
 @functools.cache
-def _target_text(target: object) -> str:
-    return str(torch.fx.Node._pretty_print_target(target))
+def _target_texts(target: object) -> tuple[str, str]:
+    return str(target), str(torch.fx.Node._pretty_print_target(target))
 
 
-def _call_text(node: torch.fx.Node) -> str:
+def _call_text(node: torch.fx.Node, name: str, target: str) -> str:
     """A call as ``Node.format_node`` shows it, which takes several times as long."""
-    head = f"%{node.name} : [num_users={len(node.users)}] = {node.op}[target={_target_text(node.target)}]"
+    head = f"%{name} : [num_users={len(node.users)}] = {node.op}[target={target}]"
     return f"{head}(args = {_argument_text(node.args)}, kwargs = {_argument_text(node.kwargs)})"
 
 
@@ -69,13 +69,18 @@ def _argument_text(argument: object) -> str:
     return str(argument)
 
 
-def _module_path(stack: Iterable[tuple[str, object]]) -> tuple[str, list[str], list[str]]:
+def _module_path(stack: Iterable[tuple[str, object]]) -> tuple[str, str, str]:
+    """Namespace, classes and scopes of the modules around a call, each text open for the call itself."""
     classes, scopes = [], []
     for name, module in stack:
         scopes.append(name)
         classes.append(module if isinstance(module, str) else f"{module.__module__}.{module.__qualname__}")  # type: ignore[attr-defined]
-    path = "/".join(f"{n}: {c}" if n else c for n, c in zip(scopes, classes, strict=True))
-    return path, classes, scopes
+    path = "".join(f"{n}: {c}/" if n else f"{c}/" for n, c in zip(scopes, classes, strict=True))
+    return path, _open_list(classes), _open_list(scopes)
+
+
+def _open_list(items: list[str]) -> str:
+    return f"{repr(items)[:-1]}, " if items else "["
 
 
 def stack_trace(node: torch.fx.Node) -> str:

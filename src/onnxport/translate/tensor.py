@@ -85,6 +85,8 @@ class Tensor:
 
     def with_shape(self, shape: Sequence[Int]) -> Tensor:
         """The same value with its shape stated."""
+        if self.value.shape is None and not self.is_sequence:
+            self.value.shape = self.op.ir_shape((*shape, 2) if self.dtype.is_complex else shape)
         return Tensor(self.op, self.value, self.dtype, shape)
 
     def __add__(self, other: Operand) -> Tensor:

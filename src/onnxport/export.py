@@ -160,7 +160,7 @@ def export(
     )
     artifacts = Artifacts(artifacts_dir, report, profile, dump_exported_program, verbose)
     with accounted(artifacts, model, find, events) as account:
-        with events.stage("capture"), kept_for_symbolics(opset, inlining=autograd_inlining):
+        with events.stage("capture"), kept_for_symbolics(opset, find, inlining=autograd_inlining):
             account.captured = captured = capture(
                 model,
                 given.args,

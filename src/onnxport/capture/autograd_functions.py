@@ -17,7 +17,7 @@ import torch
 from torch.autograd.function import _is_setup_context_defined
 from torch.utils import _pytree as pytree
 
-from onnxport.capture.by_example import results_by_example, warn_of_example
+from onnxport.capture.by_example import forget_numbers, results_by_example, warn_of_example
 
 FunctionClass = type[torch.autograd.Function]
 _NAMESPACE = "onnxport"
@@ -136,7 +136,7 @@ def _fake_results(tensors: Sequence[torch.Tensor], sizes: Sequence[int], key: st
     try:
         return _results(tensors, sizes, key)
     except Exception as error:  # noqa: BLE001 - foreign code may raise anything where it finds tensors without values
-        _forget_numbers(tensors)
+        forget_numbers(tensors)
         function = CALLS[key].function.__name__
         try:
             results = results_by_example(partial(_results, key=key), tensors, sizes)
@@ -144,14 +144,6 @@ def _fake_results(tensors: Sequence[torch.Tensor], sizes: Sequence[int], key: st
             raise other from error
         warn_of_example(f"The forward of {function} can't be run without values ({type(error).__name__}: {error})")
         return results
-
-
-def _forget_numbers(tensors: Sequence[torch.Tensor]) -> None:
-    """Numbers that a failed attempt read off tensors are not among the results, as torch would demand of them."""
-    for tensor in tensors:
-        env = getattr(getattr(tensor, "fake_mode", None), "shape_env", None)
-        if env is not None:
-            env.pending_fresh_unbacked_symbols.clear()
 
 
 @contextlib.contextmanager

@@ -9,12 +9,16 @@ from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 import torch
+from torch._library.custom_ops import OPDEFS
 from torch._library.simple_registry import singleton
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
 from onnxport.errors import OnnxExporterWarning
 
+_IMPLICIT = torch._C.DispatchKey.CompositeImplicitAutograd
+_EXPLICIT = torch._C.DispatchKey.CompositeExplicitAutograd
 Run = Callable[[Sequence[torch.Tensor], Sequence[int]], list[torch.Tensor]]
 
 
@@ -30,23 +34,68 @@ def warn_of_example(what: str) -> None:
 @contextlib.contextmanager
 def operators_by_example(operators: Iterable[torch._ops.OpOverload]) -> Iterator[None]:
     """While this is open, operators that say nothing of their results without values are run on made-up ones."""
-    libraries: list[torch.library.Library] = []
-    try:
+    with contextlib.ExitStack() as undo:
         for operator in operators:
-            if _needs_values(operator):
-                library = torch.library.Library(operator.namespace, "FRAGMENT")
-                libraries.append(library)
-                torch.library.register_fake(operator, _by_example(operator), lib=library)
+            _let_tell(operator, undo)
         yield
-    finally:
-        for library in libraries:
-            library._destroy()
 
 
-def _needs_values(operator: torch._ops.OpOverload) -> bool:
-    keys = ("Meta", "CompositeImplicitAutograd", "CompositeExplicitAutograd")
-    has_kernel = any(torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), key) for key in keys)
-    return not has_kernel and singleton.find(operator.name()).fake_impl.kernel is None
+def _let_tell(operator: torch._ops.OpOverload, undo: contextlib.ExitStack) -> None:
+    """Let an operator tell its results without values, in the way that suits how it was defined."""
+    name = operator.name()
+    definition = OPDEFS.get(name)
+    if definition is not None:
+        # torch gives such an operator a fake kernel that refuses, until the user brings one.
+        if definition._abstract_fn is None:
+            definition._abstract_fn = _by_example(operator)
+            undo.callback(setattr, definition, "_abstract_fn", None)
+        return
+    if _has_kernel(name, "Meta") or singleton.find(name).fake_impl.kernel is not None:
+        return
+    if _has_kernel(name, _IMPLICIT.name):
+        # Such a kernel is called for whatever tensors there are, as C++ extensions mostly define theirs.
+        if _IMPLICIT not in operator.py_kernels:
+            operator.py_impl(_IMPLICIT)(_if_it_can(operator, _IMPLICIT))
+            undo.callback(operator._dispatch_cache.clear)
+            undo.callback(operator.py_kernels.pop, _IMPLICIT)
+        return
+    explicit = _has_kernel(name, _EXPLICIT.name)
+    library = torch.library.Library(operator.namespace, "FRAGMENT")
+    undo.callback(library._destroy)
+    fake = _if_it_can(operator, _EXPLICIT) if explicit else _by_example(operator)
+    torch.library.register_fake(operator, fake, lib=library)
+
+
+def _has_kernel(name: str, key: str) -> bool:
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
+
+
+def _if_it_can(operator: torch._ops.OpOverload, key: torch._C.DispatchKey) -> Callable[..., Any]:
+    """The operator's own kernel, which may be made of operators that need no values; if it needs some, made-up ones."""
+    by_example = _by_example(operator)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, FakeTensor)]
+        try:
+            return operator._op_dk(key, *args, **kwargs)
+        except Exception as error:
+            if not tensors:
+                raise
+            forget_numbers(tensors)
+            try:
+                return by_example(*args, **kwargs)
+            except Exception as other:
+                raise other from error
+
+    return run
+
+
+def forget_numbers(tensors: Iterable[torch.Tensor]) -> None:
+    """Forget what a failed attempt read off tensors: torch would demand to find it among the results."""
+    for tensor in tensors:
+        env = getattr(getattr(tensor, "fake_mode", None), "shape_env", None)
+        if env is not None:
+            env.pending_fresh_unbacked_symbols.clear()
 
 
 def _by_example(operator: torch._ops.OpOverload) -> Callable[..., Any]:

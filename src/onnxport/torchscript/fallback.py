@@ -16,18 +16,18 @@ _ATEN = "org.pytorch.aten"
 
 
 def kept_operators(kind: int, domains: Mapping[str, int] | None) -> Lookup | None:
-    """A look-up of last resort: a node of the operator's own name, or ``ATen`` with the name as an attribute."""
+    """A look-up of last resort: a node of the operator's own name, or ``ATen`` with the name as an attribute.
+
+    Only ATen's own operators have the second form; those of other libraries keep their names in either case.
+    """
     if kind not in (OperatorExportTypes.ONNX_FALLTHROUGH, OperatorExportTypes.ONNX_ATEN_FALLBACK):
         return None
 
     def find(target: object, of_complex: bool = False) -> Translation | None:
         if not isinstance(target, torch._ops.OpOverload) or _is_decomposable(target) or of_complex:
             return None
-        namespace = target.namespace
-        if kind == OperatorExportTypes.ONNX_ATEN_FALLBACK and namespace != "aten":
-            return None
         parameters = frozenset(argument.name for argument in target._schema.arguments)
-        as_aten = kind == OperatorExportTypes.ONNX_ATEN_FALLBACK
+        as_aten = kind == OperatorExportTypes.ONNX_ATEN_FALLBACK and target.namespace == "aten"
         return Translation(_writer(target, as_aten, {} if domains is None else domains), parameters=parameters)
 
     return find
@@ -36,7 +36,8 @@ def kept_operators(kind: int, domains: Mapping[str, int] | None) -> Lookup | Non
 def _is_decomposable(target: torch._ops.OpOverload) -> bool:
     from torch._decomp import decomposition_table
 
-    return target in decomposition_table or target._can_decompose()
+    # What a library calls an operator stays one, whatever it is made of.
+    return target in decomposition_table or (target.namespace == "aten" and target._can_decompose())
 
 
 def _writer(target: torch._ops.OpOverload, as_aten: bool, domains: Mapping[str, int]) -> Any:

@@ -11,7 +11,7 @@ from onnxport.capture.autograd_functions import functions_kept
 from onnxport.capture.by_example import operators_by_example
 from onnxport.torchscript.calling import by_symbolic
 from onnxport.torchscript.functions import function_translation, keeps_whole
-from onnxport.torchscript.registration import Symbolic, registered_operators, registered_symbolic
+from onnxport.torchscript.registration import Symbolic, operators_of_libraries, registered_symbolic
 from onnxport.torchscript.traced_names import CONVOLUTION, Arrange, traced_as
 from onnxport.translate import REGISTRY
 from onnxport.translate.registry import Lookup, Translation
@@ -20,9 +20,13 @@ _FUNCTION = "onnxport::autograd_function"
 
 
 @contextlib.contextmanager
-def kept_for_symbolics(opset: int, *, inlining: bool = True) -> Iterator[None]:
-    """While this is open, what symbolic functions write is captured as it is called, and not what it is made of."""
-    with functions_kept(keeps_whole(opset, inlining=inlining)), operators_by_example(registered_operators(opset)):
+def kept_for_symbolics(opset: int, find: Lookup, *, inlining: bool = True) -> Iterator[None]:
+    """While this is open, what symbolic functions write is captured as it is called, and not what it is made of.
+
+    Operators that ``find`` knows need not tell the sizes of their results without values.
+    """
+    known = (operator for operator in operators_of_libraries() if find(operator, False) is not None)
+    with functions_kept(keeps_whole(opset, inlining=inlining)), operators_by_example(known):
         yield
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -14,6 +14,13 @@ from onnxport.legalize.versions import NEWEST, OLDEST
 Symbolic = Callable[..., Any]
 
 _NAME = re.compile(r"[\w.-]+::[\w-]+")
+# Namespaces of torch: its operators either know their results without values, or are none that a model calls.
+_NAMESPACES = """
+aten prim prims quantized _quantized quantization symm_mem static_runtime c10d _c10d_functional
+_c10d_functional_autograd onednn mkldnn mkldnn_prepacked mkl sparse inductor inductor_prims profiler _test debugprims rngprims _native
+debug_mode_ops export _dtensor onnx onnxport higher_order
+"""
+_TORCHS_OWN = frozenset(_NAMESPACES.split())
 _SYMBOLICS: dict[str, dict[int, Symbolic]] = {}
 
 
@@ -62,17 +69,16 @@ def registered_symbolic(name: str, opset: int) -> Symbolic | None:
     return None if table is None else table.get(opset)
 
 
-def registered_operators(opset: int) -> list[torch._ops.OpOverload]:
-    """The operators of other libraries than torch's for which a symbolic function was registered."""
-    found: list[torch._ops.OpOverload] = []
-    for full, table in _SYMBOLICS.items():
-        namespace, _, name = full.partition("::")
-        if opset not in table or namespace in ("aten", "prim"):
-            continue
-        packet = getattr(getattr(torch.ops, namespace), name, None)
-        if packet is not None:
-            found.extend(getattr(packet, overload) for overload in packet.overloads())
-    return found
+def operators_of_libraries() -> Iterator[torch._ops.OpOverload]:
+    """The operators that other libraries than torch have defined."""
+    for full in torch._C._dispatch_get_all_op_names():
+        namespace, _, rest = full.partition("::")
+        if namespace not in _TORCHS_OWN:
+            name, _, overload = rest.partition(".")
+            packet = getattr(getattr(torch.ops, namespace), name, None)
+            found = getattr(packet, overload if overload else "default", None)
+            if isinstance(found, torch._ops.OpOverload):
+                yield found
 
 
 def _versions(since: int) -> range:

@@ -60,16 +60,16 @@ def unconvertible_ops(
     opset = check_opset(20 if opset_version is None else opset_version)
     events = EventLog()
     symbolics = symbolic_lookup(opset)
+    # What has no translation passes as it is, to find what else is in the way.
+    rest = lookup(None, symbolics, kept_operators(OperatorExportTypes.ONNX_FALLTHROUGH, None))
     with select_model_mode_for_export(model, training):
         positional, keywords = call_arguments(model, args, None)
         graph = _torchscript_graph(model, positional, keywords)
-        with kept_for_symbolics(opset), follow_the_example():
+        with kept_for_symbolics(opset, rest), follow_the_example():
             captured = capture(mirrored(model), positional, keywords, events=events)
     find = lookup(None, symbolics)
     program = prepare(captured.program, partial(is_translated, find), events)
     missing = [_name(node) for nodes in missing_translations(program.graph, find).values() for node in nodes]
-    # What has no translation passes as it is, to find what else is in the way.
-    rest = lookup(None, symbolics, kept_operators(OperatorExportTypes.ONNX_FALLTHROUGH, None))
     return graph, [*missing, *_refused(program, rest, opset, events)]
 
 

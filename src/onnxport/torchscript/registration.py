@@ -17,8 +17,8 @@ _NAME = re.compile(r"[\w.-]+::[\w-]+")
 # Namespaces of torch: its operators either know their results without values, or are none that a model calls.
 _NAMESPACES = """
 aten prim prims quantized _quantized quantization symm_mem static_runtime c10d _c10d_functional
-_c10d_functional_autograd onednn mkldnn mkldnn_prepacked mkl sparse inductor inductor_prims profiler _test debugprims rngprims _native
-debug_mode_ops export _dtensor onnx onnxport higher_order
+_c10d_functional_autograd onednn mkldnn mkldnn_prepacked mkl sparse inductor inductor_prims profiler
+_test debugprims rngprims _native debug_mode_ops export _dtensor onnx onnxport higher_order
 """
 _TORCHS_OWN = frozenset(_NAMESPACES.split())
 _SYMBOLICS: dict[str, dict[int, Symbolic]] = {}

@@ -17,6 +17,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import Dim
 
+import onnxport
 from onnxport.errors import InputError, OnnxExporterError, OnnxExporterWarning, SaveError
 from onnxport.events import EventLog
 from onnxport.program import ComputedValues, ONNXProgram, runtime
@@ -258,6 +259,20 @@ def test_optimize_works_in_place() -> None:
     program.optimize()
     assert "Relu" not in {node.op_type for node in program.model.graph}
     torch.testing.assert_close(program(torch.ones(1, 8))[0], expected_linear(program, torch.ones(1, 8)))
+
+
+def test_batch_norms_are_folded_on_request() -> None:
+    block = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4)).eval()
+    with torch.no_grad():
+        block[1].running_mean.uniform_(-1, 1)
+        block[1].running_var.uniform_(0.5, 2)
+    x = torch.randn(2, 3, 8, 8)
+    program = onnxport.export(block, (x,), opset_version=13)
+    program.optimize(fold_batch_norm=True)
+    assert [node.op_type for node in program.model.graph] == ["Conv"]
+    torch.testing.assert_close(program(x)[0], block(x), rtol=1e-4, atol=1e-5)
+    with pytest.raises(OnnxExporterError, match="holds the batch normalisation 1 as well"):
+        program.apply_weights(block.state_dict())
 
 
 def test_onnxruntime_is_imported_only_to_run() -> None:

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnxport.optimize.scope import KIND, Array, Scope
 
 FOLDED = "onnxport.folded"
+"""The key under which a weight names the normalisation that it holds as well."""
 
 
 def fold_batch_norms(scope: Scope) -> None:

@@ -20,6 +20,8 @@ from torch.export import ExportedProgram
 from onnxport.errors import OnnxExporterError, OnnxExporterWarning, Problem, listing
 from onnxport.events import EventLog
 from onnxport.functions import inline_functions
+from onnxport.optimize import optimize
+from onnxport.optimize.batch_norm import FOLDED
 from onnxport.prepare import FunctionalProgram
 from onnxport.program.axes import rename_axes
 from onnxport.program.inputs import bind_inputs
@@ -132,11 +134,21 @@ class ONNXProgram:
         require_content(self.model)
         return ir.serde.serialize_model(self.model)
 
-    def optimize(self) -> None:
-        """Optimize the model in place: fold constants, and take out what is redundant or unused."""
-        from onnxport.optimize import optimize
+    def optimize(self, *, fold_batch_norm: bool = False) -> None:
+        """Optimize the model in place: fold constants, and take out what is redundant or unused.
 
-        optimize(self.model)
+        Args:
+            fold_batch_norm: Whether convolutions absorb the batch normalisation behind them. Their weights are then
+                no longer those of the state dict. onnxruntime does this itself when it loads a model.
+
+        >>> import torch, onnxport
+        >>> block = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4)).eval()
+        >>> program = onnxport.export(block, (torch.ones(1, 3, 8, 8),))
+        >>> program.optimize(fold_batch_norm=True)
+        >>> [node.op_type for node in program.model.graph]
+        ['Conv']
+        """
+        optimize(self.model, fold_batch_norm=fold_batch_norm)
         self.release()
 
     def rename_axes(self, rename_mapping: Mapping[str | ir.SymbolicDim, str]) -> None:
@@ -306,6 +318,12 @@ def _suggestion(name: str, known: Mapping[str, Any]) -> str:
 def _mismatches(name: str, value: ir.Value, new: TorchTensor) -> list[Problem]:
     old = value if value.const_value is None else value.const_value
     problems = []
+    if (norm := value.metadata_props.get(FOLDED)) is not None:
+        problems.append(
+            Problem(
+                f"{name}: holds the batch normalisation {norm} as well.", remedy="Apply the weights before folding."
+            )
+        )
     if old.dtype is not None and old.dtype != new.dtype:
         problems.append(Problem(f"{name}: the model has {old.dtype.name}, the state dict {new.dtype.name}."))
     if old.shape is not None and list(old.shape) != list(new.shape):

@@ -14,11 +14,13 @@ FAMILIES = (
     "fourier",
     "index",
     "normalization",
+    "padding",
     "pool",
     "recent",
     "reduction",
     "resize",
     "sampling",
+    "slicing",
     "view",
     "vision",
 )

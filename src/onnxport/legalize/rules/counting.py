@@ -11,6 +11,8 @@ from onnxport.legalize.builder import Builder
 Length = int | ir.Value
 """A number of elements: known, or a scalar that only run time knows."""
 
+_FEW = 1024
+
 
 def length(op: Builder, value: ir.Value, axis: int) -> Length:
     """The size of an axis."""
@@ -41,10 +43,25 @@ def vector(op: Builder, *counts: Length) -> ir.Value:
 
 
 def upto(op: Builder, count: Length) -> ir.Value:
-    """0, 1, 2 … as many as ``count`` says."""
-    if isinstance(count, int):
+    """0, 1, 2 … as many as ``count`` says; a literal if they are few."""
+    if isinstance(count, int) and (count <= _FEW or op.opset < 11):
         return op.literal(np.arange(count, dtype=np.int64))
-    return op.Range(op.i64(0), count, op.i64(1))
+    if op.opset >= 11:
+        return op.Range(op.i64(0), scalar(op, count), op.i64(1))
+    return places(op, op.unsqueeze(scalar(op, count), [0]))
+
+
+def places(op: Builder, count: ir.Value) -> ir.Value:
+    """The same for a list of one number where there is no Range: where that many ones are not zero."""
+    ones = op.ConstantOfShape(count, value=ir.tensor(np.ones(1, np.int64)))
+    return op.squeeze(op.NonZero(ones), [0])
+
+
+def within(op: Builder, numbers: ir.Value, last: ir.Value) -> ir.Value:
+    """Integers none of which is below zero or above ``last``."""
+    zero = op.i64(0)
+    numbers = op.where(op.Less(numbers, zero), zero, numbers)
+    return op.where(op.Less(last, numbers), last, numbers)
 
 
 def times(op: Builder, left: Length, right: Length) -> Length:

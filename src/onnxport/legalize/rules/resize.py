@@ -1,16 +1,14 @@
-"""Resizing: the older operators where they do the same, else the interpolation as a product with its weights."""
+"""Resizing: the older operators where they do the same, else what they compute."""
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
 from onnxport.legalize import infer
 from onnxport.legalize.builder import Builder, Refusal
 from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.rules.interpolation import Way, interpolated, way_of
 
 
 @lowers("Resize", below=19)
@@ -20,7 +18,7 @@ def resize_symmetric(op: Builder, node: ir.Node) -> Replacement:
         raise Refusal("it keeps the aspect ratio")
     node.attributes.pop("keep_aspect_ratio_policy", None)
     if op.attr_string("coordinate_transformation_mode", "half_pixel") == "half_pixel_symmetric":
-        return _interpolated(op)
+        return interpolated(op, way_of(op), op.input(2), op.input(3))
     return None
 
 
@@ -28,7 +26,7 @@ def resize_symmetric(op: Builder, node: ir.Node) -> Replacement:
 def resize_all_axes(op: Builder, node: ir.Node) -> Replacement:
     """Sizes were given for all axes, and nothing was smoothed before shrinking."""
     if op.attr_int("antialias", 0):
-        return _interpolated(op)
+        return interpolated(op, way_of(op), op.input(2), op.input(3))
     drop = ["antialias", "axes"]
     if "axes" not in node.attributes:
         node.attributes.pop("antialias", None)
@@ -81,16 +79,17 @@ def resize_plain(op: Builder, node: ir.Node) -> Replacement:
         same = mode == "nearest" and whole and rounding == "round_prefer_floor" and "half_pixel" in place
         if from_corner or same:
             return op.Resize(data, op.literal(np.asarray(factors, np.float32)), mode=mode)
-    return _interpolated(op)
+    return interpolated(op, way_of(op), op.input(2), op.input(3))
 
 
 @lowers("Resize", below=10)
 def upsample(op: Builder, node: ir.Node) -> Replacement:
     """It was called Upsample, and did not shrink."""
-    scales = op.constant(1, "the list of scales")
-    if scales is None or bool((np.asarray(scales, np.float32) < 1).any()):
-        raise Refusal("it makes the tensor smaller")
-    return op.Upsample(op.needed(0), op.needed(1), mode=op.attr_string("mode", "nearest"))
+    mode = op.attr_string("mode", "nearest")
+    scales = infer.constant(op.input(1))
+    if scales is not None and bool((np.asarray(scales, np.float32) < 1).any()):
+        return interpolated(op, Way(mode, "asymmetric", "floor"), op.input(1), None)
+    return op.Upsample(op.needed(0), op.needed(1), mode=mode)
 
 
 @lowers("Upsample", below=9)
@@ -99,104 +98,3 @@ def upsample_attributes(op: Builder, node: ir.Node) -> Replacement:
     scales = op.constant(1, "the list of scales")
     assert scales is not None
     return op.again(op.needed(0), scales=[float(scale) for scale in scales.reshape(-1)])
-
-
-def _interpolated(op: Builder) -> ir.Value:
-    """A product with the weights along each resized axis; nearest neighbours are gathered."""
-    data = op.needed(0)
-    dims = infer.sizes(data)
-    if dims is None:
-        raise Refusal("it interpolates a tensor whose sizes are not all known")
-    axes = list(range(len(dims)))
-    if "axes" in op.node.attributes:
-        axes = [axis % len(dims) for axis in op.node.attributes["axes"].as_ints()]
-    scales, sizes = infer.constant(op.input(2)), infer.integers(op.input(3))
-    result = data
-    for position, axis in enumerate(axes):
-        before = dims[axis]
-        if sizes:
-            after, scale = sizes[position], sizes[position] / before
-        elif scales is not None and scales.size:
-            scale = float(scales.reshape(-1)[position])
-            after = math.floor(before * scale)
-        else:
-            raise Refusal("its sizes are computed at run time")
-        if after == before and scale == 1:
-            continue
-        result = _along(op, result, axis, before, after, scale)
-    return result
-
-
-def _along(op: Builder, value: ir.Value, axis: int, before: int, after: int, scale: float) -> ir.Value:
-    places = _places(op, before, after, scale)
-    if op.attr_string("mode", "nearest") == "nearest":
-        return op.Gather(value, op.i64(_nearest(op, places, before)), axis=axis)
-    if value.dtype is None or not value.dtype.is_floating_point():
-        raise Refusal("it interpolates integers")
-    weights = _weights(op, places, before, scale).astype(value.dtype.numpy())
-    rank = op.rank(value)
-    if axis == rank - 1:
-        return op.MatMul(value, op.literal(weights.T, value.dtype))
-    if axis == rank - 2:
-        return op.MatMul(op.literal(weights, value.dtype), value)
-    perm = list(range(rank))
-    perm[axis], perm[-1] = perm[-1], perm[axis]
-    product = op.MatMul(op.Transpose(value, perm=perm), op.literal(weights.T, value.dtype))
-    return op.Transpose(product, perm=perm)
-
-
-def _places(op: Builder, before: int, after: int, scale: float) -> npt.NDArray[np.float64]:
-    """Where in the input each element of the output lies."""
-    place = op.attr_string("coordinate_transformation_mode", "half_pixel")
-    index = np.arange(after, dtype=np.float64)
-    if place == "asymmetric":
-        return index / scale
-    if place == "align_corners":
-        return index * ((before - 1) / (after - 1)) if after > 1 else index * 0
-    if place == "pytorch_half_pixel" and after == 1:
-        return index * 0
-    centred = (index + 0.5) / scale - 0.5
-    if place == "half_pixel_symmetric":
-        return centred + before / 2 * (1 - after / (scale * before))
-    if place in ("half_pixel", "pytorch_half_pixel"):
-        return centred
-    raise Refusal(f"it places pixels by {place}")
-
-
-def _nearest(op: Builder, places: npt.NDArray[np.float64], before: int) -> list[int]:
-    rounding = op.attr_string("nearest_mode", "round_prefer_floor")
-    rounded = {
-        "round_prefer_floor": lambda: np.ceil(places - 0.5),
-        "round_prefer_ceil": lambda: np.floor(places + 0.5),
-        "floor": lambda: np.floor(places),
-        "ceil": lambda: np.ceil(places),
-    }[rounding]()
-    return [int(place) for place in np.clip(rounded, 0, before - 1)]
-
-
-def _weights(op: Builder, places: npt.NDArray[np.float64], before: int, scale: float) -> npt.NDArray[np.float64]:
-    """How much each input element counts in each output element."""
-    cubic = op.attr_string("mode", "nearest") == "cubic"
-    smooth = bool(op.attr_int("antialias", 0))
-    narrow = scale if smooth and scale < 1 else 1.0
-    inside_only = smooth or bool(op.attr_int("exclude_outside", 0))
-    reach = math.ceil((2 if cubic else 1) / narrow) + 1
-    first = np.floor(places).astype(np.int64)
-    weights = np.zeros((len(places), before))
-    rows = np.arange(len(places))
-    for tap in range(-reach, reach + 1):
-        at = first + tap
-        share = _kernel((places - at) * narrow, cubic, op.attr_float("cubic_coeff_a", -0.75))
-        if inside_only:
-            share = np.where((at >= 0) & (at < before), share, 0.0)
-        np.add.at(weights, (rows, np.clip(at, 0, before - 1)), share)
-    return weights / weights.sum(axis=1, keepdims=True) if inside_only else weights
-
-
-def _kernel(distance: npt.NDArray[np.float64], cubic: bool, a: float) -> npt.NDArray[np.float64]:
-    d = np.abs(distance)
-    if not cubic:
-        return np.maximum(0.0, 1.0 - d)
-    near = ((a + 2) * d - (a + 3)) * d * d + 1
-    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-    return np.where(d <= 1, near, np.where(d < 2, far, 0.0))

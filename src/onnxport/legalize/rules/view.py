@@ -8,6 +8,8 @@ import onnx_ir as ir
 from onnxport.legalize import infer
 from onnxport.legalize.builder import INT64_MAX, Builder, Refusal
 from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.rules.counting import length as length_of
+from onnxport.legalize.rules.counting import places, upto
 
 
 @lowers("Shape", below=15)
@@ -85,160 +87,17 @@ def split_sizes(op: Builder, node: ir.Node) -> Replacement:
     return op.emit_many("Split", len(node.outputs), [op.needed(0)], attributes)
 
 
-@lowers("Slice", below=10)
-def static_slice(op: Builder, node: ir.Node) -> Replacement:
-    """Bounds were attributes and there were no steps; what does not fit is gathered."""
-    data = op.needed(0)
-    starts, ends = infer.integers(op.needed(1)), infer.integers(op.needed(2))
-    axes = op.integers(3, "the list of axes")
-    if axes is None:
-        axes = list(range(len(starts) if starts is not None else _static_length(op.needed(1))))
-    axes = [op.axis(data, axis) for axis in axes]
-    steps = op.integers(4, "the list of steps")
-    if steps is None:
-        steps = [1] * len(axes)
-    result = data
-    known = starts is not None and ends is not None
-    plain = [at for at, step in enumerate(steps) if step == 1] if known else []
-    if plain and starts is not None and ends is not None:
-        result = op.Slice(
-            data,
-            starts=[starts[at] for at in plain],
-            ends=[ends[at] for at in plain],
-            axes=[axes[at] for at in plain],
-        )
-    for at, step in enumerate(steps):
-        if at in plain:
-            continue
-        if starts is not None and ends is not None:
-            places = _stepped(op, data, axes[at], starts[at], ends[at], step)
-        elif step == 1:
-            places = _between(op, data, axes[at], at)
-        else:
-            raise Refusal("it steps between bounds that are computed at run time")
-        result = op.Gather(result, places, axis=axes[at])
-    return result
-
-
-def _static_length(value: ir.Value) -> int:
-    length = value.shape[0] if value.shape is not None and len(value.shape) else None
-    if not isinstance(length, int):
-        raise Refusal("the number of its bounds is not known")
-    return length
-
-
-def _stepped(op: Builder, data: ir.Value, axis: int, start: int, end: int, step: int) -> ir.Value:
-    size = data.shape[axis] if data.shape is not None else None
-    if not isinstance(size, int):
-        raise Refusal("it steps through an axis whose size is not known")
-    # An end below -size means "past the first element", which a Python slice writes as None.
-    bounds = slice(start, None if step < 0 and end < -size else end, step)
-    return op.i64(list(range(*bounds.indices(size))))
-
-
-def _between(op: Builder, data: ir.Value, axis: int, position: int) -> ir.Value:
-    """The positions from a start to an end that are known only at run time."""
-    size = op.dim(data, axis)
-    start, end = (_clamped(op, op.needed(given), position, size) for given in (1, 2))
-    length = op.Sub(end, start)
-    length = op.where(op.Less(length, op.i64([0])), op.i64([0]), length)
-    return op.Add(_positions(op, length), start)
-
-
-def _clamped(op: Builder, bounds: ir.Value, position: int, size: ir.Value) -> ir.Value:
-    """One bound, counted from the front and not beyond either end."""
-    zero = op.i64([0])
-    known = infer.integers(bounds)
-    if known is not None and known[position] == 0:
-        return zero
-    bound = op.cast(op.slice(bounds, 0, position, position + 1), ir.DataType.INT64)
-    bound = op.where(op.Less(bound, zero), op.Add(bound, size), bound)
-    bound = op.where(op.Less(bound, zero), zero, bound)
-    return op.where(op.Less(size, bound), size, bound)
-
-
-def _positions(op: Builder, length: ir.Value) -> ir.Value:
-    """0, 1, 2 … as many as a list of one integer says: where that many ones are not zero."""
-    ones = op.ConstantOfShape(length, value=ir.tensor(np.ones(1, np.int64)))
-    return op.squeeze(op.NonZero(ones), [0])
-
-
-@lowers("Pad", below=18)
-def pad_all_axes(op: Builder, node: ir.Node) -> Replacement:
-    """Pads were given for all axes, and constant, reflect and edge were the modes."""
-    data, axes = op.needed(0), op.integers(3, "the list of axes")
-    if axes is None:
-        return None
-    pads = infer.integers(op.needed(1))
-    rank = op.rank(data)
-    places = [axis % rank for axis in axes]
-    if pads is not None:
-        whole = [0] * (2 * rank)
-        for position, axis in enumerate(places):
-            whole[axis], whole[axis + rank] = pads[position], pads[position + len(axes)]
-        return op.again(data, op.i64(whole), op.input(2))
-    # The pad of each axis and end, and behind them a zero for what is not padded.
-    given = op.Concat(op.needed(1), op.i64([0]), axis=0)
-    order = [
-        places.index(axis) + end * len(axes) if axis in places else 2 * len(axes)
-        for end in (0, 1)
-        for axis in range(rank)
-    ]
-    return op.again(data, op.Gather(given, op.i64(order), axis=0), op.input(2))
-
-
-@lowers("Pad", below=19)
-def pad_around(op: Builder, node: ir.Node) -> Replacement:
-    """Wrapping around is the tensor between its own ends."""
-    if op.attr_string("mode", "constant") != "wrap":
-        return None
-    data, pads = op.needed(0), op.integers(1, "the padding")
-    assert pads is not None
-    rank = op.rank(data)
-    axes = op.integers(3, "the list of axes")
-    if axes is None:
-        axes = list(range(rank))
-    result = data
-    for position, axis in enumerate(axes):
-        before, after = pads[position], pads[position + len(axes)]
-        if before < 0 or after < 0:
-            raise Refusal("it wraps around by a negative amount")
-        parts = [op.slice(result, axis % rank, -before, INT64_MAX)] if before else []
-        parts.append(result)
-        if after:
-            parts.append(op.slice(result, axis % rank, 0, after))
-        if len(parts) > 1:
-            result = op.Concat(*parts, axis=axis % rank)
-    return result
-
-
-@lowers("Pad", below=11)
-def pad_attributes(op: Builder, node: ir.Node) -> Replacement:
-    """Pads and the value to fill with were attributes."""
-    pads, value = op.integers(1, "the padding"), op.constant(2, "the value to pad with")
-    filler = 0.0 if value is None or not value.size else float(value.reshape(-1)[0])
-    return op.again(op.needed(0), pads=pads, value=filler)
-
-
 @lowers("Trilu", below=14)
 def triangle(op: Builder, node: ir.Node) -> Replacement:
     """A choice between the tensor and zero by comparing row and column."""
     data, diagonal = op.needed(0), op.input(1)
     rank = op.rank(data)
-    rows = _counted(op, data, rank - 2)
-    columns = _counted(op, data, rank - 1)
+    rows, columns = (upto(op, length_of(op, data, axis)) for axis in (rank - 2, rank - 1))
     edge = op.unsqueeze(rows, [1])
     if diagonal is not None:
         edge = op.Add(edge, diagonal)
     outside = op.Less(columns, edge) if op.attr_int("upper", 1) else op.Greater(columns, edge)
     return op.where(outside, op.like(0, data), data)
-
-
-def _counted(op: Builder, value: ir.Value, axis: int) -> ir.Value:
-    """0, 1, 2 … as many as the axis is long."""
-    dim = value.shape[axis] if value.shape is not None else None
-    length = op.i64(dim) if isinstance(dim, int) else op.squeeze(op.dim(value, axis), [0])
-    return op.Range(op.i64(0), length, op.i64(1))
 
 
 @lowers("Range", below=11)
@@ -260,8 +119,8 @@ def counted(op: Builder, node: ir.Node) -> Replacement:
         length = op.Div(op.Add(length, op.literal((by - np.sign(by)).astype(known[2].dtype), start.dtype)), step)
     length = op.unsqueeze(op.cast(length, ir.DataType.INT64), [0])
     length = op.where(op.Less(length, op.i64([0])), op.i64([0]), length)
-    places = op.cast(_positions(op, length), start.dtype)
-    return op.Add(places if by == 1 else op.Mul(places, step), start)
+    steps = op.cast(places(op, length), start.dtype)
+    return op.Add(steps if by == 1 else op.Mul(steps, step), start)
 
 
 @lowers("ConstantOfShape", below=9)

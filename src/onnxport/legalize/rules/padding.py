@@ -1,0 +1,123 @@
+"""Pad: which axes, which modes, and by how much if only run time knows."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.legalize import infer
+from onnxport.legalize.builder import INT64_MAX, Builder
+from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.rules.counting import Length, length, minus, number, plus, scalar, upto, vector, within
+
+
+@lowers("Pad", below=19)
+def pad_around(op: Builder, node: ir.Node) -> Replacement:
+    """Wrapping around is to count on from the other end."""
+    if op.attr_string("mode", "constant") != "wrap":
+        return None
+    data = op.needed(0)
+    rank = op.rank(data)
+    axes = op.integers(3, "the list of axes")
+    if axes is None:
+        axes = list(range(rank))
+    result = data
+    for position, axis in enumerate(axes):
+        before, after = _amount(op, position), _amount(op, position + len(axes))
+        if before == 0 and after == 0:
+            continue
+        size = length(op, data, axis % rank)
+        count = plus(op, plus(op, before, size), after)
+        if isinstance(count, int) and isinstance(before, int) and isinstance(size, int):
+            places = op.literal((np.arange(count) - before) % max(size, 1))
+        else:
+            places = op.Mod(op.Sub(upto(op, count), scalar(op, before)), scalar(op, size))
+        result = op.Gather(result, places, axis=axis % rank)
+    return result
+
+
+def _amount(op: Builder, position: int) -> Length:
+    known = infer.integers(op.needed(1))
+    return number(op, op.slice(op.needed(1), 0, position, position + 1)) if known is None else known[position]
+
+
+@lowers("Pad", below=18)
+def pad_all_axes(op: Builder, node: ir.Node) -> Replacement:
+    """Pads were given for all axes, and constant, reflect and edge were the modes."""
+    data, axes = op.needed(0), op.integers(3, "the list of axes")
+    if axes is None:
+        return None
+    pads = infer.integers(op.needed(1))
+    rank = op.rank(data)
+    padded = [axis % rank for axis in axes]
+    if pads is not None:
+        whole = [0] * (2 * rank)
+        for position, axis in enumerate(padded):
+            whole[axis], whole[axis + rank] = pads[position], pads[position + len(axes)]
+        return op.again(data, op.i64(whole), op.input(2))
+    # The pad of each axis and end, and behind them a zero for what is not padded.
+    given = op.Concat(op.needed(1), op.i64([0]), axis=0)
+    order = [
+        padded.index(axis) + end * len(axes) if axis in padded else 2 * len(axes)
+        for end in (0, 1)
+        for axis in range(rank)
+    ]
+    return op.again(data, op.Gather(given, op.i64(order), axis=0), op.input(2))
+
+
+@lowers("Pad", below=11)
+def pad_attributes(op: Builder, node: ir.Node) -> Replacement:
+    """Pads and the value to fill with were attributes, of floats only."""
+    data = op.needed(0)
+    pads, value = infer.integers(op.needed(1)), infer.constant(op.input(2))
+    is_float = data.dtype is None or data.dtype.is_floating_point()
+    if is_float and pads is not None and (value is not None or not op.has_input(2)):
+        filler = 0.0 if value is None or not value.size else float(value.reshape(-1)[0])
+        return op.again(data, pads=pads, value=filler)
+    mode = op.attr_string("mode", "constant")
+    rank = op.rank(data)
+    result = data
+    for axis in range(rank):
+        before, after = _amount(op, axis), _amount(op, axis + rank)
+        if before == 0 and after == 0:
+            continue
+        if mode == "constant":
+            result = _between_fillers(op, result, axis, before, after)
+        else:
+            result = op.Gather(result, _mirrored(op, length(op, data, axis), before, after, mode), axis=axis)
+    return result
+
+
+def _mirrored(op: Builder, size: Length, before: Length, after: Length, mode: str) -> ir.Value:
+    """Positions that do not leave the axis: those at its ends again, or back from there."""
+    places = op.Sub(upto(op, plus(op, plus(op, before, size), after)), scalar(op, before))
+    last = scalar(op, minus(op, size, 1))
+    if mode == "edge":
+        return within(op, places, last)
+    return op.Sub(last, op.Abs(op.Sub(last, op.Abs(places))))
+
+
+def _between_fillers(op: Builder, value: ir.Value, axis: int, before: Length, after: Length) -> ir.Value:
+    """What is cut off if an amount is negative, then blocks of the value to fill with at both ends."""
+    parts = []
+    for amount in (before, after):
+        sizes = [length(op, value, at) for at in range(op.rank(value))]
+        sizes[axis] = _not_negative(op, amount)
+        given = op.input(2)
+        filler = op.like(0, value) if given is None else op.Reshape(given, op.i64([1]))
+        parts.append(None if sizes[axis] == 0 else op.Expand(filler, vector(op, *sizes)))
+    begin = _not_negative(op, -before if isinstance(before, int) else op.Neg(before))
+    end: Length = INT64_MAX
+    if not (isinstance(after, int) and after >= 0):
+        cut = _not_negative(op, -after if isinstance(after, int) else op.Neg(after))
+        end = minus(op, length(op, value, axis), cut)
+    if begin != 0 or end != INT64_MAX:
+        value = op.Slice(value, vector(op, begin), vector(op, end), op.i64([axis]))
+    pieces = [piece for piece in (parts[0], value, parts[1]) if piece is not None]
+    return op.Concat(*pieces, axis=axis) if len(pieces) > 1 else value
+
+
+def _not_negative(op: Builder, amount: Length) -> Length:
+    if isinstance(amount, int):
+        return max(amount, 0)
+    return op.where(op.Less(amount, op.i64(0)), op.i64(0), amount)

@@ -56,7 +56,35 @@ def while_loop(
 def scan(
     op: Builder, combine_fn: Any, init: Sequence[Any], xs: Sequence[Tensor], additional_inputs: Sequence[Any] = ()
 ) -> Sequence[Tensor]:
-    return _scan(op, combine_fn, [_as_tensor(op, item) for item in init], xs, additional_inputs)
+    states = [_as_tensor(op, item) for item in init]
+    if len(xs) == 1 and (count := _count(xs[0])) is not None:
+        return _counted(op, combine_fn, states, count, additional_inputs)
+    return _scan(op, combine_fn, states, xs, additional_inputs)
+
+
+def _count(x: Tensor) -> Tensor | None:
+    """How many numbers there are, if a tensor is 0, 1, 2 and so on."""
+    node = x.value.producer()
+    if node is None or node.op_type != "Range" or x.dtype != torch.int64:
+        return None
+    start, limit, step = node.inputs
+    literals = [None if value is None else value.const_value for value in (start, step)]
+    if limit is None or [None if one is None else one.numpy().item() for one in literals] != [0, 1]:
+        return None
+    return Tensor(x.op, limit, torch.int64, [])
+
+
+def _counted(
+    op: Builder, graph: Any, init: Sequence[Tensor], count: Tensor, closure: Sequence[Any]
+) -> Sequence[Tensor]:
+    """A scan over the numbers of its iterations: a Loop has these, and may run not at all."""
+    inner = op.subgraph()
+    iteration = region_input(inner, "iteration", torch.int64, [])
+    condition = region_input(inner, "condition", torch.bool, [])
+    states = [region_input(inner, "state", item.dtype, item.shape) for item in init]
+    results = [_as_tensor(inner, item) for item in op.body(inner, graph, [*states, iteration, *closure])]
+    body = region(inner, "body", [iteration, condition, *states], [inner.Identity(condition), *results])
+    return _emit(op, "Loop", [count, op.const(True, torch.bool), *init], body.outputs[1:], results, body=body)
 
 
 @translates("higher_order::map_impl")

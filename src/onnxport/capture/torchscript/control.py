@@ -10,13 +10,17 @@ from typing import Any
 import torch
 from torch._higher_order_ops.cond import cond_op
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
-from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols, statically_known_true
+from torch.fx.experimental.symbolic_shapes import (
+    free_unbacked_symbols,
+    has_free_unbacked_symbols,
+    statically_known_true,
+)
 from torch.utils import _pytree as pytree
 
+from onnxport.capture.torchscript.forms import form_of, parts_of
 from onnxport.capture.torchscript.interpreter import Env, Interpreter, handles
 from onnxport.capture.torchscript.objects import Instance, held_by, read, write
-from onnxport.capture.torchscript.values import UNINITIALIZED, Number, Stacked, Truth, Uninitialized, materialized
-from onnxport.errors import CaptureError
+from onnxport.capture.torchscript.values import Kind, Number, Sequenced, Stacked, Truth, rebuilt
 
 
 @handles("prim::If")
@@ -57,10 +61,18 @@ def _raises(block: Any) -> bool:
 
 
 def _computes(blocks: Sequence[Any]) -> bool:
-    """Whether blocks call anything on tensors."""
-    return any(
-        output.type().kind() == "TensorType" for block in blocks for node in block.nodes() for output in node.outputs()
-    ) or any(inner.kind() == "prim::CallMethod" for block in blocks for inner in block.nodes())
+    """Whether blocks call anything on tensors or lists of them, or give any."""
+    nodes = [node for block in blocks for node in block.nodes()]
+    values = [value for node in nodes for value in (*node.outputs(), *node.inputs()) if _is_list(value.type())]
+    values += [output for one in (*nodes, *blocks) for output in one.outputs()]
+    return any(value.type().kind() == "TensorType" or _is_list(value.type()) for value in values) or any(
+        node.kind() == "prim::CallMethod" for node in nodes
+    )
+
+
+def _is_list(type_: Any) -> bool:
+    """Whether a type is that of lists of tensors."""
+    return bool(type_.kind() == "ListType" and type_.getElementType().kind() == "TensorType")
 
 
 def free_values(blocks: Sequence[Any]) -> list[int]:
@@ -99,6 +111,9 @@ class Closure:
     writes: list[int] = field(default_factory=list)
     # The attributes that blocks write to, whose values are results of theirs too.
     attributes: list[tuple[Any, str]] = field(default_factory=list)
+    # The lists and dicts that blocks change, by a name: what is in them then is a result too.
+    containers: list[int] = field(default_factory=list)
+    _same: dict[int, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         read = [self.env[name] for name in self.names]
@@ -106,6 +121,11 @@ class Closure:
         self._leaves, self._spec = pytree.tree_flatten(
             [None if isinstance(value, torch.nn.Module) else _open(value) for value in read]
         )
+        named: dict[int, list[int]] = {}
+        for name in self.names:
+            if isinstance(self.env[name], list | dict):
+                named.setdefault(id(self.env[name]), []).append(name)
+        self._same = {names[0]: names for names in named.values()}
         operands: dict[int, int] = {}
         for position, leaf in enumerate(self._leaves):
             if isinstance(leaf, torch.Tensor | torch.SymInt):
@@ -120,11 +140,20 @@ class Closure:
             self.operands.append(value)
         return operands[id(value)]
 
-    def sampled(self, block: Any, inputs: Sequence[Any] = (), changed: Env | None = None) -> list[Any]:
+    @property
+    def symbols(self) -> set[Any]:
+        """The symbols of sizes that are known at run time only, and known here."""
+        return {symbol for operand in self.operands for symbol in free_unbacked_symbols(operand)}
+
+    def aliases(self, name: int) -> list[int]:
+        """The names of one list or dict."""
+        return self._same[name]
+
+    def sampled(self, block: Any, inputs: Sequence[Any] = ()) -> list[Any]:
         """Run a block to see what it gives and which operands it writes to."""
         operands = [operand.clone() if isinstance(operand, torch.Tensor) else operand for operand in self.operands]
         before = [getattr(operand, "_version", 0) for operand in operands]
-        results = self.block(block, operands, inputs, changed)
+        results = self.block(block, operands, inputs)
         for position, (operand, version) in enumerate(zip(operands, before, strict=True)):
             if getattr(operand, "_version", 0) != version and position not in self.writes:
                 self.writes.append(position)
@@ -153,18 +182,21 @@ class Closure:
         for name, value in zip(self.names, values, strict=True):
             if not isinstance(self.env[name], torch.nn.Module):
                 env[name] = _closed(self.env[name], value)
+        for names in self._same.values():
+            env.update(dict.fromkeys(names, env[names[0]]))
         return env
 
-    def block(
-        self, block: Any, operands: Sequence[Any], inputs: Sequence[Any] = (), changed: Env | None = None
-    ) -> list[Any]:
-        """Run a block on operands; ``changed`` are values to use in place of those around it.
+    def block(self, block: Any, operands: Sequence[Any], inputs: Sequence[Any] = ()) -> list[Any]:
+        """Run a block on operands.
 
-        Inputs beyond those of the block are for the attributes that are written to; so are such results.
+        Inputs beyond those of the block are for the attributes that are written to and the containers that are changed;
+        so are such results.
         """
         env = self.environment(operands)
-        env.update({} if changed is None else changed)
         own = list(block.inputs())
+        for key, given in zip(self.containers, inputs[len(own) + len(self.attributes) :], strict=False):
+            env.update(dict.fromkeys(self._same[key], given))
+        before = {name: (env[name], parts_of(env[name])) for name in self._same}
         for value, given in zip(own, inputs, strict=False):
             env[value.unique()] = given
         run, outer, state = self.run, self.run.substitutes, self.run.state
@@ -175,7 +207,11 @@ class Closure:
                 write(run, owner, name, given)
             results = run.block(block, env, run.function)
             self._note_attributes(state, run.state)
-            return results + [read(run, owner, name) for owner, name in self.attributes]
+            held_now = [read(run, owner, name) for owner, name in self.attributes]
+            for key, (container, parts) in before.items():
+                if key not in self.containers and not _same_parts(container, parts):
+                    self.containers.append(key)
+            return [*results, *held_now, *(before[key][0] for key in self.containers)]
         finally:
             run.substitutes, run.state = outer, state
 
@@ -187,10 +223,20 @@ class Closure:
             if there and (was is None or was[1] is not value) and (owner, name) not in self.attributes:
                 self.attributes.append((owner, name))
 
+    def around(self) -> list[Any]:
+        """What attributes that are written to hold before the block, and copies of containers that are changed."""
+        held = [read(self.run, owner, name) for owner, name in self.attributes]
+        return held + [rebuilt(self.env[name], parts_of(self.env[name])) for name in self.containers]
+
     def assign(self, values: Sequence[Any]) -> None:
-        """Let attributes hold what blocks wrote to them."""
-        for (owner, name), value in zip(self.attributes, values, strict=True):
+        """Let attributes hold what blocks wrote to them, and containers what they put there."""
+        count = len(self.attributes)
+        for (owner, name), value in zip(self.attributes, values[:count], strict=True):
             write(self.run, owner, name, value)
+        for key, value in zip(self.containers, values[count:], strict=True):
+            container = self.env[key]
+            container.clear()
+            container.update(value) if isinstance(container, dict) else container.extend(value)
 
 
 @contextlib.contextmanager
@@ -205,16 +251,32 @@ def sampling() -> Iterator[None]:
         yield
 
 
+def _same_parts(container: Any, parts: Sequence[Any]) -> bool:
+    now = parts_of(container)
+    return len(now) == len(parts) and all(one is other for one, other in zip(now, parts, strict=True))
+
+
 def _open(value: Any) -> Any:
     """A value with the tensors and sizes in it bare."""
     if isinstance(value, Number):
         return value.value
+    if isinstance(value, Sequenced):
+        sizes = None if value.kind is None or value.kind.sizes is None else list(value.kind.sizes)
+        return [value.handle, sizes]
+    if isinstance(value, list | tuple | dict):
+        return rebuilt(value, [_open(part) for part in parts_of(value)])
     return value.tensor if isinstance(value, Truth | Stacked) else value
 
 
 def _closed(original: Any, value: Any) -> Any:
     if isinstance(original, Number):
         return Number(value, original.dtype)
+    if isinstance(original, Sequenced):
+        kind = original.kind
+        return Sequenced(value[0], kind if kind is None or value[1] is None else Kind(kind.dtype, tuple(value[1])))
+    if isinstance(original, list | tuple | dict):
+        pairs = zip(parts_of(original), parts_of(value), strict=True)
+        return rebuilt(original, [_closed(*pair) for pair in pairs])
     return type(original)(value) if isinstance(original, Truth | Stacked) else value
 
 
@@ -223,87 +285,26 @@ def _branch(run: Interpreter, node: Any, condition: Any, blocks: Sequence[Any], 
     closure = Closure(run, env, free_values(blocks))
     with sampling():
         samples = [closure.sampled(block) for block in blocks]
-        if closure.attributes:
+        if closure.attributes or closure.containers:
             samples = [closure.sampled(block) for block in blocks]
-    forms = [form_of(*pair) for pair in zip(*samples, strict=True)]
+        forms = [form_of(one, other, closure.symbols) for one, other in zip(*samples, strict=True)]
 
     def branch(which: int) -> Callable[..., Any]:
         def run_branch(*operands: Any) -> Any:
             own = closure.own(operands)
             results = closure.block(blocks[which], own)
-            leaving = [form.leave(result) for form, result in zip(forms, results, strict=True) if form.varies]
+            leaving = [x for form, result in zip(forms, results, strict=True) for x in form.leave(result)]
             return (*leaving, *closure.written(own))
 
         return run_branch
 
     predicate = condition.tensor if isinstance(condition, Truth) else condition
     run.trace()
-    leaves = any(form.varies for form in forms) or closure.writes
-    varying = cond_op(predicate, branch(0), branch(1), tuple(closure.operands)) if leaves else ()
-    values = iter(varying)
-    results = [form.enter(next(values)) if form.varies else form.fixed for form in forms]
+    with sampling():
+        leaves = any(form.leave(result) for form, result in zip(forms, samples[0], strict=True)) or closure.writes
+    values = iter(cond_op(predicate, branch(0), branch(1), tuple(closure.operands)) if leaves else ())
+    results = [form.enter(values) for form in forms]
     closure.write_back(list(values))
     count = node.outputsSize()
     closure.assign(results[count:])
     return results[:count]
-
-
-@dataclass
-class Form:
-    """How a result of two branches leaves them: as it is if both agree, else as a tensor."""
-
-    fixed: Any = None
-    varies: bool = True
-    kind: str = "tensor"
-    example: Any = None
-
-    def leave(self, value: Any) -> torch.Tensor:
-        """A value as a tensor, on the way out."""
-        if isinstance(value, Uninitialized):
-            return torch.zeros(self.example.shape, dtype=self.example.dtype)
-        if self.kind == "tensor":
-            tensor: torch.Tensor = materialized(value)
-            # A branch may not return one of its operands as it is.
-            return tensor.clone() if tensor.dtype == self.example.dtype else tensor.to(self.example.dtype)
-        number = value if isinstance(value, Number | Truth) else Number.of(value)
-        tensor = materialized(number)
-        return tensor.clone() if isinstance(number, Truth) else tensor
-
-    def enter(self, tensor: torch.Tensor) -> Any:
-        """A tensor as the value it stands for."""
-        if self.kind == "tensor":
-            return tensor
-        if self.kind == "bool":
-            return Truth(tensor)
-        return tensor.item()
-
-
-def form_of(a: Any, b: Any) -> Form:
-    """How what two branches make of one variable leaves them."""
-    if isinstance(a, Uninitialized) or isinstance(b, Uninitialized):
-        known = b if isinstance(a, Uninitialized) else a
-        if isinstance(known, Uninitialized):
-            return Form(UNINITIALIZED, varies=False)
-        if isinstance(known, torch.Tensor):
-            return Form(example=known)
-        return Form(known, varies=False)
-    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
-        return Form(example=a)
-    bools = (bool, torch.SymBool, Truth)
-    if isinstance(a, bools) and isinstance(b, bools):
-        return Form(a, varies=False) if a is b else Form(kind="bool")
-    numbers = (int, float, torch.SymInt, torch.SymFloat)
-    if isinstance(a, numbers) and isinstance(b, numbers):
-        if type(a) is type(b) and not isinstance(a, torch.SymInt | torch.SymFloat) and a == b:
-            return Form(a, varies=False)
-        return Form(kind="number")
-    if a is b or (not isinstance(a, torch.Tensor) and type(a) is type(b) and a == b):
-        return Form(a, varies=False)
-    raise CaptureError(
-        f"One branch gives {_describe(a)} and the other {_describe(b)}, and which is taken depends on the data; "
-        "ONNX can choose between tensors only. Give both branches tensors."
-    )
-
-
-def _describe(value: Any) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"

@@ -11,6 +11,7 @@ import torch.fx.traceback
 
 from onnxport.capture.source import running
 from onnxport.capture.torchscript.calls import callee
+from onnxport.capture.torchscript.items import returned
 from onnxport.capture.torchscript.lines import frames_of, stack_trace
 from onnxport.capture.torchscript.python_ops import FUNCTIONS
 from onnxport.capture.torchscript.values import Number, materialized
@@ -83,7 +84,7 @@ class Interpreter:
     def run_graph(self, graph: Any, arguments: Sequence[Any], function: str = "forward") -> Any:
         """Run a graph on its own."""
         with torch.fx.traceback.preserve_node_meta(), running(self):
-            return materialized(self.graph(graph, arguments, function))
+            return materialized(returned(self.graph(graph, arguments, function)))
 
     def method(self, module: Any, name: str, arguments: Sequence[Any]) -> Any:
         """Run a method of a module."""
@@ -119,7 +120,7 @@ class Interpreter:
             handler = HANDLERS.get(kind)
             if handler is None:
                 self.trace()
-                result = _call(node, kind, values)
+                result = call(node, kind, values)
             else:
                 result = handler(self, node, values, env)
         except Exception as error:
@@ -213,7 +214,8 @@ def _constant(value: Any) -> Any:
 _NUMBERS = (torch.float64, torch.int64, torch.bool, torch.complex128)
 
 
-def _call(node: Any, kind: str, values: list[Any]) -> Any:
+def call(node: Any, kind: str, values: list[Any]) -> Any:
+    """Call the operator of a node that nothing else is known of."""
     schema = node.schema()
     operator = callee(schema) if schema != "(no schema)" else None
     if operator is not None:

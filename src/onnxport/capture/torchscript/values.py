@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +48,10 @@ class Truth:
 
 @dataclass(frozen=True, eq=False)
 class Stacked:
-    """A list of tensors of one shape whose length only run time knows: one tensor, with the items along axis 0."""
+    """Items of a list, tensors of one shape, whose number only run time knows: one tensor, with the items along axis 0.
+
+    It stands in the list for all of them.
+    """
 
     tensor: torch.Tensor
 
@@ -59,6 +63,28 @@ class Stacked:
     def stacked(self, axis: int) -> torch.Tensor:
         """The items along a new axis."""
         return self.tensor.movedim(0, axis)
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """What the tensors of a list have in common: their element type and sizes.
+
+    A size that differs, or that only run time knows, is None; ``sizes`` is None if not even the ranks are the same.
+    """
+
+    dtype: torch.dtype
+    sizes: tuple[int | torch.SymInt | None, ...] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Sequenced:
+    """Items of a list whose number only run time knows, as a sequence of tensors; it stands for all of them.
+
+    ``handle`` is the tensor that carries the sequence; ``kind`` is None as long as there is nothing in it.
+    """
+
+    handle: torch.Tensor
+    kind: Kind | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,18 +117,23 @@ def materialized(value: Any) -> Any:
         return value.tensor
     if kind is Growing:
         raise CaptureError(SHAPES_CHANGE)
-    if kind is Stacked:
+    if kind is Stacked or kind is Sequenced:
         raise CaptureError(
-            "A list of tensors whose length only run time knows is used as a list. Stack or concatenate it first."
+            "An operator takes a list of tensors whose length only run time knows, and ONNX needs to know how many "
+            "there are. Stack or concatenate the list first."
         )
-    if kind is list:
-        return [materialized(item) for item in value]
-    if isinstance(value, tuple):
-        items = [materialized(item) for item in value]
-        return kind(*items) if hasattr(value, "_fields") else tuple(items)
-    if kind is dict:
-        return {key: materialized(item) for key, item in value.items()}
+    if kind is list or kind is dict or isinstance(value, tuple):
+        return rebuilt(value, [materialized(part) for part in (value.values() if kind is dict else value)])
     return value
+
+
+def rebuilt(like: Any, parts: Sequence[Any]) -> Any:
+    """A list, tuple or dict like another with other parts."""
+    if isinstance(like, dict):
+        return dict(zip(like, parts, strict=True))
+    if isinstance(like, tuple):
+        return type(like)(*parts) if hasattr(like, "_fields") else tuple(parts)
+    return list(parts)
 
 
 def plain(value: Any) -> Any:

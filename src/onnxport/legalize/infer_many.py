@@ -92,6 +92,18 @@ def _places(node: ir.Node) -> None:
     _fill(node.outputs[0], None if dims is None else [len(dims), _unknown()], ir.TensorType(ir.DataType.INT64))
 
 
+def _random(node: ir.Node) -> None:
+    """Random numbers: the shape of the input, or of the attribute."""
+    first = node.inputs[0] if node.inputs else None
+    dims = _dims(first) if "shape" not in node.attributes else list(node.attributes["shape"].as_ints())
+    kind = None if first is None else first.type
+    if "dtype" in node.attributes:
+        kind = ir.TensorType(ir.DataType(node.attributes["dtype"].as_int()))
+    elif first is None:
+        kind = ir.TensorType(ir.DataType.FLOAT)
+    _fill(node.outputs[0], dims, kind)
+
+
 def _body(node: ir.Node, name: str, infer: Infer) -> ir.Graph:
     graph = node.attributes[name].as_graph()
     for inner in graph:
@@ -148,6 +160,7 @@ _PLAIN: dict[str, Infer] = {
     "NonZero": _places,
     "Pad": _padded,
     "GatherND": _picked,
+    **dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli"), _random),
 }
 _WITH_BODIES: dict[str, Callable[[ir.Node, Infer], None]] = {"If": _branches, "Loop": _loop, "Scan": _scan}
 

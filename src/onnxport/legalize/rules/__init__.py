@@ -18,9 +18,11 @@ FAMILIES = (
     "pool",
     "recent",
     "reduction",
+    "regions",
     "resize",
     "sampling",
     "slicing",
+    "sorting",
     "view",
     "vision",
 )

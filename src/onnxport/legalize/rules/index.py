@@ -8,6 +8,7 @@ import onnx_ir as ir
 from onnxport.legalize import infer
 from onnxport.legalize.builder import Builder, Refusal
 from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.rules.counting import Length, length, times, vector
 
 _AXIS_OPERATORS = infer.names(
     "Concat Flatten Gather Split Softmax LogSoftmax Hardmax ArgMax ArgMin Compress OneHot Unsqueeze Squeeze "
@@ -33,30 +34,6 @@ def counted_from_the_front(op: Builder, node: ir.Node) -> Replacement:
             rank = op.rank(data) + extra
             node.attributes["axes"] = ir.AttrInt64s("axes", [axis % rank for axis in axes])
     return None
-
-
-@lowers("TopK", below=11)
-def largest_first(op: Builder, node: ir.Node) -> Replacement:
-    """The smallest are the largest of what is negated."""
-    data, count, axis = op.needed(0), op.needed(1), op.axis(op.needed(0), op.attr_int("axis", -1))
-    kind = data.dtype
-    if kind is None:
-        raise Refusal("the element type of its input is not known")
-    if kind in (ir.DataType.INT64, ir.DataType.UINT64):
-        raise Refusal("it sorts 64-bit integers")
-    if kind.is_integer():
-        data = op.cast(data, ir.DataType.DOUBLE)
-    smallest = not op.attr_int("largest", 1)
-    values, indices = op.emit_many("TopK", 2, [op.Neg(data) if smallest else data, count], {"axis": axis})
-    return op.cast(op.Neg(values) if smallest else values, kind), indices
-
-
-@lowers("TopK", below=10)
-def top_constant(op: Builder, node: ir.Node) -> Replacement:
-    """How many to take was an attribute."""
-    count = op.integers(1, "how many elements to take")
-    assert count is not None
-    return op.emit_many("TopK", 2, [op.needed(0)], {"axis": op.attr_int("axis", -1), "k": count[0]})
 
 
 @lowers("ScatterElements", "ScatterND", below=18)
@@ -130,12 +107,34 @@ def scatter(op: Builder, node: ir.Node) -> Replacement:
     return op.Scatter(data, op.needed(1), op.needed(2), axis=op.axis(data, op.attr_int("axis", 0)))
 
 
+@lowers("ScatterND", below=11)
+def scatter_flat(op: Builder, node: ir.Node) -> Replacement:
+    """Rows of the tensor flattened over the indexed axes, each element of a row at its place."""
+    data, indices, updates = op.needed(0), op.needed(1), op.needed(2)
+    width = indices.shape[-1] if indices.shape is not None else None
+    if not isinstance(width, int):
+        raise Refusal("the width of its indices is not known")
+    sizes = [length(op, data, axis) for axis in range(op.rank(data))]
+    row: Length = 1
+    for size in sizes[width:]:
+        row = times(op, row, size)
+    places = op.Reshape(_flat_places(op, data, indices, width), op.i64([-1, 1]))
+    rows = op.Reshape(updates, vector(op, -1, row))
+    every = op.Expand(places, op.Shape(rows))
+    flat = op.Scatter(op.Reshape(data, vector(op, -1, row)), every, rows, axis=0)
+    return op.Reshape(flat, vector(op, *sizes))
+
+
 @lowers("GatherElements", below=11)
 def gather_elements(op: Builder, node: ir.Node) -> Replacement:
     """Elements of the flattened tensor, by their position in it: the given index, and one's own along other axes."""
-    data, indices = op.needed(0), op.needed(1)
+    data = op.needed(0)
+    return gathered_elements(op, data, op.needed(1), op.axis(data, op.attr_int("axis", 0)))
+
+
+def gathered_elements(op: Builder, data: ir.Value, indices: ir.Value, axis: int) -> ir.Value:
+    """GatherElements where it does not exist."""
     rank = op.rank(data)
-    axis = op.axis(data, op.attr_int("axis", 0))
     strides, picked = _strides(op, data, rank), infer.sizes(indices)
     along = op.slice(strides, 0, axis, axis + 1)
     places = _wrapped(op, op.cast(indices, ir.DataType.INT64), op.dim(data, axis))
@@ -187,13 +186,18 @@ def gather_flat(op: Builder, node: ir.Node) -> Replacement:
     if not isinstance(width, int):
         raise Refusal("the width of its indices is not known")
     rank = op.rank(data)
-    sizes = [op.dim(data, axis) for axis in range(width)]
-    places = _wrapped(op, indices, op.Concat(*sizes, axis=0) if width > 1 else sizes[0])
-    steps = op.Mul(places, _strides(op, data, width))
-    places = op.reduce("ReduceSum", steps, [op.rank(indices) - 1], keepdims=False)
+    places = _flat_places(op, data, indices, width)
     tail = [dim for dim in list(data.shape or ())[width:] if isinstance(dim, int)]
     if len(tail) == rank - width:
         rows = op.i64([-1, *tail])
     else:
         rows = op.Concat(op.i64([-1]), op.slice(op.Shape(data), 0, width, rank), axis=0)
     return op.Gather(op.Reshape(data, rows), places, axis=0)
+
+
+def _flat_places(op: Builder, data: ir.Value, indices: ir.Value, width: int) -> ir.Value:
+    """Which row of the tensor, flattened over its first axes, each tuple of indices means."""
+    sizes = [op.dim(data, axis) for axis in range(width)]
+    places = _wrapped(op, indices, op.Concat(*sizes, axis=0) if width > 1 else sizes[0])
+    steps = op.Mul(places, _strides(op, data, width))
+    return op.reduce("ReduceSum", steps, [op.rank(indices) - 1], keepdims=False)

@@ -42,14 +42,17 @@ def cum_prod(op: Builder, node: ir.Node) -> Replacement:
     data = op.needed(0)
     axes = op.integers(1, "the axis of CumProd")
     assert axes is not None
-    axis = op.axis(data, axes[0])
+    return accumulated(op, data, op.axis(data, axes[0]), "Mul", op.like(1, data))
+
+
+def accumulated(op: Builder, data: ir.Value, axis: int, combine: str, start: ir.Value) -> ir.Value:
+    """A Scan that combines each slice with what came before it, as the attributes of the operator say."""
     others = [op.dim(data, other) for other in range(op.rank(data)) if other != axis]
-    start = op.like(1, data)
     if others:
         start = op.Expand(start, others[0] if len(others) == 1 else op.Concat(*others, axis=0))
     before, factor = (ir.Value(name=op.name(part), type=data.type, shape=start.shape) for part in ("before", "factor"))
     with op.subgraph() as body:
-        after = op.Mul(before, factor)
+        after = op.emit(combine, before, factor)
         shown = op.Identity(before if op.attr_int("exclusive", 0) else after)
         for value in (after, shown):
             value.type, value.shape = data.type, start.shape

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import onnx_ir as ir
 
 from onnxport.legalize.builder import Builder, Refusal
@@ -42,23 +41,3 @@ def first_index(op: Builder, node: ir.Node) -> Replacement:
         raise Refusal("it takes the last of equal elements")
     node.attributes.pop("select_last_index", None)
     return None
-
-
-@lowers("CumSum", below=11)
-def cumulative_sum(op: Builder, node: ir.Node) -> Replacement:
-    """A product with a triangle of ones."""
-    data = op.needed(0)
-    axes = op.integers(1, "the axis")
-    axis = op.axis(data, axes[0] if axes else 0)
-    size = data.shape[axis] if data.shape is not None else None
-    if not isinstance(size, int) or data.dtype is None:
-        raise Refusal("the size of the summed axis is not known")
-    exclusive = op.attr_int("exclusive", 0)
-    ones = np.ones((size, size))
-    triangle = np.tril(ones, -exclusive) if op.attr_int("reverse", 0) else np.triu(ones, exclusive)
-    weights = op.literal(triangle.astype(data.dtype.numpy()), data.dtype)
-    perm = list(range(op.rank(data)))
-    perm[axis], perm[-1] = perm[-1], perm[axis]
-    if axis == len(perm) - 1:
-        return op.MatMul(data, weights)
-    return op.Transpose(op.MatMul(op.Transpose(data, perm=perm), weights), perm=perm)

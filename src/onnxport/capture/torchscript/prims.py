@@ -10,7 +10,7 @@ import torch
 
 from onnxport.capture.torchscript.calls import dtype_code, dtype_of
 from onnxport.capture.torchscript.interpreter import Env, Interpreter, find_function, handles
-from onnxport.capture.torchscript.values import UNINITIALIZED, Growing, Number, Stacked, materialized, plain
+from onnxport.capture.torchscript.values import UNINITIALIZED, Growing, Number, materialized, plain
 from onnxport.errors import CaptureError
 
 
@@ -215,16 +215,13 @@ def _numel(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
 
 @handles("aten::len")
 def _len(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
-    items = values[0].tensor if isinstance(values[0], Stacked) else values[0]
-    return items.shape[0] if isinstance(items, torch.Tensor) else len(items)
+    return values[0].shape[0] if isinstance(values[0], torch.Tensor) else len(values[0])
 
 
 @handles("aten::cat", "aten::concat", "aten::concatenate", "aten::stack")
 def _join(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
     items, axis = values[0], plain(values[1])
     run.trace()
-    if isinstance(items, Stacked):
-        return items.stacked(axis) if node.kind() == "aten::stack" else items.joined(axis)
     if node.kind() != "aten::stack" and len(items) == 2 and isinstance(items[0], Growing) and items[0].piece is None:
         return Growing(materialized(items[1]), axis)
     return (torch.stack if node.kind() == "aten::stack" else torch.cat)(materialized(items), axis)
@@ -232,11 +229,7 @@ def _join(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
 
 @handles("aten::__getitem__")
 def _get_item(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
-    items, key = values[0], plain(values[1])
-    if isinstance(items, Stacked):
-        run.trace()
-        return items.tensor.select(0, key)
-    return items[key]
+    return values[0][plain(values[1])]
 
 
 @handles("aten::is_floating_point", "aten::is_complex")

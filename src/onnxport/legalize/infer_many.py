@@ -95,7 +95,7 @@ def _places(node: ir.Node) -> None:
 def _random(node: ir.Node) -> None:
     """Random numbers: the shape of the input, or of the attribute."""
     first = node.inputs[0] if node.inputs else None
-    dims = _dims(first) if "shape" not in node.attributes else list(node.attributes["shape"].as_ints())
+    dims: Dims | None = [*node.attributes["shape"].as_ints()] if "shape" in node.attributes else _dims(first)
     kind = None if first is None else first.type
     if "dtype" in node.attributes:
         kind = ir.TensorType(ir.DataType(node.attributes["dtype"].as_int()))

@@ -142,7 +142,7 @@ def remainder(op: Builder, node: ir.Node) -> Replacement:
     """What the truncated quotient leaves, moved to the sign of the divisor."""
     left, right = op.needed(0), op.needed(1)
     if not _integer(left):
-        raise Refusal("it takes the remainder of floats")
+        return _float_remainder(op, left, right)
     rest = op.Sub(left, op.Mul(op.Div(left, right), right))
     if op.attr_int("fmod", 0):
         return rest
@@ -151,10 +151,45 @@ def remainder(op: Builder, node: ir.Node) -> Replacement:
     return op.where(moved, op.Add(rest, right), rest)
 
 
+def _float_remainder(op: Builder, left: ir.Value, right: ir.Value) -> ir.Value:
+    """In double precision, which holds quotients of floats up to 2**29 well enough to be cut at the right place."""
+    if left.dtype == ir.DataType.DOUBLE:
+        raise Refusal("it takes the remainder of doubles")
+    kind = ir.DataType.DOUBLE
+    one, other = op.cast(left, kind), op.cast(right, kind)
+    # By their size: the sign of a remainder is that of what was divided.
+    size, by = op.Abs(one), op.Abs(other)
+    rest = op.Sub(size, op.Mul(op.Floor(op.Div(size, by)), by))
+    # What divides an infinity leaves nothing, and all of a number is left by one.
+    infinite = op.Greater(by, op.full(float(np.finfo(np.float32).max), kind))
+    rest = op.where(
+        op.And(infinite, op.Not(op.Greater(size, op.full(float(np.finfo(np.float32).max), kind)))), size, rest
+    )
+    return op.cast(op.where(op.Less(one, op.full(0, kind)), op.Neg(rest), rest), left.dtype)
+
+
+@lowers("BitShift", below=11)
+def bit_shift(op: Builder, node: ir.Node) -> Replacement:
+    """A product with, or quotient by, a power of two; all bits gone is zero."""
+    data, amount = op.needed(0), op.needed(1)
+    if data.dtype is None:
+        raise Refusal("the element type of its input is not known")
+    kind, bits = ir.DataType.DOUBLE, data.dtype.bitwidth
+    places = op.cast(amount, kind)
+    most = op.full(bits - 1, kind)
+    power = op.cast(op.Pow(op.full(2, kind), op.Min(places, most)), data.dtype)
+    shifted = op.Mul(data, power) if op.attr_string("direction", "LEFT") == "LEFT" else op.Div(data, power)
+    return op.where(op.Greater(places, most), op.like(0, data), shifted)
+
+
 @lowers("Round", below=11)
 def round_half_even(op: Builder, node: ir.Node) -> Replacement:
     """The floor or the next, and of two equally near the even one."""
-    data = op.needed(0)
+    return rounded(op, op.needed(0))
+
+
+def rounded(op: Builder, data: ir.Value) -> ir.Value:
+    """Round where it does not exist."""
     half, one = op.like(0.5, data), op.like(1, data)
     floor = op.Floor(data)
     rest = op.Sub(data, floor)

@@ -6,8 +6,9 @@ import functools
 
 import onnx_ir as ir
 
-from onnxport.legalize.builder import Builder, Refusal
+from onnxport.legalize.builder import Builder
 from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.rules.counting import length, upto
 
 _SPARE = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -17,9 +18,7 @@ def einsum(op: Builder, node: ir.Node) -> Replacement:
     """Operands one after the other: a matrix product where one label of each kind is left, else products summed up."""
     operands = [op.needed(position) for position in range(len(node.inputs))]
     terms, result = _labels(op, op.attr_string("equation", ""), operands)
-    if any(len(set(term)) != len(term) for term in terms):
-        raise Refusal("it takes a diagonal")
-    work = list(zip(terms, operands, strict=True))
+    work = [_diagonal(op, term, value) for term, value in zip(terms, operands, strict=True)]
     while len(work) > 1:
         (left, one), (right, other), *rest = work
         needed = set(result).union(*(term for term, _ in rest))
@@ -50,6 +49,21 @@ def _labels(op: Builder, equation: str, operands: list[ir.Value]) -> tuple[list[
         result = ellipsis + "".join(sorted(letter for letter in set(counted) if counted.count(letter) == 1))
         return terms, "".join(dict.fromkeys(result))
     return terms, result.replace("...", ellipsis)
+
+
+def _diagonal(op: Builder, term: str, value: ir.Value) -> tuple[str, ir.Value]:
+    """What lies on the diagonal of axes with the same label, as the sum of it and of zeros beside it."""
+    for letter in dict.fromkeys(term):
+        while term.count(letter) > 1:
+            first, second = term.index(letter), term.rindex(letter)
+            places = upto(op, length(op, value, first))
+            rows = op.unsqueeze(places, list(range(1, second - first + 1)))
+            on = op.Equal(rows, places)
+            behind = len(term) - 1 - second
+            on = op.unsqueeze(on, list(range(second - first + 1, second - first + 1 + behind))) if behind else on
+            value = op.reduce("ReduceSum", op.where(on, value, op.like(0, value)), [second], keepdims=False)
+            term = term[:second] + term[second + 1 :]
+    return term, value
 
 
 def _sum_out(op: Builder, term: str, value: ir.Value, needed: set[str]) -> tuple[str, ir.Value]:

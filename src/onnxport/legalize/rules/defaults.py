@@ -11,7 +11,6 @@ from onnxport.legalize.engine import Replacement, RuleFunction, lowers
 _LATER: tuple[tuple[str, int, dict[str, object]], ...] = (
     ("AveragePool", 19, {"dilations": 1}),
     ("Cast CastLike", 24, {"round_mode": "up"}),
-    ("DepthToSpace", 11, {"mode": "DCR"}),
     ("SpaceToDepth", 28, {"mode": "DCR"}),
     ("DequantizeLinear", 23, {"output_dtype": 0}),
     ("DequantizeLinear", 21, {"block_size": 0}),

@@ -1,12 +1,15 @@
-"""Pooling and sampling."""
+"""Pooling, and depth to space."""
 
 from __future__ import annotations
+
+import math
 
 import onnx_ir as ir
 
 from onnxport.legalize import infer
 from onnxport.legalize.builder import Builder, Refusal
 from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.rules.counting import length, plus, quotient, scalar, times, upto, vector
 
 
 @lowers("MaxPool", "AveragePool", below=10)
@@ -15,11 +18,48 @@ def pool_down(op: Builder, node: ir.Node) -> Replacement:
     dilations = node.attributes.pop("dilations", None)
     if dilations is not None and any(step != 1 for step in dilations.as_ints()):
         raise Refusal("its window is dilated")
-    if not node.attributes.pop("ceil_mode", None) or not _reaches_over(op, node):
+    rounds_up = node.attributes.pop("ceil_mode", None)
+    if rounds_up is None or not rounds_up.as_int():
         return None
-    if node.op_type == "AveragePool" and op.attr_int("count_include_pad", 0):
+    kernel = list(node.attributes["kernel_shape"].as_ints())
+    count = len(kernel)
+    strides = list(node.attributes["strides"].as_ints()) if "strides" in node.attributes else [1] * count
+    pads = list(node.attributes["pads"].as_ints()) if "pads" in node.attributes else [0] * (2 * count)
+    counted = node.op_type == "AveragePool" and bool(op.attr_int("count_include_pad", 0)) and any(pads)
+    begin, end = ([0] * count, [0] * count) if counted else (pads[:count], pads[count:])
+    grown = [*begin, *(more + step - 1 for more, step in zip(end, strides, strict=True))]
+    whole = [0, 0, *pads[:count], 0, 0, *pads[count:]]
+    if all(size > more for size, more in zip(kernel, grown[count:], strict=True)):
+        # No window begins behind the padding, and all that one may lack is a step but one.
+        if not counted:
+            node.attributes["pads"] = ir.AttrInt64s("pads", grown)
+            node.attributes.pop("count_include_pad", None)
+            return None
+        # The padding counts as zeros, but what a window reaches over the end does not.
+        data = op.Pad(op.needed(0), pads=whole, value=0.0)
+        return op.again(data, pads=grown, drop=["count_include_pad"])
+    if node.op_type == "MaxPool" and not op.wants(1):
+        return _without_late_windows(op, grown, strides)
+    if _reaches_over(op, node) and node.op_type == "AveragePool" and op.attr_int("count_include_pad", 0):
         raise Refusal("it counts padding, but not what a window reaches over the end")
     return None
+
+
+def _without_late_windows(op: Builder, pads: list[int], strides: list[int]) -> ir.Value:
+    """The largest of each window over what is smaller than all, but for windows that begin behind the data."""
+    data, count = op.needed(0), len(strides)
+    wide = op.Pad(data, pads=[0, 0, *pads[:count], 0, 0, *pads[count:]], value=-math.inf)
+    result = op.again(wide, drop=["pads", "auto_pad", "storage_order"])
+    for at, step in enumerate(strides):
+        places = plus(op, length(op, data, at + 2), pads[at] - 1)
+        windows = plus(op, quotient(op, places, step), 1)
+        present = length(op, result, at + 2)
+        if isinstance(windows, int) and isinstance(present, int):
+            result = result if windows >= present else op.slice(result, at + 2, 0, windows)
+            continue
+        one, other = scalar(op, windows), scalar(op, present)
+        result = op.Gather(result, upto(op, op.where(op.Less(one, other), one, other)), axis=at + 2)
+    return result
 
 
 def _reaches_over(op: Builder, node: ir.Node) -> bool:
@@ -49,12 +89,15 @@ def pool_without_indices(op: Builder, node: ir.Node) -> Replacement:
     return None
 
 
-@lowers("Dropout", below=12)
-def dropout(op: Builder, node: ir.Node) -> Replacement:
-    """Nothing is dropped at inference, which is what the operator then did."""
-    training = infer.constant(op.input(2))
-    if op.has_input(2) and (training is None or bool(training.reshape(-1)[0])):
-        raise Refusal("it drops elements (training mode)")
-    if op.wants(1):
-        raise Refusal("its mask is used")
-    return op.Identity(op.needed(0))
+@lowers("DepthToSpace", below=11)
+def depth_to_space(op: Builder, node: ir.Node) -> Replacement:
+    """Blocks were the first of the channels; where they are the last, by turning axes around."""
+    if op.attr_string("mode", "DCR") == "DCR":
+        node.attributes.pop("mode", None)
+        return None
+    data, block = op.needed(0), op.attr_int("blocksize", 1)
+    sizes = [length(op, data, axis) for axis in range(1, 4)]
+    channels = quotient(op, sizes[0], block * block)
+    split = op.Reshape(data, vector(op, 0, channels, block, block, *sizes[1:]))
+    turned = op.Transpose(split, perm=[0, 1, 4, 2, 5, 3])
+    return op.Reshape(turned, vector(op, 0, channels, *(times(op, size, block) for size in sizes[1:])))

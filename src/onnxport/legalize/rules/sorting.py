@@ -39,12 +39,11 @@ def top_constant(op: Builder, node: ir.Node) -> Replacement:
     data, count = op.needed(0), infer.integers(op.needed(1))
     axis = op.axis(data, op.attr_int("axis", -1))
     size = length(op, data, axis)
-    if count is not None or isinstance(size, int):
-        taken = count[0] if count is not None else size
-        values, indices = op.emit_many("TopK", 2, [data], {"axis": axis, "k": taken})
-        if count is not None:
-            return values, indices
+    if count is not None:
+        return op.emit_many("TopK", 2, [data], {"axis": axis, "k": count[0]})
+    if isinstance(size, int):
         first = upto(op, number(op, op.needed(1)))
+        values, indices = op.emit_many("TopK", 2, [data], {"axis": axis, "k": size})
         return op.Gather(values, first, axis=axis), op.Gather(indices, first, axis=axis)
     return _by_rank(op, data, op.needed(1), axis, smallest=False)
 

@@ -1,0 +1,81 @@
+"""Losses and dropout, as the arithmetic they stand for."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxport.legalize import infer
+from onnxport.legalize.builder import Builder, Refusal
+from onnxport.legalize.engine import Replacement, lowers
+
+
+@lowers("NegativeLogLikelihoodLoss", below=12)
+def negative_log_likelihood(op: Builder, node: ir.Node) -> Replacement:
+    """The logarithms at the targets, weighed, and their mean or sum."""
+    return _at_targets(op, node, op.needed(0))
+
+
+@lowers("SoftmaxCrossEntropyLoss", below=12)
+def softmax_cross_entropy(op: Builder, node: ir.Node) -> Replacement:
+    """The same of the logarithm of the softmax, over all axes from the class on as one."""
+    data = op.needed(0)
+    rank = op.rank(data)
+    # Before opset 13 the axis has to be the last.
+    perm = list(range(rank))
+    perm[1], perm[-1] = perm[-1], perm[1]
+    moved = data if rank == 2 else op.Transpose(data, perm=perm)
+    logarithms = op.LogSoftmax(moved, axis=rank - 1)
+    if rank != 2:
+        logarithms = op.Transpose(logarithms, perm=perm)
+    return _at_targets(op, node, logarithms), logarithms if op.wants(1) else None
+
+
+def _at_targets(op: Builder, node: ir.Node, logarithms: ir.Value) -> ir.Value:
+    targets, weights = op.cast(op.needed(1), ir.DataType.INT64), op.input(2)
+    counted: ir.Value | None = None
+    if "ignore_index" in node.attributes:
+        ignored = op.Equal(targets, op.i64(op.attr_int("ignore_index", 0)))
+        # Any class will do for targets that are not counted; their index may be none.
+        targets = op.where(ignored, op.i64(0), targets)
+        counted = op.cast(op.Not(ignored), logarithms.dtype)
+    picked = op.squeeze(op.GatherElements(logarithms, op.unsqueeze(targets, [1]), axis=1), [1])
+    share = counted
+    if weights is not None:
+        share = op.Gather(weights, targets, axis=0)
+        if counted is not None:
+            share = op.Mul(share, counted)
+    loss = op.Neg(picked)
+    if share is not None:
+        # What is not counted gives zero, even where its logarithm is infinite.
+        loss = op.Mul(loss, share) if counted is None else op.where(ignored, op.like(0, loss), op.Mul(loss, share))
+    reduction = op.attr_string("reduction", "mean")
+    if reduction == "none":
+        return loss
+    axes = list(range(op.rank(targets)))
+    if reduction == "mean" and share is None:
+        return op.reduce("ReduceMean", loss, axes, keepdims=False)
+    total = op.reduce("ReduceSum", loss, axes, keepdims=False)
+    if reduction == "sum" or share is None:
+        return total
+    return op.Div(total, op.reduce("ReduceSum", share, axes, keepdims=False))
+
+
+@lowers("Dropout", below=12)
+def dropout(op: Builder, node: ir.Node) -> Replacement:
+    """Nothing is dropped at inference, which is all that the operator then did; else by random numbers."""
+    data, ratio = op.needed(0), op.input(1)
+    training = infer.constant(op.input(2))
+    if not op.has_input(2) or (training is not None and not bool(training.reshape(-1)[0])):
+        if op.wants(1):
+            raise Refusal("its mask is used, of which nothing is dropped")
+        return op.Identity(data)
+    if training is None:
+        raise Refusal("only run time knows whether it drops elements")
+    share = op.like(0.5, data) if ratio is None else op.cast(ratio, data.dtype)
+    seed = node.attributes.get("seed")
+    drawn = op.RandomUniformLike(data, dtype=int(ir.DataType.FLOAT), seed=seed)
+    mask = op.Not(op.Less(drawn, op.cast(share, ir.DataType.FLOAT)))
+    kept = op.Sub(op.like(1, data), share)
+    # Where all is dropped nothing is left to be made larger.
+    result = op.where(mask, op.Div(data, kept), op.like(0, data))
+    return result, mask if op.wants(1) else None

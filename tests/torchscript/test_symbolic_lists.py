@@ -160,3 +160,23 @@ def test_a_list_of_an_autograd_function_is_a_list(dynamo: bool) -> None:
 def test_a_list_as_one_input_needs_sequences() -> None:
     with registered("lists::join", joined_as_sequence), pytest.raises(OnnxExporterError, match="from opset 11 on"):
         onnxport.export(Wrapped(join), (X, Y), opset_version=10)
+
+
+def test_arguments_are_of_the_kinds_that_torch_gives_them() -> None:
+    """A list that is known altogether is a constant, one that varies in part is put together in the graph."""
+
+    def view(g: Any, x: Any, size: Any) -> Any:
+        assert helper._is_packed_list(size) and not helper._is_constant(size)
+        assert helper._maybe_get_const(helper._unpack_list(size)[1], "i") == 3
+        return symbolic_opset9.view(g, x, size)
+
+    def permute(g: Any, x: Any, dims: Any) -> Any:
+        assert dims.node().kind() == "onnx::Constant" and helper._is_constant(dims)
+        assert helper._maybe_get_const(dims, "is") == [1, 0] == helper._parse_arg(dims, "is")
+        assert helper._parse_arg(dims, "t").tolist() == [1, 0]
+        return g.op("Transpose", x, perm_i=helper._parse_arg(dims, "is"))
+
+    with registered("aten::view", view), registered("aten::permute", permute):
+        model = Wrapped(lambda x: (x * 2).view(x.shape[0], 3).permute(1, 0))
+        program = onnxport.export(model, (X,), input_names=["x"], dynamic_axes={"x": {0: "n"}}, dynamo=False)
+    torch.testing.assert_close(program(torch.ones(4, 3))[0], torch.full((3, 4), 2.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -71,8 +72,11 @@ def run_symbolic(
     expected: Expected,
     args: Sequence[Any],
     kwargs: dict[str, Any],
-) -> list[Tensor] | None:
-    """Call a symbolic function and emit what it wrote; None if it declined by returning None."""
+) -> list[Tensor | None] | None:
+    """Call a symbolic function and emit what it wrote; None if it declined by returning None.
+
+    It may return None for a result too, which nobody then may use.
+    """
     for output, (dtype, shape) in zip(node.outputs(), expected, strict=True):
         output.setType(tensor_type(dtype, shape, requires_grad=any(_needs_gradient(value) for value in args)))
     context = SymbolicContext(params_dict=session.parameters, cur_node=node)
@@ -101,9 +105,18 @@ def run_symbolic(
     if len(values) != len(expected):
         raise TranslationError(f"the symbolic function returned {len(values)} values where there are {len(expected)}")
     for value in values:
-        if not isinstance(value, Value):
+        if value is not None and not isinstance(value, Value):
             raise TranslationError(f"the symbolic function returned {value!r}, which is not a value of the graph")
+    for position, value in enumerate(values):
+        if value is None and _is_used(session.op, position, len(values)):
+            raise TranslationError(f"the symbolic function returned None for result {position}, which the model uses")
     return Emission(session).take(values, expected)
+
+
+def _is_used(op: Builder, position: int, count: int) -> bool:
+    """Whether anyone reads a result of the call."""
+    assert op.call is not None
+    return count == 1 or any(user.target is not operator.getitem or user.args[1] == position for user in op.call.users)
 
 
 def _accepted(function: Symbolic, target: torch._ops.OpOverload, arguments: Sequence[Any]) -> int:

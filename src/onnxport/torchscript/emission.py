@@ -40,22 +40,20 @@ class Emission:
         self._expected: dict[int, tuple[torch.dtype, Sequence[Int] | None]] = {}
         self._needed: set[int] = set()
 
-    def take(self, values: Sequence[Value], expected: Expected = ()) -> list[Tensor]:
-        """The tensors that values have become; what was written of them so far is emitted first.
+    def take(self, values: Sequence[Value | None], expected: Expected) -> list[Tensor | None]:
+        """The tensors that values have become; what was written of them is emitted first.
 
         ``expected`` is what torch says of the values, for operators that no one knows.
         """
-        for value, one in zip(values, expected, strict=False):
-            self._expected[value.unique()] = one
-        self._emit_needed(values)
-        tensors = []
-        for position, value in enumerate(values):
-            dtype = expected[position][0] if position < len(expected) else None
-            tensor = self._tensor(value, dtype)
-            if tensor is None:
-                raise TranslationError("the symbolic function returned a value that is None")
-            tensors.append(tensor)
-        return tensors
+        known = [value for value in values if value is not None]
+        for value, one in zip(values, expected, strict=True):
+            if value is not None:
+                self._expected[value.unique()] = one
+        self._emit_needed(known)
+        return [
+            None if value is None else self._tensor(value, dtype)
+            for value, (dtype, _) in zip(values, expected, strict=True)
+        ]
 
     def _emit_needed(self, values: Iterable[Value]) -> None:
         needed = self._needed

@@ -39,7 +39,7 @@ def keeps_whole(opset: int, *, inlining: bool = True) -> Callable[[FunctionClass
 def function_translation(opset: int, *, inlining: bool = True, domains: Mapping[str, int]) -> Callable[..., Any]:
     """The translation of the operator that stands for autograd functions."""
 
-    def translate(op: Builder, tensors: Sequence[Tensor], sizes: Sequence[Any], key: str) -> list[Tensor]:
+    def translate(op: Builder, tensors: Sequence[Tensor], sizes: Sequence[Any], key: str) -> list[Any]:
         call = CALLS[key]
         results = _by_symbolic(op, call, tensors, sizes, opset, domains)
         if results is not None:
@@ -56,7 +56,7 @@ def _by_symbolic(
     sizes: Sequence[Any],
     opset: int,
     domains: Mapping[str, int],
-) -> list[Tensor] | None:
+) -> list[Tensor | None] | None:
     name = call.function.__name__
     own = getattr(call.function, "symbolic", None)
     function = registered_symbolic(PYTHON_OP, opset) if own is None else own

@@ -17,6 +17,7 @@ from onnxport.torchscript.delegation import delegate
 from onnxport.torchscript.graph_context import GraphContext
 from onnxport.torchscript.helper import writing
 from onnxport.torchscript.helper.parsing import maybe_get_const
+from onnxport.torchscript.helper.questions import get_tensor_rank
 
 OPSETS = range(7, 21)
 _OTHER_NAMES = {"_slice": "slice", "_reshape_from_tensor": "reshape"}
@@ -71,8 +72,17 @@ def _size(g: GraphContext, self: Any, dim: Any = None) -> Any:
     return g.op("Shape", self) if dim is None else writing.size(g, self, dim)
 
 
+def _select(g: GraphContext, self: Any, dim: Any, index: Any) -> Any:
+    """Write the slice at an index of an axis; an index that is a vector takes several, and the axis stays."""
+    axis = maybe_get_const(dim, "i")
+    if isinstance(index, torch._C.Value) and get_tensor_rank(index) == 1 and isinstance(axis, int):
+        return g.op("Gather", self, index, axis_i=axis)
+    return delegate(g, "select", (self, dim, index), {})
+
+
 _OWN: dict[str, Callable[..., Any]] = {
     "size": _size,
+    "select": _select,
     "reshape": _by_shape("reshape", writing.reshape),
     "view": _by_shape("view", writing.reshape),
     "expand": _by_shape("expand", lambda g, self, shape: g.op("Expand", self, shape)),

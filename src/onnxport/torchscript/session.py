@@ -32,9 +32,11 @@ Value = torch._C.Value
 Expected: TypeAlias = "Sequence[tuple[torch.dtype, Sequence[Int] | None]]"
 # An input of a node: a value of the graph, or the content of an attribute that has become an input.
 Source: TypeAlias = "Value | list[int] | list[float] | int | float | None"
+Numbers: TypeAlias = "int | float | list[int] | list[float]"
 Write: TypeAlias = "Callable[[Builder, Sequence[Tensor]], Sequence[Tensor]]"
 
 _PLAIN_DTYPES: dict[type, torch.dtype] = {bool: torch.bool, int: torch.int64, float: torch.float32}
+_LIST_DTYPES: dict[type | None, torch.dtype] = {bool: torch.bool, int: torch.int64, float: torch.float64}
 _DOMAINS = {"onnx": "", "aten": "org.pytorch.aten"}
 _SESSIONS: WeakValueDictionary[int, Session] = WeakValueDictionary()
 
@@ -71,7 +73,7 @@ class Session:
         self.graph = torch._C.Graph()
         self.parameters: dict[str, torch.Tensor] = {}
         self.tensors: dict[int, Tensor] = {}
-        self._numbers: dict[int, int | float] = {}
+        self._numbers: dict[int, Numbers] = {}
         self._shapes: dict[int, Sizes] = {}
         self.writers: dict[int, Write] = {}
         _SESSIONS[id(self.graph)] = self
@@ -90,8 +92,8 @@ class Session:
             self._numbers[value.unique()] = content
         return value
 
-    def number(self, value: Value) -> int | float | None:
-        """The number that a value is, if it was given as one: it has no dtype of its own."""
+    def number(self, value: Value) -> Numbers | None:
+        """The number or numbers that a value is, if it was given as such: they have no dtype of their own."""
         return self._numbers.get(value.unique())
 
     def content(self, value: Value) -> Any:
@@ -106,6 +108,12 @@ class Session:
             kind = float if kinds == {int, float} else next(iter(kinds), int)
         elif kinds <= {int, Dim}:
             kind = int
+        if kinds <= {bool, int, float}:
+            # A list that is known altogether reaches symbolic functions as one constant.
+            numbers = [float(item) if kind is float else item for item in items]
+            value = given.constant(self.graph, torch.tensor(numbers, dtype=_LIST_DTYPES.get(kind)))
+            self._numbers[value.unique()] = numbers
+            return value
         values = [self.give(float(item) if kind is float else item) for item in items]
         return given.list_of(self.graph, values, kind)
 

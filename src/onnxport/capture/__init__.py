@@ -16,7 +16,7 @@ from onnxport.capture.inputs import bind, check_model, check_names
 from onnxport.capture.outputs import check_outputs
 from onnxport.capture.state import exporting, is_in_onnx_export, preserved
 from onnxport.capture.strategies import Failure
-from onnxport.capture.torchscript import mirrored
+from onnxport.capture.torchscript import mirrored, scripts_replayed
 from onnxport.events import EventLog
 
 __all__ = ["Captured", "Failure", "capture", "enable_fake_mode", "is_in_onnx_export"]
@@ -79,7 +79,7 @@ def capture(
     request = strategies.Request(model, inputs, declared, events)
     recorder = forced.Recorder()
     tensors = [leaf.value for leaf in inputs.tensors]
-    with preserved(model, tensors), exporting():
+    with preserved(model, tensors), exporting(), scripts_replayed(model):
         program, strategy, failures = strategies.run(request, recorder, candidates)
     sizes = forced.check_placeholders(program, declared.axes, recorder, given=program is model)
     check_outputs(program, events)

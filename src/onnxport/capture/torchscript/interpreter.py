@@ -56,16 +56,24 @@ class Interpreter:
         self._scopes: dict[str, dict[str, tuple[str, str]]] = {}
         self.root: Any = None
 
+    def forget(self) -> None:
+        """Begin anew: attributes hold what they hold in the model."""
+        self.originals.clear()
+        self.state.clear()
+
     def run_top(self, module: Any, method: Any, arguments: Sequence[Any]) -> Any:
         """Run the graph that the user calls, with its own values turned into tensors in the results."""
         graph = with_known_functions(method.graph)
-        self.root = module
-        self.originals.clear()
-        self.state.clear()
         if len(list(graph.inputs())) == len(arguments):
             return self.run_graph(graph, arguments, method.name)
-        given = self._before(module, tuple(arguments))
-        return materialized(self._after(module, given, self.run_graph(graph, [module, *given], method.name)))
+        outer, self.root = self.root, module
+        try:
+            if method.name != "forward":
+                return self.run_graph(graph, [module, *arguments], method.name)
+            given = self._before(module, tuple(arguments))
+            return materialized(self._after(module, given, self.run_graph(graph, [module, *given], method.name)))
+        finally:
+            self.root = outer
 
     def _before(self, module: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments of the call after the hooks that the script has for them."""

@@ -6,8 +6,10 @@ that is derived from them is the same as for the module it was scripted or trace
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,6 +20,10 @@ from onnxport.capture.torchscript.python_ops import FUNCTIONS
 _MANGLING = re.compile(r"___torch_mangle_\d+\.")
 
 
+class Method(str):
+    """The name of the method that a script calls of a module."""
+
+
 class Mirror(torch.nn.Module):
     """A module that replays the graphs of a TorchScript module or function."""
 
@@ -25,10 +31,32 @@ class Mirror(torch.nn.Module):
     interpreter: Interpreter
     core: Any = None
 
-    def forward(self, *args: Any) -> Any:
-        """Replay the method that is called: forward, or one that the tracer made for another call of it."""
-        name, *values = args
-        return self.interpreter.method(self, name, values)
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Replay the method that a script calls: forward, or one that the tracer made for another call of it.
+
+        Python code that the module is part of calls it with the arguments only.
+        """
+        if args and type(args[0]) is Method:
+            return self.interpreter.method(self, str(args[0]), args[1:])
+        return self.called("forward", *args, **kwargs)
+
+    def called(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Replay a method that Python code calls."""
+        method = self.methods[name]
+        _, bind = signature_of(method, 1)
+        return self.interpreter.run_top(self, method, bind(args, kwargs))
+
+    def __getattr__(self, name: str) -> Any:
+        own = self.__dict__
+        if name in own.get("methods", ()):
+            return functools.partial(self.called, name)
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            core = own.get("core")
+            if core is None or not core.hasattr(name):
+                raise
+            return core.getattr(name)
 
     def attribute(self, name: str) -> Any:
         """A parameter, buffer or child, or what else the script keeps under a name."""
@@ -46,15 +74,29 @@ def mirrored(model: Any) -> Any:
         root.methods["forward"] = model
         skipped = 0
     elif isinstance(model, torch.jit.ScriptModule):
-        root = _mirror(model, {}, {})
+        root = mirror_of(model, Interpreter(), {})
         skipped = 1
     else:
         return model
-    interpreter = Interpreter()
-    for module in root.modules():
-        module.__dict__["interpreter"] = interpreter
-    root.__dict__["forward"] = _forward(root, skipped)
+    interpreter = root.__dict__.setdefault("interpreter", Interpreter())
+    method = root.methods["forward"]
+    signature, bind = signature_of(method, skipped)
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        interpreter.forget()
+        return interpreter.run_top(root, method, bind(args, kwargs))
+
+    vars(forward)["__signature__"] = signature
+    root.__dict__["forward"] = forward
     return root
+
+
+def mirror_of(script: Any, interpreter: Interpreter, made: dict[int, Mirror]) -> Mirror:
+    """The mirror of a TorchScript module, as part of a model; ``made`` are those that there are already."""
+    mirror = made.get(id(script)) or _mirror(script, made, {})
+    for module in mirror.modules():
+        module.__dict__["interpreter"] = interpreter
+    return mirror
 
 
 def _make(module: str, name: str) -> Mirror:
@@ -71,7 +113,6 @@ def _mirror(script: Any, made: dict[int, Mirror], tied: dict[int, torch.nn.Param
     module, _, name = path.rpartition(".")
     original = getattr(script, "original_name", None)
     mirror = _make(module if module else "__main__", original if original else name)
-    mirror.__dict__["core"] = core
     made[id(script)] = mirror
     mirror.training = bool(getattr(script, "training", False))
     for name, weight in torch._C.ParameterDict(core).items():  # type: ignore[attr-defined]
@@ -82,6 +123,7 @@ def _mirror(script: Any, made: dict[int, Mirror], tied: dict[int, torch.nn.Param
         mirror.add_module(name, made.get(id(child)) or _mirror(child, made, tied))
     for method in core._method_names():
         mirror.methods[method] = core._get_method(method)
+    mirror.__dict__["core"] = core
     return mirror
 
 
@@ -110,9 +152,8 @@ def _fitted(value: Any, kind: str) -> Any:
     return value
 
 
-def _forward(root: Mirror, skipped: int) -> Any:
-    """A forward with the signature of the script, which is what inputs are bound to."""
-    method = root.methods["forward"]
+def signature_of(method: Any, skipped: int) -> tuple[inspect.Signature, Callable[[Any, Any], list[Any]]]:
+    """The signature of a script, which is what inputs are bound to, and what binds them."""
     parameters = []
     for argument in method.schema.arguments[skipped:]:
         default = argument.default_value if argument.has_default_value() else inspect.Parameter.empty
@@ -121,11 +162,9 @@ def _forward(root: Mirror, skipped: int) -> Any:
     signature = inspect.Signature(parameters)
     kinds = [_kind(argument.type) for argument in method.schema.arguments[skipped:]]
 
-    def forward(*args: Any, **kwargs: Any) -> Any:
+    def bind(args: Any, kwargs: Any) -> list[Any]:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        given = [_fitted(value, kind) for value, kind in zip(bound.arguments.values(), kinds, strict=True)]
-        return root.interpreter.run_top(root, method, given)
+        return [_fitted(value, kind) for value, kind in zip(bound.arguments.values(), kinds, strict=True)]
 
-    vars(forward)["__signature__"] = signature
-    return forward
+    return signature, bind

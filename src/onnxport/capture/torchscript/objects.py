@@ -13,7 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from onnxport.capture.torchscript.interpreter import Env, Interpreter, handles
-from onnxport.capture.torchscript.mirror import Mirror
+from onnxport.capture.torchscript.mirror import Method, Mirror
 from onnxport.capture.torchscript.values import Truth
 
 # Context managers of torch that concern training or measuring; nothing of them is in the file.
@@ -140,7 +140,7 @@ def _call_method(run: Interpreter, node: Any, values: list[Any], env: Env) -> An
     if isinstance(owner, torch.nn.Module):
         # A module that calls another method of its own stays where it is in the tree.
         entered = name.startswith("forward") and owner is not run.root
-        return owner(name, *arguments) if entered else run.method(owner, name, arguments)
+        return owner(Method(name), *arguments) if entered else run.method(owner, name, arguments)
     return call(run, owner, name, arguments, [value.type() for value in node.inputs()][1:], node.output().type())
 
 

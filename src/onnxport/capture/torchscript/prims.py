@@ -27,8 +27,15 @@ def _python_op(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
     scalars = iter(node.scalar_args())
     arguments = [next(scalars) if letter == "c" else next(tensors) for letter in node.cconv()]
     run.trace()
-    result = node.pyobj()(*arguments)
+    result = _function_of(node)(*arguments)
     return list(result) if node.outputsSize() > 1 else result
+
+
+def _function_of(node: Any) -> Any:
+    """What a node calls in Python; torch wraps methods that scripting ignored, to make a script of their module."""
+    function = node.pyobj()
+    free = getattr(getattr(function, "__code__", None), "co_freevars", ())
+    return function.__closure__[free.index("unbound_method")].cell_contents if "unbound_method" in free else function
 
 
 @handles("prim::TupleConstruct")
@@ -97,7 +104,12 @@ def _uninitialized(run: Interpreter, node: Any, values: list[Any], env: Env) -> 
 
 @handles("prim::RaiseException")
 def _raise(run: Interpreter, node: Any, values: list[Any], env: Env) -> None:
-    kind = values[1] if len(values) > 1 and values[1] else "An exception"
+    if "annotated to be ignored" in str(values[0]):
+        raise CaptureError(
+            "The model calls a function that is marked with torch.jit.unused, which has no code in the script. "
+            "Mark it with torch.jit.ignore to have it captured as Python, or script it too."
+        )
+    kind = values[1] if len(values) > 1 and values[1] else "an exception"
     raise CaptureError(f"The model raises {kind} for these inputs: {values[0]}")
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import operator
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.jit._trace import TracerWarning
 
+from onnxport.capture.source import line_of_caller
 from onnxport.capture.torchscript.values import Truth, plain
 
 Function = Callable[..., Any]
@@ -47,10 +50,23 @@ def _not(value: Any) -> Any:
 
 def _to_bool(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
+        if torch._C._get_tracing_state() is not None:
+            return _followed(value)
         whole = value.reshape([])
         return Truth(whole if whole.dtype == torch.bool else whole != 0)
     number = plain(value) if not isinstance(value, Truth) else value
     return number != 0 if isinstance(number, torch.SymInt | torch.SymFloat) else _as_is_or_bool(number)
+
+
+def _followed(value: torch.Tensor) -> bool:
+    """What the example decides: a tracer follows it in scripts too, and says so of their lines."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TracerWarning)
+        truth = bool(value)
+    told = TracerWarning("Converting a tensor to a Python boolean: the script's branch is that of the example.")
+    told.add_note(line_of_caller())
+    warnings.warn(told, stacklevel=2)
+    return truth
 
 
 def _as_is_or_bool(value: Any) -> Any:

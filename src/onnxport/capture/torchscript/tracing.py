@@ -113,7 +113,9 @@ def _told(tell: Callable[[Problem], None]) -> Iterator[None]:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
             continue
         text = _reason(str(warning.message))
-        where = describe((warning.filename, warning.lineno, "forward"))
+        # A script that is replayed while the tracer runs has no frame of its own, and notes its line instead.
+        noted = getattr(warning.message, "__notes__", None)
+        where = noted[0] if noted else describe((warning.filename, warning.lineno, "forward"))
         if text is not None and (text, where) not in seen:
             seen.add((text, where))
             tell(Problem(text, where, "The exported model does for every input what it did for the example."))

@@ -255,9 +255,9 @@ class Strange(nn.Module):
         return torch.ops.onnxport_legacy.strange(x, 0.5, [0, 1]) + 1
 
 
-def test_operators_fall_through() -> None:
-    options: Any = {"operator_export_type": OperatorExportTypes.ONNX_FALLTHROUGH}
-    proto = exported(Strange(), (X,), custom_opsets={"onnxport_legacy": 3}, **options)
+@pytest.mark.parametrize("kind", [OperatorExportTypes.ONNX_FALLTHROUGH, OperatorExportTypes.ONNX_ATEN_FALLBACK])
+def test_operators_fall_through(kind: OperatorExportTypes) -> None:
+    proto = exported(Strange(), (X,), custom_opsets={"onnxport_legacy": 3}, operator_export_type=kind)
     node = proto.graph.node[0]
     assert (node.domain, node.op_type) == ("onnxport_legacy", "strange")
     given = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
@@ -265,10 +265,9 @@ def test_operators_fall_through() -> None:
     assert {entry.domain: entry.version for entry in proto.opset_import}["onnxport_legacy"] == 3
 
 
-@pytest.mark.parametrize("kind", [OperatorExportTypes.ONNX, OperatorExportTypes.ONNX_ATEN_FALLBACK])
-def test_operators_that_may_not_fall_through_are_refused(kind: OperatorExportTypes) -> None:
+def test_operators_that_may_not_fall_through_are_refused() -> None:
     with pytest.raises(onnxport.errors.OnnxExporterError, match=r"onnxport_legacy\.strange"):
-        exported(Strange(), (X,), operator_export_type=kind)
+        exported(Strange(), (X,), operator_export_type=OperatorExportTypes.ONNX)
 
 
 class Untranslated(nn.Module):

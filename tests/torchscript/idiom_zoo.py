@@ -778,7 +778,7 @@ class StopsAtThreshold(nn.Module):
         i = 0
         while i < x.size(0) and bool(total.sum() < 1.0):
             total = total + x[i].abs()
-            used = used + 1
+            used += 1
             i += 1
         return total, used
 

@@ -71,6 +71,8 @@ class _Dynamic:
     growing: list[int] = field(default_factory=list)
     collected: list[int] = field(default_factory=list)
     axes: list[int] = field(default_factory=list)
+    # The positions of states that an iteration writes to in place.
+    overwritten: set[int] = field(default_factory=set)
 
     def run_loop(self, trips: Any, condition: Any) -> list[Any]:
         self.run.trace()
@@ -166,7 +168,10 @@ class _Dynamic:
         """Run the body on states of which no more is known than of those of any iteration."""
         states = [torch.empty_like(tensor) for tensor in self._start()]
         operands = self._own(states, self.closure.operands)
-        return self._body(operands, self._any_index(), self._given(states))
+        versions = [state._version for state in states]
+        outcome = self._body(operands, self._any_index(), self._given(states))
+        self.overwritten = {i for i, state in enumerate(states) if state._version != versions[i]}
+        return outcome
 
     def _start(self) -> list[torch.Tensor]:
         """The states before the first iteration: those of the variables, then operands that are written to."""
@@ -177,7 +182,8 @@ class _Dynamic:
     def _iteration(self, states: Sequence[Any], operands: Sequence[Any], iteration: torch.Tensor) -> tuple[Any, ...]:
         """Run the body on the states of an iteration: whether to go on, the states of the next, what it contributes."""
         own = self._own(states, operands)
-        following, after = self._body(own, self._index(iteration), self._given(states))
+        given = [state.clone() if i in self.overwritten else state for i, state in enumerate(states)]
+        following, after = self._body(own, self._index(iteration), self._given(given))
         pieces = [materialized(after[position][0]) for position in self.collected]
         pieces += [_grown(after[position]).piece for position in self.growing]
         return following, [*self._leaving(after), *self.closure.written(own)], pieces

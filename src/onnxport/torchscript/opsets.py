@@ -7,7 +7,7 @@ exporter itself uses, and what it writes is taken to the opset of the file like 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -16,7 +16,7 @@ import torch
 from onnxport.torchscript.delegation import delegate
 from onnxport.torchscript.graph_context import GraphContext
 from onnxport.torchscript.helper import writing
-from onnxport.torchscript.helper.parsing import maybe_get_const
+from onnxport.torchscript.helper.parsing import maybe_get_const, parse_arg
 from onnxport.torchscript.helper.questions import get_tensor_rank
 
 OPSETS = range(7, 21)
@@ -80,9 +80,56 @@ def _select(g: GraphContext, self: Any, dim: Any, index: Any) -> Any:
     return delegate(g, "select", (self, dim, index), {})
 
 
+def _padded(mode: str) -> Callable[..., Any]:
+    """Padding of any number of dimensions, which ATen has an operator for each of."""
+
+    def symbolic(g: GraphContext, input: Any, padding: Any) -> Any:
+        dimensions = len(parse_arg(padding, "is")) // 2
+        return delegate(g, f"{mode}{dimensions}d", (input, padding), {})
+
+    symbolic.__name__ = symbolic.__qualname__ = mode
+    symbolic.__doc__ = f"Write a call of ``aten::{mode}1d``, ``2d`` or ``3d``."
+    return symbolic
+
+
+def _onnx_paddings(dim: int, pad: Sequence[int]) -> list[int]:
+    """Paddings in the order of ONNX: all beginnings, then all ends; torch has them by axis, from the last one on."""
+    missing = dim - len(pad) // 2
+    begins, ends = list(pad[0::2])[::-1], list(pad[1::2])[::-1]
+    return [*[0] * missing, *begins, *[0] * missing, *ends]
+
+
+def _tanhshrink(g: GraphContext, self: Any) -> Any:
+    """Write ``x - tanh(x)``."""
+    return g.op("Sub", self, g.op("Tanh", self))
+
+
+def _unused(g: GraphContext) -> Any:
+    """Write nothing: an input that an operator leaves out."""
+    return writing.optional_input_placeholder_tensor(g)
+
+
+def _chunk(g: GraphContext, self: Any, chunks: Any, dim: Any) -> Any:
+    """Write the parts of a tensor, so many of them along an axis."""
+    return delegate(g, "chunk", (self, chunks, dim), {})
+
+
+def _split(g: GraphContext, self: Any, split_size: Any, dim: Any) -> Any:
+    """Write the parts of a tensor, so long each along an axis."""
+    return delegate(g, "split", (self, split_size, dim), {})
+
+
 _OWN: dict[str, Callable[..., Any]] = {
     "size": _size,
     "select": _select,
+    "reflection_pad": _padded("reflection_pad"),
+    "replication_pad": _padded("replication_pad"),
+    "_prepare_onnx_paddings": _onnx_paddings,
+    "tanhshrink": _tanhshrink,
+    "unused": _unused,
+    "prim_constant_chunk": _chunk,
+    "prim_constant_split": _split,
+    "prim_shape": _size,
     "reshape": _by_shape("reshape", writing.reshape),
     "view": _by_shape("view", writing.reshape),
     "expand": _by_shape("expand", lambda g, self, shape: g.op("Expand", self, shape)),

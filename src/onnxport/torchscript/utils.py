@@ -20,20 +20,32 @@ from onnxport.torchscript import (
 from onnxport.torchscript.blocks import add_block as _add_block
 from onnxport.torchscript.blocks import add_input_to_block as _add_input_to_block
 from onnxport.torchscript.blocks import add_output_to_block as _add_output_to_block
+from onnxport.torchscript.surroundings import (
+    disable_apex_o2_state_dict_hook,
+    exporter_context,
+    setup_onnx_logging,
+    unpack_quantized_tensor,
+    warn_on_static_input_change,
+)
 from onnxport.torchscript.unconvertible import unconvertible_ops
 
 __all__ = [
     "_add_block",
     "_add_input_to_block",
     "_add_output_to_block",
+    "disable_apex_o2_state_dict_hook",
     "export",
     "export_to_pretty_string",
+    "exporter_context",
     "is_in_onnx_export",
     "model_signature",
     "register_custom_op_symbolic",
     "select_model_mode_for_export",
+    "setup_onnx_logging",
     "unconvertible_ops",
+    "unpack_quantized_tensor",
     "unregister_custom_op_symbolic",
+    "warn_on_static_input_change",
 ]
 
 

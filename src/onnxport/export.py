@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import IO, Any, Literal, TypeAlias, Unpack, overload
 
 import torch
 
@@ -17,6 +17,7 @@ from onnxport.events import EventLog
 from onnxport.functions import check_request, function_calls, outline
 from onnxport.legalize import FIRST_IR_WITH_FUNCTIONS, check_ir_version, check_opset, legalize
 from onnxport.optimize import optimize as optimize_model
+from onnxport.options import Options
 from onnxport.prepare import prepare
 from onnxport.program import ONNXProgram
 from onnxport.torchscript import OperatorExportTypes, TrainingMode, kept_for_symbolics, log_events, symbolic_lookup
@@ -27,12 +28,28 @@ from onnxport.verification import verify as verify_program
 from onnxport.weights.saving import check_destination
 
 DEFAULT_OPSET = 20
+Model: TypeAlias = "torch.nn.Module | torch.export.ExportedProgram | Callable[..., Any]"
+File: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
 
 
+@overload
 def export(
-    model: torch.nn.Module | torch.export.ExportedProgram,
+    model: Model, args: Any = ..., f: File | None = ..., *, dynamo: Literal[True] = ..., **options: Unpack[Options]
+) -> ONNXProgram: ...
+@overload
+def export(
+    model: Model, args: Any = ..., f: None = ..., *, dynamo: bool, **options: Unpack[Options]
+) -> ONNXProgram: ...
+@overload
+def export(model: Model, args: Any, f: File, *, dynamo: Literal[False], **options: Unpack[Options]) -> None: ...
+@overload
+def export(
+    model: Model, args: Any = ..., f: File | None = ..., *, dynamo: bool, **options: Unpack[Options]
+) -> ONNXProgram | None: ...
+def export(
+    model: Model,
     args: Any = (),
-    f: str | os.PathLike[str] | None = None,
+    f: File | None = None,
     *,
     kwargs: dict[str, Any] | None = None,
     export_params: bool = True,
@@ -60,13 +77,13 @@ def export(
     export_modules_as_functions: bool | Collection[type[torch.nn.Module]] = False,
     autograd_inlining: bool = True,
     ir_version: int | None = None,
-) -> ONNXProgram:
+) -> ONNXProgram | None:
     """Export a PyTorch model to ONNX.
 
     Args:
         model: The model, or a ``torch.export.ExportedProgram`` of it.
         args: Example positional inputs. Tensors become inputs of the ONNX model; other values are fixed in it.
-        f: Where to save the model. Without it, nothing is written.
+        f: Where to save the model: a path, or an open binary file. Without it, nothing is written.
         kwargs: Example keyword inputs.
         export_params: Whether to save the weights with the model; without them they are left out of the file.
         verbose: Whether to show the stages on standard error: True anywhere and in detail, None on a terminal only.
@@ -76,7 +93,7 @@ def export(
         dynamic_axes: Axes that vary, by input name: ``{"x": {0: "batch"}}`` or ``{"x": [0]}``.
         keep_initializers_as_inputs: Whether the weights in the saved file can be overridden as inputs.
         dynamo: False is the call of the TorchScript exporter, with its meaning of the arguments: the model is written
-            to ``f``, a path or an open binary file, as one file, and nothing is returned.
+            to ``f`` as one file, and not returned.
         external_data: Whether to save the weights in a file of their own beside the model.
         dynamic_shapes: Axes that vary, in any form ``torch.export.export`` takes, or with names as strings.
         custom_translation_table: Translations by operator, preferred to the built-in ones: functions that take ``op``
@@ -96,7 +113,7 @@ def export(
             where the model has what came later. The default is the one that goes with the opset.
 
     Returns:
-        The program: callable with torch tensors, and saved with ``save``.
+        The program: callable with torch tensors, and saved with ``save``. With ``dynamo=False`` and a file, None.
 
     Raises:
         OnnxExporterError: If the model can't be exported; the message says what, where, and what to do.
@@ -109,7 +126,7 @@ def export(
     torch.Size([7, 2])
     """
     if not dynamo:
-        legacy: Any = export_legacy(
+        return export_legacy(
             export,
             model,
             args,
@@ -134,7 +151,6 @@ def export(
             autograd_inlining=autograd_inlining,
             ir_version=ir_version,
         )
-        return legacy  # type: ignore[no-any-return]  # None, as it has always been, where there is a file
     warn_of_deprecated(
         fallback=fallback,
         training=int(training),
@@ -149,7 +165,7 @@ def export(
     opset = check_opset(DEFAULT_OPSET if opset_version is None else opset_version)
     as_functions = check_request(export_modules_as_functions, opset)
     check_ir_version(ir_version, functions=as_functions)
-    if f is not None:
+    if isinstance(f, str | os.PathLike):
         check_destination(f)
     events = EventLog()
     log_events(events)
@@ -200,7 +216,8 @@ def export(
                 f,
                 include_initializers=export_params,
                 keep_initializers_as_inputs=keep_initializers_as_inputs,
-                external_data=external_data,
+                # Nothing can be put beside an open file.
+                external_data=external_data and isinstance(f, str | os.PathLike),
             )
         if verify:
             with events.stage("verify"):

@@ -52,4 +52,5 @@ class ExportableModule(torch.nn.Module, abc.ABC):
 
     def to_onnx(self, **options: Any) -> ONNXProgram:
         """Export this module; ``options`` are those of ``export``."""
-        return export(self, **options)
+        program: ONNXProgram = export(self, **options)
+        return program

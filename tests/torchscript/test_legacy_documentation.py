@@ -389,3 +389,31 @@ def test_a_quantized_tensor_is_its_parts(accepted: bool, dtypes: list[str]) -> N
     assert [str(one.dtype).removeprefix("torch.") for one in (stored, scale, zero)] == ["int8", *dtypes]
     torch.testing.assert_close((stored - zero) * scale.float(), (X * 2).round() / 2)
     assert utils.unpack_quantized_tensor(X) == (X,)
+
+
+# What `export` is declared to take and to return
+
+
+def test_the_declared_options_are_those_of_export() -> None:
+    from onnxport.options import Options
+
+    parameters = inspect.signature(onnxport.export).parameters
+    keywords = {name: one.annotation for name, one in parameters.items() if one.kind is one.KEYWORD_ONLY}
+    del keywords["dynamo"]
+    assert keywords == {name: one.__forward_arg__ for name, one in Options.__annotations__.items()}
+
+
+@pytest.mark.parametrize(
+    ("options", "returns"),
+    [({}, True), ({"dynamo": True}, True), ({"dynamo": False}, True), ({"dynamo": False, "f": ...}, False)],
+)
+def test_the_program_is_returned_unless_the_old_call_wrote_it(options: dict[str, Any], returns: bool) -> None:
+    given = {name: io.BytesIO() if value is ... else value for name, value in options.items()}
+    assert (onnxport.export(nn.ReLU(), (X,), **given) is not None) == returns
+
+
+def test_an_open_file_holds_the_weights_too() -> None:
+    file = io.BytesIO()
+    assert onnxport.export(nn.Linear(5, 2), (X,), file) is not None
+    model = onnx.load_from_string(file.getvalue())
+    assert {one.name: len(one.raw_data) for one in model.graph.initializer} == {"weight": 40, "bias": 8}

@@ -20,6 +20,7 @@ from onnxport.capture.inputs import bind, named_tensors
 from onnxport.capture.strategies import follow_the_example
 from onnxport.capture.torchscript import mirrored
 from onnxport.errors import InputError, OnnxExporterWarning
+from onnxport.program import ONNXProgram
 from onnxport.torchscript.mode import select_model_mode_for_export
 from onnxport.torchscript.types import TrainingMode
 from onnxport.weights.saving import check_destination
@@ -47,7 +48,7 @@ def export_legacy(
     verbose: bool | None,
     opset_version: int | None,
     **options: Any,
-) -> Any:
+) -> ONNXProgram | None:
     """Export as the TorchScript exporter would be asked to, by way of ``export``; the program only if ``f`` is None."""
     if isinstance(model, torch.nn.DataParallel):
         raise InputError("A torch.nn.DataParallel has no ONNX form. Pass what it wraps: model.module.")
@@ -64,7 +65,7 @@ def export_legacy(
         replay = mirrored(model)
         positional, keywords = call_arguments(replay, args, kwargs)
         with _without_text(replay):
-            program = export(
+            program: ONNXProgram = export(
                 replay,
                 positional,
                 None,

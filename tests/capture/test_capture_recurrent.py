@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 
@@ -32,3 +34,9 @@ def test_kernels_are_as_before() -> None:
     before = dict(torch.ops.aten.lstm.input.py_kernels)
     onnxport.export(LAYERS["lstm"].eval(), (torch.randn(2, 5, 3),))
     assert torch.ops.aten.lstm.input.py_kernels == before
+
+
+def test_nothing_is_said_of_what_torch_assigns_itself() -> None:
+    layer = torch.nn.LSTM(4, 5)
+    with warnings.catch_warnings(action="error"):
+        onnxport.export(layer, (torch.randn(3, 2, 4),))

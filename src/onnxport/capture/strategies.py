@@ -33,6 +33,9 @@ _CHATTY = (
     "torch.export._trace",
     "torch.fx.experimental.symbolic_shapes",
 )
+_OF_RECURRENT_LAYERS = (
+    r"The tensor attributes? (self\.[\w.]*_flat_weights\[\d+\](, )?)+ (was|were) assigned"
+)
 
 
 @dataclass(frozen=True)
@@ -293,7 +296,10 @@ def _attempt(strategy: Strategy, request: Request, recorder: forced.Recorder) ->
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep torch's account of a failure off stderr, unless the user asked for those logs."""
+    """Keep torch's account of a failure off stderr, unless the user asked for those logs.
+
+    And its warning that recurrent layers assign to attributes: torch's own code does, to a list it keeps of weights.
+    """
     import torch.export._trace
 
     loggers = [logging.getLogger(name) for name in _CHATTY]
@@ -303,7 +309,9 @@ def _quiet() -> Iterator[None]:
     # On a data-dependent failure torch prints the partial graph; shadowing its print leaves the user's own alone.
     vars(torch.export._trace)["print"] = lambda *_, **__: None
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", _OF_RECURRENT_LAYERS)
+            yield
     finally:
         del vars(torch.export._trace)["print"]
         for logger in silenced:

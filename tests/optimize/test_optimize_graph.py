@@ -105,6 +105,21 @@ def test_dead_code(text: str, expected: list[str]) -> None:
     assert not model.graph.initializers
 
 
+POOL = "MaxPool<kernel_shape = [2]>(x)"
+OUTPUTS = {
+    "nobody-reads-the-last": (f"{{ y, i = {POOL} }}", 1),
+    "only-dead-nodes-read-it": (f"{{ y, i = {POOL} j = Neg(i) }}", 1),
+    "a-live-node-reads-it": (f"{{ v, i = {POOL} f = Cast<to = 1>(i) y = Add(v, f) }}", 2),
+    "one-that-must-be-there": ("{ a, b = Split<num_outputs = 2, axis = 2>(x) y = Identity(a) }", 2),
+}
+
+
+@pytest.mark.parametrize(("text", "outputs"), OUTPUTS.values(), ids=OUTPUTS.keys())
+def test_outputs_nobody_reads(text: str, outputs: int) -> None:
+    model = optimized(f"(float[1,1,4] x) => (float[1,1,n] y) {text}")
+    assert len(next(iter(model.graph)).outputs) == outputs
+
+
 def test_unused_inputs_stay_in_order() -> None:
     model = optimized("(float[2] a, float[2] x, float[2] b) => (float[2] y) { y = Relu(x) }")
     assert [value.name for value in model.graph.inputs] == ["a", "x", "b"]

@@ -24,6 +24,7 @@ def _max_pool_with_indices(
     ceil_mode: bool,
     *,
     spatial: int,
+    wanted: int = 2,
 ) -> Sequence[Tensor]:
     kernel = per_axis(kernel_size, spatial)
     pads = per_axis(padding, spatial)
@@ -31,10 +32,10 @@ def _max_pool_with_indices(
     # ONNX pools floats and bytes; float64 holds every integer that is compared in practice.
     data = op.cast(self, torch.float64) if self.is_integer else self
     batched = with_batch(op, data, spatial + 2)
-    values, indices = op.multi(
+    values, *indices = op.multi(
         "MaxPool",
         batched,
-        outputs=2,
+        outputs=wanted,
         kernel_shape=kernel,
         strides=per_axis(stride, spatial) if len(stride) else kernel,
         pads=pads * 2 if any(pads) else None,
@@ -42,10 +43,8 @@ def _max_pool_with_indices(
         ceil_mode=ceil_mode if ceil_mode else None,
     )
     # ONNX counts through the whole tensor, torch starts at 0 in every plane.
-    indices = op.Mod(indices, op.scalar(product(batched.shape[2:]), torch.int64))
-    if batched is not data:
-        values, indices = op.Squeeze(values, [0]), op.Squeeze(indices, [0])
-    return values, indices
+    in_plane = [op.Mod(each, op.scalar(product(batched.shape[2:]), torch.int64)) for each in indices]
+    return [each if batched is data else op.Squeeze(each, [0]) for each in (values, *in_plane)]
 
 
 def _max_pool(
@@ -59,7 +58,11 @@ def _max_pool(
     *,
     spatial: int,
 ) -> Tensor:
-    return _max_pool_with_indices(op, self, kernel_size, stride, padding, dilation, ceil_mode, spatial=spatial)[0]
+    # A second output that nobody reads keeps onnxruntime from its fastest kernels.
+    results = _max_pool_with_indices(
+        op, self, kernel_size, stride, padding, dilation, ceil_mode, spatial=spatial, wanted=1
+    )
+    return results[0]
 
 
 def _avg_pool(

@@ -8,6 +8,18 @@ import onnx_ir as ir
 
 from onnxport.optimize.scope import Scope, bodies
 
+#: Operators whose last outputs may be left out, and how many they must have.
+OPTIONAL_OUTPUTS = {
+    "BatchNormalization": 1,
+    "Dropout": 1,
+    "GRU": 1,
+    "LSTM": 1,
+    "LayerNormalization": 1,
+    "MaxPool": 1,
+    "RNN": 1,
+    "Unique": 1,
+}
+
 
 def remove_dead_code(scope: Scope) -> None:
     """Take out every node whose outputs reach no graph output, and count the uses of what stays.
@@ -42,6 +54,7 @@ def remove_uncalled_functions(model: ir.Model, tally: Counter[str]) -> None:
 
 def _sweep(graph: ir.Graph, scope: Scope) -> None:
     dead = []
+    several = []
     counts = scope.counts
     scope.tally["visits"] += len(graph)
     for node in reversed(graph):
@@ -51,6 +64,8 @@ def _sweep(graph: ir.Graph, scope: Scope) -> None:
         else:
             dead.append(node)
             continue
+        if len(node.outputs) > 1 and node.op_type in OPTIONAL_OUTPUTS and node.domain == "":
+            several.append(node)
         for body in bodies(node):
             scope.nested.append(body)
             _sweep(body, scope)
@@ -63,7 +78,25 @@ def _sweep(graph: ir.Graph, scope: Scope) -> None:
                 _detach(body)
         graph.remove(dead, safe=True)
         scope.tally["dead node"] += len(dead)
+    for node in several:
+        _drop_outputs(node, scope)
     _drop_initializers(graph, scope)
+
+
+def _drop_outputs(node: ir.Node, scope: Scope) -> None:
+    """Leave out the last outputs of a node that nobody reads.
+
+    ``values, indices = MaxPool(x)`` becomes ``values = MaxPool(x)``, for which runtimes have faster kernels.
+    """
+    kept = len(node.outputs)
+    while kept > OPTIONAL_OUTPUTS[node.op_type]:
+        last = node.outputs[kept - 1]
+        if last in scope.counts or last.is_graph_output():
+            break
+        kept -= 1
+    if kept < len(node.outputs):
+        scope.tally["unused output"] += len(node.outputs) - kept
+        node.resize_outputs(kept)
 
 
 def _detach(body: ir.Graph) -> None:

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from onnxport.legalize import infer
 from onnxport.legalize.builder import Builder, Refusal
-from onnxport.legalize.rules.counting import Length, as_type, length, minus, number, plus, scalar, upto, within
+from onnxport.legalize.rules.counting import Length, as_type, length, minus, number, plus, scalar, times, upto, within
 
 Numbers = npt.NDArray[np.float64]
 
@@ -42,14 +42,13 @@ class _Change:
 
 def way_of(op: Builder) -> Way:
     """What the attributes of a Resize say."""
-    smooth = bool(op.attr_int("antialias", 0))
     return Way(
         mode=op.attr_string("mode", "nearest"),
         place=op.attr_string("coordinate_transformation_mode", "half_pixel"),
         rounding=op.attr_string("nearest_mode", "round_prefer_floor"),
         cubic=op.attr_float("cubic_coeff_a", -0.75),
-        smooth=smooth,
-        inside_only=smooth or bool(op.attr_int("exclude_outside", 0)),
+        smooth=bool(op.attr_int("antialias", 0)),
+        inside_only=bool(op.attr_int("exclude_outside", 0)),
     )
 
 
@@ -185,7 +184,7 @@ def _weights(way: Way, places: Numbers, before: int, scale: float) -> Numbers:
         if way.inside_only:
             share = np.where((at >= 0) & (at < before), share, 0.0)
         np.add.at(weights, (rows, np.clip(at, 0, before - 1)), share)
-    return weights / weights.sum(axis=1, keepdims=True) if way.inside_only else weights
+    return weights / weights.sum(axis=1, keepdims=True) if way.inside_only or way.smooth else weights
 
 
 def _kernel(distance: Numbers, cubic: bool, a: float) -> Numbers:
@@ -197,11 +196,15 @@ def _kernel(distance: Numbers, cubic: bool, a: float) -> Numbers:
     return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
 
 
+def _as_value(op: Builder, scale: float | ir.Value) -> ir.Value:
+    return scale if isinstance(scale, ir.Value) else op.full(scale, ir.DataType.FLOAT)
+
+
 def _computed_places(op: Builder, way: Way, change: _Change) -> ir.Value:
     """As :func:`_places`, in the graph and in the precision runtimes compute them in."""
     kind = ir.DataType.FLOAT
     index = op.cast(upto(op, change.after), kind)
-    scale = change.scale if isinstance(change.scale, ir.Value) else op.full(change.scale, kind)
+    scale = _as_value(op, change.scale)
     zero, half, one = (op.full(number, kind) for number in (0, 0.5, 1))
     if way.place == "asymmetric":
         return op.Div(index, scale)
@@ -240,22 +243,26 @@ def _computed_weights(op: Builder, value: ir.Value, axis: int, way: Way, change:
     places = _computed_places(op, way, change)
     zero, one = op.full(0, kind), op.full(1, kind)
     inputs = upto(op, change.before)
-    if not way.inside_only and way.mode == "cubic":
-        # Two more at each end, which are those at the edges again.
-        inputs = op.Sub(upto(op, plus(op, change.before, 4)), op.i64(2))
+    narrow = None if not way.smooth else op.Min(_as_value(op, change.scale), one)
+    if not way.inside_only and (way.mode == "cubic" or way.smooth):
+        # As many more at each end as may count, which are those at the edges again.
+        reach: Length = 2
+        if narrow is not None:
+            support = op.Div(op.full(2 if way.mode == "cubic" else 1, kind), narrow)
+            reach = plus(op, op.cast(op.Ceil(support), ir.DataType.INT64), 1)
+        inputs = op.Sub(upto(op, plus(op, change.before, times(op, reach, 2))), scalar(op, reach))
         value = op.Gather(value, within(op, inputs, scalar(op, minus(op, change.before, 1))), axis=axis)
     elif not way.inside_only:
         places = op.Min(op.Max(places, zero), as_type(op, minus(op, change.before, 1), kind))
     distance = op.Sub(places, op.unsqueeze(op.cast(inputs, kind), [1]))
-    if way.smooth:
-        scale = change.scale if isinstance(change.scale, ir.Value) else op.full(change.scale, kind)
-        distance = op.Mul(distance, op.Min(scale, one))
+    if narrow is not None:
+        distance = op.Mul(distance, narrow)
     distance = op.Abs(distance)
     if way.mode == "cubic":
         shares = _computed_cubic(op, distance, way.cubic)
     else:
         shares = op.Max(op.Sub(one, distance), zero)
-    if way.inside_only:
+    if way.inside_only or way.smooth:
         shares = op.Div(shares, op.reduce("ReduceSum", shares, [0]))
     return value, op.cast(shares, value.dtype)
 

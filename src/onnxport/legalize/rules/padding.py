@@ -26,12 +26,16 @@ def pad_around(op: Builder, node: ir.Node) -> Replacement:
         before, after = _amount(op, position), _amount(op, position + len(axes))
         if before == 0 and after == 0:
             continue
-        size = length(op, data, axis % rank)
-        count = plus(op, plus(op, before, size), after)
-        if isinstance(count, int) and isinstance(before, int) and isinstance(size, int):
-            places = op.literal((np.arange(count) - before) % max(size, 1))
+        # What is cut off is cut off first.
+        cut, more = _not_negative(op, _negated(op, before)), _not_negative(op, before)
+        lost = plus(op, cut, _not_negative(op, _negated(op, after)))
+        size = minus(op, length(op, data, axis % rank), lost)
+        count = plus(op, plus(op, more, size), _not_negative(op, after))
+        if isinstance(count, int) and isinstance(more, int) and isinstance(size, int) and isinstance(cut, int):
+            places = op.literal((np.arange(count) - more) % max(size, 1) + cut)
         else:
-            places = op.Mod(op.Sub(upto(op, count), scalar(op, before)), scalar(op, size))
+            places = op.Mod(op.Sub(upto(op, count), scalar(op, more)), scalar(op, size))
+            places = op.Add(places, scalar(op, cut)) if cut != 0 else places
         result = op.Gather(result, places, axis=axis % rank)
     return result
 
@@ -106,11 +110,10 @@ def _between_fillers(op: Builder, value: ir.Value, axis: int, before: Length, af
         given = op.input(2)
         filler = op.like(0, value) if given is None else op.Reshape(given, op.i64([1]))
         parts.append(None if sizes[axis] == 0 else op.Expand(filler, vector(op, *sizes)))
-    begin = _not_negative(op, -before if isinstance(before, int) else op.Neg(before))
+    begin = _not_negative(op, _negated(op, before))
     end: Length = INT64_MAX
     if not (isinstance(after, int) and after >= 0):
-        cut = _not_negative(op, -after if isinstance(after, int) else op.Neg(after))
-        end = minus(op, length(op, value, axis), cut)
+        end = minus(op, length(op, value, axis), _not_negative(op, _negated(op, after)))
     if begin != 0 or end != INT64_MAX:
         value = op.Slice(value, vector(op, begin), vector(op, end), op.i64([axis]))
     pieces = [piece for piece in (parts[0], value, parts[1]) if piece is not None]
@@ -121,3 +124,7 @@ def _not_negative(op: Builder, amount: Length) -> Length:
     if isinstance(amount, int):
         return max(amount, 0)
     return op.where(op.Less(amount, op.i64(0)), op.i64(0), amount)
+
+
+def _negated(op: Builder, amount: Length) -> Length:
+    return -amount if isinstance(amount, int) else op.Neg(amount)

@@ -25,6 +25,7 @@ _DEPRECATED: Mapping[str, tuple[Any, str]] = {
     ),
     "autograd_inlining": (True, "give the autograd.Function a `symbolic` method to keep it as one node"),
     "fallback": (False, "the strategies for capturing a model are tried in order anyway"),
+    "example_outputs": (None, "what a model returns is known from its capture, of a scripted one too"),
 }
 
 

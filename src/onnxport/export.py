@@ -77,6 +77,7 @@ def export(
     export_modules_as_functions: bool | Collection[type[torch.nn.Module]] = False,
     autograd_inlining: bool = True,
     ir_version: int | None = None,
+    example_outputs: Any = None,
 ) -> ONNXProgram | None:
     """Export a PyTorch model to ONNX.
 
@@ -107,8 +108,8 @@ def export(
         artifacts_dir: The folder for report, profile and captured program.
         export_modules_as_functions: True, or a set of module classes: their calls become functions of it, one for all
             equal calls. Deprecated in torch.onnx and kept here; ``inline_functions`` of the program undoes it.
-        fallback, training, operator_export_type, do_constant_folding, custom_opsets, autograd_inlining: Deprecated;
-            each warns what to do instead.
+        fallback, training, operator_export_type, do_constant_folding, custom_opsets, autograd_inlining,
+            example_outputs: Deprecated; each warns what to do instead.
         ir_version: The version of the file format, for readers that know only older ones: from 3 on, and an error
             where the model has what came later. The default is the one that goes with the opset.
 
@@ -159,6 +160,7 @@ def export(
         custom_opsets=custom_opsets,
         export_modules_as_functions=export_modules_as_functions,
         autograd_inlining=autograd_inlining,
+        example_outputs=example_outputs,
     )
     warn_of_training(model)
     given = described(model, Description(args, kwargs, input_names, output_names, dynamic_shapes))

@@ -37,3 +37,4 @@ class Options(TypedDict, total=False):
     export_modules_as_functions: bool | Collection[type[torch.nn.Module]]
     autograd_inlining: bool
     ir_version: int | None
+    example_outputs: Any

@@ -22,6 +22,7 @@ DEPRECATED: dict[str, tuple[Any, str]] = {
     "export_modules_as_functions": (True, "kept for models that need functions"),
     "autograd_inlining": (False, "symbolic"),
     "fallback": (True, "tried in order"),
+    "example_outputs": (torch.ones(2, 2), "known from its capture"),
 }
 
 

@@ -147,7 +147,7 @@ def test_tracing_unrolls_loops_and_ifs() -> None:
 
 
 def test_scripting_preserves_control_flow_and_is_valid_for_other_sizes() -> None:
-    program = legacy(torch.jit.script(Loops()), (X,), **AXES)
+    program = legacy(torch.jit.script(Loops()), (X,), example_outputs=Loops()(X), **AXES)
     for other in (X, torch.ones(6, 5), torch.ones(1, 5)):
         torch.testing.assert_close(program(other)[0], Loops()(other))
 

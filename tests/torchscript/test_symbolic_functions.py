@@ -534,6 +534,26 @@ def test_the_elu_of_the_documentation(dynamo: bool) -> None:
     torch.testing.assert_close(program(X)[0], torch.nn.functional.elu(X, 0.5))
 
 
+@pytest.mark.parametrize("dynamo", [True, False])
+def test_a_function_of_onnx_script_is_called(dynamo: bool) -> None:
+    onnxscript = pytest.importorskip("onnxscript")
+    opset15, mine = onnxscript.opset15, onnxscript.values.Opset(domain="onnx-script", version=2)
+
+    @onnxscript.script(mine, default_opset=opset15)
+    def Scaled(x, alpha: float = 1.0):  # type: ignore[no-untyped-def]
+        return x * opset15.Cast(opset15.Constant(value_float=alpha), to=1) + x
+
+    def selu(g: Any, x: Any) -> Any:
+        # Its type is not known to anyone before the function is called, unless it is stated.
+        return g.op("Neg", g.onnxscript_op(Scaled, g.onnxscript_op(Scaled, x).setType(x.type()), alpha_f=3.0))
+
+    with registered("aten::selu", selu):
+        program = export(lambda x: torch.selu(x) + 1, X, opset_version=15, dynamo=dynamo)
+    assert operators(program) == ["onnx-script::Scaled", "onnx-script::Scaled", "Neg", "Add"]
+    assert [function.name for function in program.model.functions.values()] == ["Scaled"]
+    torch.testing.assert_close(program(X)[0], 1 - X * 2 * 4)
+
+
 class RoIAlign(torch.autograd.Function):
     """As detection libraries have it: the forward is an extension that needs memory, the symbolic builds on others."""
 

@@ -52,6 +52,16 @@ def set_attribute(node: torch._C.Node, key: str, value: Any) -> None:
     setter(name, _converted(kind, value))
 
 
+def attribute_name(key: str) -> str:
+    """The name of the attribute that a key such as ``alpha_f`` means.
+
+    >>> attribute_name("alpha_f"), attribute_name("alpha")
+    ('alpha', 'alpha')
+    """
+    match = _KEYWORD.fullmatch(key)
+    return key if match is None else match[1]
+
+
 def _converted(kind: str, value: Any) -> Any:
     match kind:
         case "i":

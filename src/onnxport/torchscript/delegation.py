@@ -21,6 +21,7 @@ from onnxport.prepare.decompose import decompose
 from onnxport.prepare.emit import fake_mode_of, on_fake_values
 from onnxport.torchscript.given import constant, constant_of
 from onnxport.torchscript.graph_context import GraphContext
+from onnxport.torchscript.inference import Result
 from onnxport.torchscript.scalar_types import JitScalarType
 from onnxport.torchscript.session import Session
 from onnxport.translate import REGISTRY, Builder, Dim, Int, Tensor, is_translated
@@ -177,7 +178,7 @@ class _Call:
 
         decompose(owner.graph, _has_translation, attach, EventLog())
         fakes = call.meta["val"] if several else [call.meta["val"]]
-        results = [(fake.dtype, self.session.op.shared.dim_names.shape(fake)) for fake in fakes]
+        results = [Result(fake.dtype, self.session.op.shared.dim_names.shape(fake)) for fake in fakes]
         kind = f"translated::{self.overload._schema.name.partition('::')[2]}"
         node = self.session.add_call(kind, self.arguments, results, partial(_run, owner))
         return tuple(node.outputs()) if several else node.output()

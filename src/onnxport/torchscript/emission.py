@@ -84,7 +84,10 @@ class Emission:
             return
         write = self.session.writers.get(outputs[0].unique())
         results = self._emit_node(node, outputs) if write is None else write(self.op, self._given(node))
-        self._tensors.update(zip((value.unique() for value in outputs), results, strict=True))
+        for value, tensor in zip(outputs, results, strict=True):
+            self._tensors[value.unique()] = tensor
+            if not is_typed(value):
+                self.session.bind(value, tensor)
 
     def _given(self, node: torch._C.Node) -> list[Tensor]:
         return [tensor for tensor in (self._tensor(value, None) for value in node.inputs()) if tensor is not None]

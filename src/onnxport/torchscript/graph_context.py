@@ -10,8 +10,11 @@ import numpy as np
 import torch
 
 from onnxport.torchscript import given
-from onnxport.torchscript.attributes import set_attribute
+from onnxport.torchscript.attributes import attribute_name, set_attribute
+from onnxport.torchscript.inference import Result
 from onnxport.torchscript.session import Session, session_of
+from onnxport.translate import Builder, Tensor
+from onnxport.translate.script import Emitter
 
 Value = torch._C.Value
 
@@ -93,6 +96,27 @@ class GraphContext:
         )
 
     aten_op = at
+
+    def onnxscript_op(self, onnx_fn: Any, *raw_args: Any, outputs: int = 1, **kwargs: Any) -> Any:
+        """Add a call of an ONNX Script function, which becomes a function of the model.
+
+        Args:
+            onnx_fn: The function, as ``onnxscript.script`` makes it.
+            raw_args: Its inputs, as for :meth:`op`.
+            outputs: The number of its outputs.
+            kwargs: Its attributes, with their types behind their names, as for :meth:`op`.
+        """
+        session = self.enter()
+        attributes = {attribute_name(key): value for key, value in kwargs.items() if value is not None}
+
+        def write(op: Builder, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+            found = Emitter(op).eval_function(onnx_fn, tensors, attributes)
+            return found if isinstance(found, tuple) else (found,)
+
+        kind = f"{onnx_fn.opset.domain}::{onnx_fn.name}"
+        node = session.add_call(kind, [self._input(argument) for argument in raw_args], [Result()] * outputs, write)
+        self.new_nodes.append(node)
+        return node.output() if outputs == 1 else tuple(node.outputs())
 
     def _input(self, argument: Any) -> Value:
         if isinstance(argument, Value):

@@ -144,11 +144,11 @@ class Session:
         self.graph.insertNode(node)
         return node
 
-    def add_call(self, kind: str, inputs: Sequence[Value], results: Expected, write: Write) -> torch._C.Node:
+    def add_call(self, kind: str, inputs: Sequence[Value], results: Sequence[Result], write: Write) -> torch._C.Node:
         """A node that ``write`` emits in its own way, when it is its turn."""
         node = self.add(kind, inputs, len(results))
-        for value, (dtype, shape) in zip(node.outputs(), results, strict=True):
-            self._set(value, Result(dtype, None if shape is None else tuple(shape)))
+        for value, result in zip(node.outputs(), results, strict=True):
+            self._set(value, result)
             self.writers[value.unique()] = write
         return node
 

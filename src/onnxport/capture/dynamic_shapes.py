@@ -191,7 +191,7 @@ class _Matcher:
         if spec is None:
             return nothing
         kind, count = type(value).__name__, len(here.children)
-        expected = f"a list or tuple with {count} entries, because the input is a {kind}"
+        expected = f"a list or tuple with {count} entries, because the input is a {kind} (whose length is fixed)"
         if here.by_name:
             expected = f"a dict with keys {_listed(here.steps)}, because the input is a {kind}"
         if isinstance(spec, Mapping) and here.by_name:

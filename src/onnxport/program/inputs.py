@@ -71,7 +71,13 @@ def _flatten_as_exported(
         try:
             leaves += spec.flatten_up_to(argument)
         except ValueError as error:
-            problems.append(Problem(f"{name}: not of the structure it was exported with. {error}"))
+            what, remedy = f"{name}: not of the structure it was exported with. {error}", ""
+            if isinstance(argument, list | tuple) and len(argument) != spec.num_children and not spec.is_leaf():
+                what = f"{name}: a list of {len(argument)} items, but it was exported with {spec.num_children}."
+                remedy = (
+                    "Its items are inputs of the ONNX model, so that their number is fixed; stack them if it varies."
+                )
+            problems.append(Problem(what, remedy=remedy))
             leaves += [None] * spec.num_leaves
     if problems:
         return []

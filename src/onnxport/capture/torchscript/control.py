@@ -17,10 +17,10 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 from torch.utils import _pytree as pytree
 
-from onnxport.capture.torchscript.forms import form_of, parts_of
+from onnxport.capture.torchscript.forms import form_of
 from onnxport.capture.torchscript.interpreter import Env, Interpreter, handles
 from onnxport.capture.torchscript.objects import Instance, held_by, read, write
-from onnxport.capture.torchscript.values import Kind, Number, Sequenced, Stacked, Truth, rebuilt
+from onnxport.capture.torchscript.values import Kind, Number, Sequenced, Stacked, Truth, copied, parts_of, rebuilt
 
 
 @handles("prim::If")
@@ -196,7 +196,7 @@ class Closure:
         own = list(block.inputs())
         for key, given in zip(self.containers, inputs[len(own) + len(self.attributes) :], strict=False):
             env.update(dict.fromkeys(self._same[key], given))
-        before = {name: (env[name], parts_of(env[name])) for name in self._same}
+        before = {name: (env[name], copied(env[name])) for name in self._same}
         for value, given in zip(own, inputs, strict=False):
             env[value.unique()] = given
         run, outer, state = self.run, self.run.substitutes, self.run.state
@@ -208,8 +208,8 @@ class Closure:
             results = run.block(block, env, run.function)
             self._note_attributes(state, run.state)
             held_now = [read(run, owner, name) for owner, name in self.attributes]
-            for key, (container, parts) in before.items():
-                if key not in self.containers and not _same_parts(container, parts):
+            for key, (container, was) in before.items():
+                if key not in self.containers and not _is_same(container, was):
                     self.containers.append(key)
             return [*results, *held_now, *(before[key][0] for key in self.containers)]
         finally:
@@ -226,7 +226,7 @@ class Closure:
     def around(self) -> list[Any]:
         """What attributes that are written to hold before the block, and copies of containers that are changed."""
         held = [read(self.run, owner, name) for owner, name in self.attributes]
-        return held + [rebuilt(self.env[name], parts_of(self.env[name])) for name in self.containers]
+        return held + [copied(self.env[name]) for name in self.containers]
 
     def assign(self, values: Sequence[Any]) -> None:
         """Let attributes hold what blocks wrote to them, and containers what they put there."""
@@ -234,9 +234,7 @@ class Closure:
         for (owner, name), value in zip(self.attributes, values[:count], strict=True):
             write(self.run, owner, name, value)
         for key, value in zip(self.containers, values[count:], strict=True):
-            container = self.env[key]
-            container.clear()
-            container.update(value) if isinstance(container, dict) else container.extend(value)
+            _refill(self.env[key], value)
 
 
 @contextlib.contextmanager
@@ -251,9 +249,29 @@ def sampling() -> Iterator[None]:
         yield
 
 
-def _same_parts(container: Any, parts: Sequence[Any]) -> bool:
-    now = parts_of(container)
-    return len(now) == len(parts) and all(one is other for one, other in zip(now, parts, strict=True))
+def _is_same(value: Any, other: Any) -> bool:
+    """Whether two values are the same thing, or containers of the same things."""
+    if not isinstance(value, list | tuple | dict) or type(value) is not type(other) or len(value) != len(other):
+        return value is other
+    if isinstance(value, dict) and list(value) != list(other):
+        return False
+    return all(_is_same(*pair) for pair in zip(parts_of(value), parts_of(other), strict=True))
+
+
+def _refill(container: Any, value: Any) -> None:
+    """Put into a list or dict what is in another; containers in it stay the ones that they are."""
+    keys = list(container) if isinstance(container, dict) else range(len(container))
+    held = dict(zip(keys, parts_of(container), strict=True))
+    container.clear()
+    for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+        own = held.get(key)
+        if isinstance(own, list | dict) and type(own) is type(part):
+            _refill(own, part)
+            part = own
+        if isinstance(container, dict):
+            container[key] = part
+        else:
+            container.append(part)
 
 
 def _open(value: Any) -> Any:

@@ -17,6 +17,7 @@ from onnxport.capture.torchscript.values import (
     Truth,
     Uninitialized,
     materialized,
+    parts_of,
     rebuilt,
 )
 from onnxport.errors import CaptureError
@@ -140,11 +141,6 @@ class Listed(Form):
     def has_list(self) -> bool:
         """It is one."""
         return True
-
-
-def parts_of(value: Any) -> list[Any]:
-    """What is in a container, in order."""
-    return list(value.values() if isinstance(value, dict) else value)
 
 
 def form_of(a: Any, b: Any, around: Collection[Any] = (), in_loop: bool = False) -> Form:

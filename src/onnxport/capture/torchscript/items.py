@@ -9,7 +9,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
 from onnxport.capture.torchscript.sequences import operator
-from onnxport.capture.torchscript.values import Kind, Number, Sequenced, Stacked, materialized, rebuilt
+from onnxport.capture.torchscript.values import Kind, Number, Sequenced, Stacked, materialized, parts_of, rebuilt
 from onnxport.errors import CaptureError
 
 _UNKNOWN = -1
@@ -208,5 +208,5 @@ def returned(value: Any) -> Any:
         kind = kind_of(value)
         return handle_of(value, torch.float32 if kind is None else kind.dtype).clone()
     if isinstance(value, list | tuple | dict):
-        return rebuilt(value, [returned(part) for part in (value.values() if isinstance(value, dict) else value)])
+        return rebuilt(value, [returned(part) for part in parts_of(value)])
     return value

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 
 from onnxport.capture.torchscript import prims
-from onnxport.capture.torchscript.interpreter import HANDLERS, Env, Handler, Interpreter, call
+from onnxport.capture.torchscript.interpreter import HANDLERS, Env, Handler, Interpreter, call, handles
 from onnxport.capture.torchscript.items import at, erased, inserted, joined, length, taken, varies
 from onnxport.capture.torchscript.sequences import operator
-from onnxport.capture.torchscript.values import Kind, Sequenced, Stacked, plain
+from onnxport.capture.torchscript.values import UNINITIALIZED, Kind, Sequenced, Stacked, plain
 from onnxport.errors import CaptureError
 
 Maker = Callable[..., Stacked | Sequenced | None]
@@ -68,8 +68,30 @@ def _join(run: Interpreter, node: Any, values: list[Any], env: Env) -> torch.Ten
 
 @_on_lists("prim::ListUnpack")
 def _unpack(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
-    items = [at(values[0], position) for position in range(node.outputsSize())]
-    return items[0] if len(items) == 1 else items
+    count = node.outputsSize()
+    if all(_is_put_together(use.user, node) for output in node.outputs() for use in output.uses()):
+        # A trace does so with what a script returned; the list that it makes of the items is the whole one.
+        return UNINITIALIZED if count == 1 else [UNINITIALIZED] * count
+    torch._check(length(values[0]) == count)
+    items = [at(values[0], position) for position in range(count)]
+    return items[0] if count == 1 else items
+
+
+def _is_put_together(node: Any, unpacking: Any) -> bool:
+    """Whether a node makes a list of all that another takes out of one."""
+    return node.kind() == "prim::ListConstruct" and [value.unique() for value in node.inputs()] == [
+        value.unique() for value in unpacking.outputs()
+    ]
+
+
+@handles("prim::ListConstruct")
+def _list(run: Interpreter, node: Any, values: list[Any], env: Env) -> list[Any]:
+    unpacking = next(node.inputs()).node() if values else None
+    if unpacking is not None and unpacking.kind() == "prim::ListUnpack" and _is_put_together(node, unpacking):
+        source = env[next(unpacking.inputs()).unique()]
+        if varies(source):
+            return list(source)
+    return values
 
 
 @_on_lists("aten::slice")
@@ -135,7 +157,7 @@ def _set_item(run: Interpreter, node: Any, values: list[Any], env: Env) -> list[
     items: list[Any] = values[0]
     position, item = plain(values[1]), values[2]
     if isinstance(position, torch.SymInt):
-        position = torch.sym_ite(position < 0, position + length(items), position)
+        position = position % length(items)
     longer = inserted(items, position, item)
     # The item that was there is behind the new one.
     before = isinstance(position, int) and position < 0

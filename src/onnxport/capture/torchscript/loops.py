@@ -16,7 +16,7 @@ from torch._higher_order_ops.while_loop import while_loop_op
 from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 
 from onnxport.capture.torchscript.control import Closure, free_values, known, results_of, sampling
-from onnxport.capture.torchscript.forms import Form, form_of, parts_of
+from onnxport.capture.torchscript.forms import Form, form_of
 from onnxport.capture.torchscript.interpreter import Env, Interpreter, handles
 from onnxport.capture.torchscript.items import kind_of, widened
 from onnxport.capture.torchscript.values import (
@@ -27,9 +27,9 @@ from onnxport.capture.torchscript.values import (
     Sequenced,
     Stacked,
     Truth,
+    copied,
     materialized,
     plain,
-    rebuilt,
 )
 from onnxport.errors import CaptureError
 
@@ -152,7 +152,7 @@ class _Dynamic:
 
         Without operands it is run to see what it does.
         """
-        given = [rebuilt(x, parts_of(x)) if isinstance(x, list | dict) else x for x in variables]
+        given = copied(list(variables))
         for position in self.growing:
             given[position] = Growing()
         for position in self.collected:

@@ -82,11 +82,6 @@ def _tuple_slice(run: Interpreter, node: Any, values: list[Any], env: Env) -> An
     return values[0][node.i("beg") : node.i("end")]
 
 
-@handles("prim::ListConstruct")
-def _list(run: Interpreter, node: Any, values: list[Any], env: Env) -> list[Any]:
-    return values
-
-
 @handles("prim::DictConstruct")
 def _dict(run: Interpreter, node: Any, values: list[Any], env: Env) -> dict[Any, Any]:
     return dict(zip(values[::2], values[1::2], strict=True))

@@ -123,7 +123,7 @@ def materialized(value: Any) -> Any:
             "there are. Stack or concatenate the list first."
         )
     if kind is list or kind is dict or isinstance(value, tuple):
-        return rebuilt(value, [materialized(part) for part in (value.values() if kind is dict else value)])
+        return rebuilt(value, [materialized(part) for part in parts_of(value)])
     return value
 
 
@@ -134,6 +134,18 @@ def rebuilt(like: Any, parts: Sequence[Any]) -> Any:
     if isinstance(like, tuple):
         return type(like)(*parts) if hasattr(like, "_fields") else tuple(parts)
     return list(parts)
+
+
+def parts_of(value: Any) -> list[Any]:
+    """What is in a container, in order."""
+    return list(value.values() if isinstance(value, dict) else value)
+
+
+def copied(value: Any) -> Any:
+    """A value with containers of its own, and the same things in them."""
+    if isinstance(value, list | tuple | dict):
+        return rebuilt(value, [copied(part) for part in parts_of(value)])
+    return value
 
 
 def plain(value: Any) -> Any:

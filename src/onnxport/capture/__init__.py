@@ -16,7 +16,7 @@ from onnxport.capture.inputs import bind, check_model, check_names
 from onnxport.capture.outputs import check_outputs
 from onnxport.capture.state import exporting, is_in_onnx_export, preserved
 from onnxport.capture.strategies import Failure
-from onnxport.capture.torchscript import mirrored, scripts_replayed
+from onnxport.capture.torchscript import has_packed_weights, mirrored, script_of, scripts_replayed
 from onnxport.events import EventLog
 
 __all__ = ["Captured", "Failure", "capture", "enable_fake_mode", "is_in_onnx_export"]
@@ -67,6 +67,9 @@ def capture(
     candidates = strategies.usable(model)
     args, kwargs = on_the_models_device(model, (args, kwargs))
     inputs = bind(model, args, kwargs, lambda message: events.add("note", "capture", message))
+    if has_packed_weights(model):
+        model = mirrored(script_of(model, inputs))
+        candidates = strategies.usable(model)
     check_names(model, inputs, input_names, output_names)
     declared = declare(
         model,

@@ -55,11 +55,14 @@ class Interpreter:
         self.modules: list[tuple[str, str]] = []
         self._scopes: dict[str, dict[str, tuple[str, str]]] = {}
         self.root: Any = None
+        # What is done with the results of nodes, by their kind and the values of their inputs.
+        self.finish: Callable[[str, Sequence[Any], Any], Any] | None = None
 
     def forget(self) -> None:
         """Begin anew: attributes hold what they hold in the model."""
         self.originals.clear()
         self.state.clear()
+        self.finish = None
 
     def run_top(self, module: Any, method: Any, arguments: Sequence[Any]) -> Any:
         """Run the graph that the user calls, with its own values turned into tensors in the results."""
@@ -131,6 +134,8 @@ class Interpreter:
                 result = call(node, kind, values)
             else:
                 result = handler(self, node, values, env)
+            if self.finish is not None:
+                result = self.finish(kind, values, result)
         except Exception as error:
             self._note(error)
             raise
@@ -225,6 +230,8 @@ _NUMBERS = (torch.float64, torch.int64, torch.bool, torch.complex128)
 def call(node: Any, kind: str, values: list[Any]) -> Any:
     """Call the operator of a node that nothing else is known of."""
     schema = node.schema()
+    if kind.startswith("quantized::"):
+        raise CaptureError(f"The operator {kind} can't be replayed. Leave what it is part of unquantized.")
     operator = callee(schema) if schema != "(no schema)" else None
     if operator is not None:
         return operator(values)

@@ -116,7 +116,9 @@ def wrapped(value: Any, type_: Any) -> Any:
     """A value that came with a module, with the objects in it as those that a replay makes."""
     kind = type_.kind()
     if kind == "ClassType":
-        return value if isinstance(value, Instance | Mirror) else Instance(type_, value)
+        # Objects of classes in C++ are for operators that take them.
+        whole = isinstance(value, Instance | Mirror) or ".torch.classes." in type_.annotation_str
+        return value if whole else Instance(type_, value)
     inner = type_.containedTypes()
     if value is None or not any(_holds_objects(part) for part in inner):
         return value

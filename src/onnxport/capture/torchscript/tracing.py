@@ -17,6 +17,7 @@ from torch.utils import _pytree
 from onnxport.capture.inputs import Inputs
 from onnxport.capture.source import describe
 from onnxport.capture.torchscript.interpreter import Interpreter
+from onnxport.capture.torchscript.mirror import Mirror
 from onnxport.errors import Problem
 
 _REASONS = (
@@ -84,6 +85,28 @@ def traced(model: torch.nn.Module, inputs: Inputs, tell: Callable[[Problem], Non
     with _told(tell), _recording_scopes(scopes), torch.no_grad():
         graph, _ = torch._C._create_graph_by_tracing(call, tensors, lambda _: "", False, False)
     return Recording(model, graph, list(weights.values()), outcome[0], outcome[1], modules)
+
+
+def has_packed_weights(model: Any) -> bool:
+    """Whether layers of a model have weights packed for quantized operators, which only a script can name."""
+    if not isinstance(model, torch.nn.Module) or isinstance(model, torch.jit.ScriptModule | Mirror):
+        return False
+    return any(type(module).__module__.startswith(_PACKED) for module in model.modules())
+
+
+_PACKED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.nn.quantized")
+
+
+def script_of(model: torch.nn.Module, inputs: Inputs) -> Any:
+    """A model as the script of one run of it."""
+    given = _named(model, inputs)
+    options: Any = {"example_kwarg_inputs": given} if inputs.kwargs else {"example_inputs": inputs.args}
+    with torch.no_grad():
+        return torch.jit.trace(model, strict=False, check_trace=False, **options)
+
+
+def _named(model: torch.nn.Module, inputs: Inputs) -> dict[str, Any]:
+    return dict(inspect.signature(model.forward).bind(*inputs.args, **inputs.kwargs).arguments)
 
 
 @contextlib.contextmanager

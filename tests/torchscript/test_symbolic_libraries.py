@@ -446,6 +446,39 @@ def test_functions_that_stay_a_node(make: Function, given: tuple[Any, ...], expe
     assert {name: one.value for name, one in node.attributes.items()} == attributes
 
 
+# Operators of ATen that torch's exporter writes with branches and loops: users call those functions
+
+
+TORCHS_OWN = [
+    pytest.param(
+        "repeat_interleave",
+        13,
+        lambda x: x.repeat_interleave(x[:, 0, 0].long().abs() + 1, 0),
+        id="a-loop-over-a-sequence",
+    ),
+    pytest.param("diagonal", 13, lambda x: x.diagonal(1, 0, 1), id="two-branches"),
+    pytest.param("embedding_bag", 11, lambda x: functional.embedding_bag(x[0].long().abs() % 2, x[:, 0]), id="a-loop"),
+    pytest.param(
+        "scatter_reduce", 16, lambda x: x.scatter_reduce(1, x.long().abs() % 3, x, "amax"), id="branches-in-a-row"
+    ),
+]
+
+
+@pytest.mark.parametrize(("package", "dynamo"), [("torch.onnx", True), ("torch.onnx", False)])
+@pytest.mark.parametrize(("name", "opset", "model"), TORCHS_OWN)
+def test_torchs_own_functions_write_branches_and_loops(
+    name: str, opset: int, model: Function, package: str, dynamo: bool
+) -> None:
+    symbolic = getattr(getattr(Tools(package), f"symbolic_opset{opset}"), name)
+    with registered(f"aten::{name}", symbolic):
+        program = onnxport.export(
+            Wrapped(model), (X,), opset_version=opset, dynamo=dynamo, input_names=["x"], dynamic_axes={"x": {0: "n"}}
+        )
+    assert {node.op_type for node in program.model.graph} & {"If", "Loop"}
+    for x in (X, torch.linspace(-3, 3, 60).reshape(5, 3, 4)):
+        torch.testing.assert_close(program(x)[0], model(x))
+
+
 # Operators of ATen that a library writes in its own way
 
 

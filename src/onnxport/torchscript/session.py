@@ -132,9 +132,12 @@ class Session:
         return value
 
     def bind(self, value: Value, tensor: Tensor, *, requires_grad: bool = False) -> None:
-        """Let a value stand for a tensor that exists already."""
-        value.setType(given.tensor_type(tensor.dtype, tensor.known_shape, requires_grad=requires_grad))
+        """Let a value stand for a tensor, or a sequence of them, that exists already."""
         self.tensors[value.unique()] = tensor
+        if isinstance(tensor.value.type, ir.SequenceType):
+            self._set(value, Result(tensor.dtype, is_sequence=True))
+            return
+        value.setType(given.tensor_type(tensor.dtype, tensor.known_shape, requires_grad=requires_grad))
         if tensor.known_shape is not None:
             self._shapes[value.unique()] = tensor.known_shape
 

@@ -8,7 +8,7 @@ import onnx_ir as ir
 import pytest
 import torch
 from onnx.reference import ReferenceEvaluator
-from test_rules import Case, F, I, Literal, at_opset, case, model_of, run
+from rule_cases import Case, F, I, Literal, at_opset, case, model_of, run
 
 from onnxport.legalize import legalize
 

@@ -55,6 +55,13 @@ def _illegal_types(node: ir.Node, schema: Schema) -> dict[str, ir.DataType]:
         variable, allowed = schema.input(position)
         if value.type.dtype not in allowed:
             illegal[variable or f"#{position}"] = value.type.dtype
+    bound = {variable for variable, _ in schema.inputs}
+    for position, output in enumerate(node.outputs):
+        variable = schema.output(position)
+        # An attribute says the type, such as that of a cast.
+        states = variable not in bound and variable in schema.types and isinstance(output.type, ir.TensorType)
+        if states and output.dtype is not None and output.dtype not in schema.types[variable]:
+            illegal[variable] = output.dtype
     return illegal
 
 

@@ -151,20 +151,26 @@ def remainder(op: Builder, node: ir.Node) -> Replacement:
     return op.where(moved, op.Add(rest, right), rest)
 
 
+# Exponents of two that lie this far apart at most leave quotients that double precision holds.
+_QUOTIENT_BITS = 28
+
+
 def _float_remainder(op: Builder, left: ir.Value, right: ir.Value) -> ir.Value:
-    """In double precision, which holds quotients of floats up to 2**29 well enough to be cut at the right place."""
-    if left.dtype == ir.DataType.DOUBLE:
+    """In double precision, by multiples of the divisor from the largest that may fit: each step is exact."""
+    if left.dtype is None or left.dtype == ir.DataType.DOUBLE:
         raise Refusal("it takes the remainder of doubles")
-    kind = ir.DataType.DOUBLE
+    kind, info = ir.DataType.DOUBLE, np.finfo(np.float16 if left.dtype == ir.DataType.FLOAT16 else np.float32)
     one, other = op.cast(left, kind), op.cast(right, kind)
     # By their size: the sign of a remainder is that of what was divided.
     size, by = op.Abs(one), op.Abs(other)
-    rest = op.Sub(size, op.Mul(op.Floor(op.Div(size, by)), by))
-    # What divides an infinity leaves nothing, and all of a number is left by one.
-    infinite = op.Greater(by, op.full(float(np.finfo(np.float32).max), kind))
-    rest = op.where(
-        op.And(infinite, op.Not(op.Greater(size, op.full(float(np.finfo(np.float32).max), kind)))), size, rest
-    )
+    rest = size
+    widest = info.maxexp - info.minexp + info.nmant
+    for bits in range(widest // _QUOTIENT_BITS * _QUOTIENT_BITS, -1, -_QUOTIENT_BITS):
+        many = op.Mul(by, op.full(2.0**bits, kind)) if bits else by
+        rest = op.Sub(rest, op.Mul(op.Floor(op.Div(rest, many)), many))
+    # An infinity leaves all of a number.
+    largest = op.full(float(info.max), kind)
+    rest = op.where(op.And(op.Greater(by, largest), op.Not(op.Greater(size, largest))), size, rest)
     return op.cast(op.where(op.Less(one, op.full(0, kind)), op.Neg(rest), rest), left.dtype)
 
 

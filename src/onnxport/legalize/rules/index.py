@@ -8,7 +8,7 @@ import onnx_ir as ir
 from onnxport.legalize import infer
 from onnxport.legalize.builder import Builder, Refusal
 from onnxport.legalize.engine import Replacement, lowers
-from onnxport.legalize.rules.counting import Length, length, times, vector
+from onnxport.legalize.rules.counting import Length, length, times, upto, vector
 
 _AXIS_OPERATORS = infer.names(
     "Concat Flatten Gather Split Softmax LogSoftmax Hardmax ArgMax ArgMin Compress OneHot Unsqueeze Squeeze "
@@ -171,11 +171,20 @@ def _wrapped(op: Builder, places: ir.Value, size: ir.Value) -> ir.Value:
 
 @lowers("GatherND", below=12)
 def gather_without_batch(op: Builder, node: ir.Node) -> Replacement:
-    """Batch dimensions came with opset 12."""
-    if op.attr_int("batch_dims", 0):
-        raise Refusal("it gathers within batches")
-    node.attributes.pop("batch_dims", None)
-    return None
+    """Batch dimensions came with opset 12: each index is told which sample it belongs to."""
+    batch = op.attr_int("batch_dims", 0)
+    if not batch:
+        node.attributes.pop("batch_dims", None)
+        return None
+    data, indices = op.needed(0), op.needed(1)
+    rank = op.rank(indices)
+    sizes = [length(op, indices, axis) for axis in range(rank - 1)]
+    columns = []
+    for axis in range(batch):
+        own = upto(op, length(op, data, axis))
+        own = op.unsqueeze(own, [*range(axis), *range(axis + 1, rank)])
+        columns.append(op.Expand(own, vector(op, *sizes, 1)))
+    return op.GatherND(data, op.Concat(*columns, indices, axis=rank - 1))
 
 
 @lowers("GatherND", below=11)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxport.legalize import infer
@@ -66,9 +67,8 @@ def dropout(op: Builder, node: ir.Node) -> Replacement:
     data, ratio = op.needed(0), op.input(1)
     training = infer.constant(op.input(2))
     if not op.has_input(2) or (training is not None and not bool(training.reshape(-1)[0])):
-        if op.wants(1):
-            raise Refusal("its mask is used, of which nothing is dropped")
-        return op.Identity(data)
+        ones = op.ConstantOfShape(op.Shape(data), value=ir.tensor(np.ones(1, np.int64))) if op.wants(1) else None
+        return op.Identity(data), None if ones is None else op.cast(ones, ir.DataType.BOOL)
     if training is None:
         raise Refusal("only run time knows whether it drops elements")
     share = op.like(0.5, data) if ratio is None else op.cast(ratio, data.dtype)
@@ -79,3 +79,12 @@ def dropout(op: Builder, node: ir.Node) -> Replacement:
     # Where all is dropped nothing is left to be made larger.
     result = op.where(mask, op.Div(data, kept), op.like(0, data))
     return result, mask if op.wants(1) else None
+
+
+@lowers("Bernoulli", below=15)
+def bernoulli(op: Builder, node: ir.Node) -> Replacement:
+    """One where a number between zero and one is below the probability."""
+    data = op.needed(0)
+    kind = ir.DataType(op.attr_int("dtype", int(data.dtype or ir.DataType.FLOAT)))
+    drawn = op.RandomUniformLike(data, dtype=int(ir.DataType.FLOAT), seed=node.attributes.get("seed"))
+    return op.cast(op.Less(drawn, op.cast(data, ir.DataType.FLOAT)), kind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxport.legalize.builder import Builder, Refusal
+from onnxport.legalize.builder import Builder
 from onnxport.legalize.engine import Replacement, lowers
 
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
@@ -75,8 +75,25 @@ def batch_normalization_types(op: Builder, node: ir.Node) -> Replacement:
 
 @lowers("BatchNormalization", below=14)
 def batch_normalization_mode(op: Builder, node: ir.Node) -> Replacement:
-    """Before opset 14 the number of outputs told training from inference."""
-    if op.attr_int("training_mode", 0):
-        raise Refusal("it computes the statistics of the batch (training mode)")
-    node.attributes.pop("training_mode", None)
-    return None
+    """Before opset 14 the number of outputs told training from inference; statistics are computed beside it."""
+    if not op.attr_int("training_mode", 0):
+        node.attributes.pop("training_mode", None)
+        return None
+    data, scale, bias, mean, variance = (op.needed(position) for position in range(5))
+    rank = op.rank(data)
+    axes = [axis for axis in range(rank) if axis != 1]
+    own_mean = op.reduce("ReduceMean", data, axes)
+    centred = op.Sub(data, own_mean)
+    own_variance = op.squeeze(op.reduce("ReduceMean", op.Mul(centred, centred), axes), axes)
+    own_mean = op.squeeze(own_mean, axes)
+    result = op.BatchNormalization(data, scale, bias, own_mean, own_variance, epsilon=op.attr_float("epsilon", 1e-5))
+    momentum = op.attr_float("momentum", 0.9)
+
+    def moved(kept: ir.Value, new: ir.Value) -> ir.Value:
+        return op.Add(op.Mul(kept, op.like(momentum, kept)), op.Mul(new, op.like(1 - momentum, kept)))
+
+    return (
+        result,
+        moved(mean, own_mean) if op.wants(1) else None,
+        moved(variance, own_variance) if op.wants(2) else None,
+    )

@@ -12,6 +12,35 @@ from onnxport.legalize.engine import Replacement, lowers
 from onnxport.legalize.rules.counting import length, plus, quotient, scalar, times, upto, vector
 
 
+@lowers("MaxPool", "AveragePool", below=22)
+def pool_drops_late_windows(op: Builder, node: ir.Node) -> Replacement:
+    """A window that begins behind the data is none; before opset 22 it was one where sizes are rounded up.
+
+    With as much padding as the last window needs nothing is left to round.
+    """
+    before, after = infer.sizes(op.needed(0)), infer.sizes(node.outputs[0])
+    if not op.attr_int("ceil_mode", 0) or before is None or after is None:
+        return None
+    kernel = list(node.attributes["kernel_shape"].as_ints())
+    count = len(kernel)
+    strides, dilations = (_each(node, name, count, 1) for name in ("strides", "dilations"))
+    pads = _each(node, "pads", 2 * count, 0)
+    grown = list(pads)
+    for at in range(count):
+        reach = dilations[at] * (kernel[at] - 1) + 1
+        whole = before[at + 2] + pads[at] + pads[at + count]
+        if -(-(whole - reach) // strides[at]) + 1 > after[at + 2]:
+            needed = (after[at + 2] - 1) * strides[at] + reach
+            grown[at + count] = max(0, needed - before[at + 2] - pads[at])
+    if grown != pads:
+        node.attributes["pads"] = ir.AttrInt64s("pads", grown)
+    return None
+
+
+def _each(node: ir.Node, name: str, count: int, default: int) -> list[int]:
+    return list(node.attributes[name].as_ints()) if name in node.attributes else [default] * count
+
+
 @lowers("MaxPool", "AveragePool", below=10)
 def pool_down(op: Builder, node: ir.Node) -> Replacement:
     """Counting windows that reach over the end, by as much padding there as they need."""
@@ -23,8 +52,7 @@ def pool_down(op: Builder, node: ir.Node) -> Replacement:
         return None
     kernel = list(node.attributes["kernel_shape"].as_ints())
     count = len(kernel)
-    strides = list(node.attributes["strides"].as_ints()) if "strides" in node.attributes else [1] * count
-    pads = list(node.attributes["pads"].as_ints()) if "pads" in node.attributes else [0] * (2 * count)
+    strides, pads = _each(node, "strides", count, 1), _each(node, "pads", 2 * count, 0)
     counted = node.op_type == "AveragePool" and bool(op.attr_int("count_include_pad", 0)) and any(pads)
     begin, end = ([0] * count, [0] * count) if counted else (pads[:count], pads[count:])
     grown = [*begin, *(more + step - 1 for more, step in zip(end, strides, strict=True))]
@@ -69,8 +97,7 @@ def _reaches_over(op: Builder, node: ir.Node) -> bool:
         raise Refusal("it rounds up the size of its result, and its sizes are not all known")
     kernel = list(node.attributes["kernel_shape"].as_ints())
     count = len(kernel)
-    strides = list(node.attributes["strides"].as_ints()) if "strides" in node.attributes else [1] * count
-    pads = list(node.attributes["pads"].as_ints()) if "pads" in node.attributes else [0] * (2 * count)
+    strides, pads = _each(node, "strides", count, 1), _each(node, "pads", 2 * count, 0)
     grown = list(pads)
     for at in range(count):
         end = (after[at + 2] - 1) * strides[at] + kernel[at]

@@ -6,6 +6,7 @@ import onnx_ir as ir
 
 from onnxport.legalize.builder import Builder, Refusal
 from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.rules.counting import length, minus, scalar, upto
 
 _IDENTITY_WHEN_EMPTY = frozenset({"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"})
 
@@ -36,8 +37,12 @@ def axes_to_attribute(op: Builder, node: ir.Node) -> Replacement:
 
 @lowers("ArgMax", "ArgMin", below=12)
 def first_index(op: Builder, node: ir.Node) -> Replacement:
-    """Before opset 12 the first of equal elements was always taken."""
-    if op.attr_int("select_last_index", 0):
-        raise Refusal("it takes the last of equal elements")
-    node.attributes.pop("select_last_index", None)
-    return None
+    """Before opset 12 the first of equal elements was always taken: the last is the first of what is turned around."""
+    if not op.attr_int("select_last_index", 0):
+        node.attributes.pop("select_last_index", None)
+        return None
+    data = op.needed(0)
+    axis = op.axis(data, op.attr_int("axis", 0))
+    last = scalar(op, minus(op, length(op, data, axis), 1))
+    turned = op.Gather(data, op.Sub(last, upto(op, length(op, data, axis))), axis=axis)
+    return op.Sub(last, op.again(turned, axis=axis, drop=["select_last_index"]))

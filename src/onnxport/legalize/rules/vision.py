@@ -137,13 +137,18 @@ def _aligned(op: Builder, centred: bool) -> ir.Value:
         if not centred:
             extent = op.Max(extent, op.full(1, kind))
         weights.append(_bins(op, begin, extent, op.attr_int(name, 1), length(op, given, 3 - at)))
-    data = op.cast(given, kind)
+    data, (rows, columns) = op.cast(given, kind), weights
     only = given.shape[0] if given.shape is not None else None
-    if only != 1:
-        data = op.Gather(data, images, axis=0)
-    rows, columns = (op.unsqueeze(one, [1]) for one in weights)
-    across = op.MatMul(data, op.Transpose(columns, perm=[0, 1, 3, 2]))
-    return op.cast(op.MatMul(rows, across), given.dtype)
+    if only == 1:
+        # All regions are of the one image: one product for all of them.
+        count, wide = length(op, regions, 0), op.attr_int("output_width", 1)
+        channels, high, width = (length(op, given, axis) for axis in (1, 2, 3))
+        side = op.Reshape(op.Transpose(columns, perm=[2, 0, 1]), vector(op, width, times(op, count, wide)))
+        across = op.MatMul(op.squeeze(data, [0]), side)
+        across = op.Transpose(op.Reshape(across, vector(op, channels, high, count, wide)), perm=[2, 0, 1, 3])
+    else:
+        across = op.MatMul(op.Gather(data, images, axis=0), op.unsqueeze(op.Transpose(columns, perm=[0, 2, 1]), [1]))
+    return op.cast(op.MatMul(op.unsqueeze(rows, [1]), across), given.dtype)
 
 
 def _bins(op: Builder, begin: ir.Value, extent: ir.Value, bins: int, size: Length) -> ir.Value:

@@ -221,6 +221,7 @@ def test_refusals_are_listed_together() -> None:
     assert "Erf does not exist in opset 8" in text
     assert "ReduceMean cannot be expressed in opset 8: the list of axes is computed at run time" in text
     assert "pass opset_version=18" in text
+    assert text.endswith("Opset 18 takes all of these: pass opset_version=18.")
 
 
 def test_same_refusal_is_counted() -> None:

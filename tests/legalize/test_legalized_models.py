@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 
 import numpy as np
 import onnx
@@ -13,6 +14,7 @@ import torch
 
 import onnxport
 import zoo
+from onnxport.errors import OpsetError
 from onnxport.legalize import legalize
 from onnxport.program import ONNXProgram
 
@@ -68,3 +70,33 @@ def test_model_at_opset(name: str, opset: int) -> None:
     )
     for result, reference in zip(got, expected, strict=True):
         np.testing.assert_allclose(result, reference, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", [*MODELS, "lstm"])
+@pytest.mark.parametrize(("opset", "version"), [(24, 12), (25, 13), (26, 13), (27, 13), (28, 14)])
+def test_model_at_newer_opset(name: str, opset: int, version: int) -> None:
+    """Newer than what onnxruntime runs, but not than what can be checked."""
+    model = exported(name)[0].model.clone()
+    legalize(model, opset)
+    proto = ir.to_proto(model)
+    assert ({entry.domain: entry.version for entry in proto.opset_import}[""], proto.ir_version) == (opset, version)
+    onnx.checker.check_model(proto, full_check=True)
+
+
+@pytest.mark.parametrize("name", [*MODELS, "lstm"])
+def test_model_at_too_old_an_opset(name: str) -> None:
+    """Everything that does not fit is named with its line and the opset that has it, and that opset then works."""
+    program = exported(name)[0]
+    needed = 7
+    for opset in (7, 8):
+        try:
+            legalize(program.model.clone(), opset)
+        except OpsetError as error:
+            problems = str(error).split("\n  - ")[1:]
+            assert problems
+            for problem in problems:
+                assert re.search(r"\n    (first )?at \S+\.py:\d+\n", problem), problem
+                found = re.search(r"The lowest opset that works is (\d+): pass opset_version=\1\.", problem)
+                assert found, problem
+                needed = max(needed, int(found[1]))
+    legalize(program.model.clone(), needed)

@@ -112,6 +112,7 @@ class Validator:
         self._events = events
         self._for_runtime = for_runtime
         self._problems: dict[str, Problem] = {}
+        self._remedies: set[int | None] = set()
         self._fits: set[Hashable] = set()
         self._casts = Casts(names, literals)
 
@@ -126,8 +127,11 @@ class Validator:
     def raise_problems(self) -> None:
         """Raise an error that lists all problems, if there are any."""
         if self._problems:
-            headline = f"The model cannot be written in opset {self._opset}:"
-            raise OpsetError(listing(headline, list(self._problems.values())))
+            text = listing(f"The model cannot be written in opset {self._opset}:", list(self._problems.values()))
+            if len(self._remedies) > 1 and None not in self._remedies:
+                best = max((one for one in self._remedies if one is not None), key=lambda one: abs(one - self._opset))
+                text += f"\nOpset {best} takes all of these: pass opset_version={best}."
+            raise OpsetError(text)
 
     def _check_node(self, node: ir.Node) -> None:
         refusal = self._refusals.get(node)
@@ -196,6 +200,7 @@ class Validator:
         return None
 
     def _report(self, node: ir.Node, what: str, works_from: int | None) -> None:
+        self._remedies.add(works_from)
         if works_from is None:
             remedy = "No opset takes it in this form."
         elif works_from > self._opset:

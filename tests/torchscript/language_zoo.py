@@ -6,7 +6,7 @@ this exporter and torch.onnx's ``dynamo=False`` make of them.
 
 # TorchScript reads annotations when it compiles, so they have to be types and not their text. It does not know all
 # forms that the linter asks for.
-# ruff: noqa: B905, C406, F811, RUF046, UP031, UP045
+# ruff: noqa: B905, C406, F811, RUF005, RUF012, RUF046, UP031, UP045
 import enum
 import math
 import sys
@@ -936,6 +936,344 @@ def trace_of_keywords(x: Tensor, y: Tensor) -> Any:
 @made((torch.arange(8.0).half().reshape(2, 4)), others=(torch.arange(12.0).half().reshape(3, 4),))
 def trace_in_half_precision(x: Tensor) -> Any:
     return torch.jit.trace(Hooked().half().eval(), x)
+
+
+# --- all of it together --------------------------------------------------------------------------------
+
+
+@torch.jit.script
+class Hyp:
+    def __init__(self, tokens: list[int], score: float):
+        self.tokens = tokens
+        self.score = score
+
+    def __lt__(self, other: "Hyp") -> bool:
+        return self.score < other.score
+
+    def __getitem__(self, i: int) -> int:
+        return self.tokens[i]
+
+    def __contains__(self, t: int) -> bool:
+        return t in self.tokens
+
+    def extended(self, t: int, s: float) -> "Hyp":
+        return Hyp(self.tokens + [t], self.score + s)
+
+
+@scripted((2, 4), others=((5, 4),))
+class SortsObjects(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        hyps = [Hyp([1], 0.5), Hyp([2, 3], 0.25)]
+        hyps.append(hyps[0].extended(7, 1.0))
+        hyps.sort()
+        best = hyps[0]
+        y = x * best[0] + best.score
+        if 7 in hyps[2]:
+            y = y + 1
+        return y
+
+
+@torch.jit.script
+class Node:
+    def __init__(self, value: Tensor):
+        self.value = value
+        self.children = torch.jit.annotate(list[Tensor], [])
+        self.table = torch.jit.annotate(dict[str, Tensor], {})
+
+    def add(self, x: Tensor):
+        self.children.append(x)
+        self.table["last"] = x
+
+    def total(self) -> Tensor:
+        out = self.value
+        for c in self.children:
+            out = out + c
+        return out + self.table["last"]
+
+
+@scripted((2, 4), others=((5, 4),))
+class ObjectWithLists(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        n = Node(x)
+        n.add(x * 2)
+        n.add(x * 3)
+        return n.total()
+
+
+@torch.jit.script
+class Pairs:
+    def __init__(self, a: Node, b: Node):
+        self.a = a
+        self.b = b
+
+
+@scripted((2, 4), others=((5, 4),))
+class NestedObjects(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        p = Pairs(Node(x), Node(x + 1))
+        p.a.add(x)
+        p.b.add(x * 5)
+        p.a.value = p.b.value
+        q = p.a
+        q.value = q.value * 2
+        return p.a.total() - p.b.total()
+
+
+@scripted((3, 4), others=((5, 4),))
+class ObjectsInDynamicLoop(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        n = Node(torch.zeros(4))
+        for i in range(x.size(0)):
+            n.value = n.value + x[i]
+        n.add(x[0])
+        return n.total()
+
+
+@scripted((3, 4), others=((5, 4),))
+class NestedBranchWrites(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+        self.register_buffer("acc", torch.zeros(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for i in range(x.size(0)):
+            if bool(x[i].sum() > 0):
+                self.acc = self.acc + x[i]
+                self.count += 1
+            else:
+                if bool(x[i].max() > 1):
+                    self.acc = self.acc - 1
+        return self.acc * self.count
+
+
+@scripted((3, 4), others=((5, 4),))
+class DictOfLists(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        d: dict[int, list[Tensor]] = {}
+        for i in range(4):
+            k = i % 2
+            if k not in d:
+                d[k] = []
+            d[k].append(x[:, i])
+        out = torch.zeros(x.size(0))
+        for k, v in d.items():
+            out = out + torch.stack(v).sum(0) * (k + 1)
+        for k in d:
+            out = out + k
+        for v in d.values():
+            out = out + len(v)
+        return out
+
+
+@scripted((3, 4), others=((5, 4),))
+class IteratesTensor(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        out = torch.zeros(4)
+        for row in x:
+            out = out * 0.5 + row
+        return out
+
+
+@scripted((3, 4), others=((5, 4),))
+class ShapeOps(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        s = x.shape
+        t = torch.tensor([s[0], s[1]])
+        y = x.reshape(s[1], -1) if s[0] > 100 else x.reshape([s[0], 2, -1])
+        z = x.view(s[:-1] + [2, 2])
+        assert x.shape == x.clone().shape
+        n = x.size()[-1]
+        return z.sum(-1) + y.sum(-1).mean() + t.sum() + n + x.numel() + x.ndim + len(s)
+
+
+@scripted((3, 4), others=((5, 4),))
+class HasAttr(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = 2
+
+    def forward(self, x: Tensor) -> Tensor:
+        if hasattr(self, "a"):
+            x = x * self.a
+        if hasattr(self, "b"):
+            x = x * self.b
+        warnings.warn("careful", stacklevel=2)
+        if x.size(0) > 100:
+            print("large", x.size(0))
+        return x
+
+
+class Prop(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self._k = 2.0
+
+    @property
+    def k(self) -> float:
+        return self._k * 3
+
+    @k.setter
+    def k(self, v: float) -> None:
+        self._k = v
+
+    def forward(self, x: Tensor) -> Tensor:
+        a = self.k
+        self.k = 0.5
+        return x * a + self.k
+
+
+scripted((3, 4), others=((5, 4),))(Prop)
+
+
+@torch.jit.script_if_tracing
+def loops(x: Tensor, n: int) -> Tensor:
+    for i in range(x.size(0)):
+        x = x + i * n
+    return x
+
+
+@LANGUAGE.traced((3, 4), others=((5, 4),))
+class ScriptIfTracing(nn.Module):
+    def forward(self, x):
+        return loops(x, 2)
+
+
+@scripted((3, 4), others=((5, 4),))
+class NegativeRanges(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        out = torch.zeros(4)
+        for i in range(x.size(0) - 1, -1, -1):
+            out = out * 0.5 + x[i]
+        for i in range(1, x.size(0), 2):
+            out = out + x[i]
+        return out
+
+
+@scripted((3, 4), others=((5, 4),))
+class DtypeDevice(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        d = x.device
+        t = x.dtype
+        y = torch.arange(4, device=d, dtype=t)
+        if t == torch.float32 and not x.is_cuda and str(d) == "cpu":
+            y = y + 1
+        if x.is_floating_point() and not x.requires_grad and x.layout == torch.strided:
+            y = y * 2
+        z = torch.zeros([4], dtype=torch.long).to(x)
+        return x.to(torch.float64).to(dtype=t) + y + z.type_as(x)
+
+
+@scripted((3, 4), others=((5, 4),))
+class DynamicTernary(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        n = 3 if bool(x.sum() > 0) else 5
+        f = 0.5 if bool(x.max() > 1) else float(n)
+        return x * n + f
+
+
+@scripted((3, 4), others=((5, 4),))
+class DynamicSlices(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        n = int((x > 0).sum().item())
+        k = min(n, 2)
+        y = x.flatten()[:n]
+        return y.sum() + k
+
+
+@scripted((3, 4), torch.tensor(2), others=((5, 4), torch.tensor(4)))
+class IndexByTensor(nn.Module):
+    def forward(self, x: Tensor, i: Tensor) -> Tensor:
+        k = int(i)
+        return x[k] + x[i] + x[:k].sum(0) + torch.ones(k).sum()
+
+
+@scripted((3, 4), others=((5, 4),))
+class TupleOutputs(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, list[Tensor]], dict[str, Tensor]]:
+        return x + 1, (x * 2, [x, x - 1]), {"a": x * 3, "b": x}
+
+
+class Sub(nn.Module):
+    def __init__(self, k: int):
+        super().__init__()
+        self.k = k
+        self.w = nn.Parameter(torch.randn(4))
+
+    def forward(self, x: Tensor, mode: str = "a", scale: Optional[float] = None) -> Tensor:
+        if mode == "a":
+            x = x * self.w
+        elif mode == "b":
+            x = x + self.w
+        else:
+            raise RuntimeError("unknown mode " + mode)
+        return x * self.k if scale is None else x * scale
+
+
+@scripted((3, 4), others=((5, 4),))
+class StringModes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = Sub(2)
+        self.b = Sub(3)
+        self.seq = nn.Sequential(self.a, nn.Identity())
+        self.none = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.a(x) + self.b(x, "b") + self.b(x, scale=0.5, mode="a") + self.seq(x)
+        for i, m in enumerate([1, 2]):
+            y = y + i * m
+        if self.none is not None:
+            y = y * 2
+        return y
+
+
+@scripted((3, 4), others=((5, 4),))
+class ComplexNumbers(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        z = torch.complex(x, x * 2)
+        c = 2 + 3j
+        return torch.view_as_real(z * c).sum(-1) + z.abs()
+
+
+@scripted((3, 4), others=((5, 4),))
+class GlobalsAndConstants(nn.Module):
+    __constants__ = ["scale", "names"]
+
+    def __init__(self):
+        super().__init__()
+        self.scale = 2
+        self.names = ("a", "b")
+        self.t = torch.ones(4)
+        self.idx = [0, 2]
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x * self.scale * len(self.names) + self.t
+        return y[:, self.idx].sum() + y[:, 1:-1]
+
+
+@scripted((3, 4), others=((5, 4),))
+class FutureOfTuples(nn.Module):
+    def two(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x * 2, x * 3
+
+    def forward(self, x: Tensor) -> Tensor:
+        f = torch.jit.fork(self.two, x)
+        g: list[torch.jit.Future[tuple[Tensor, Tensor]]] = [f]
+        a, b = torch.jit.wait(g[0])
+        return a - b
+
+
+@scripted((3, 4), others=((5, 4),), tolerance=2e-2)
+class AutocastOn(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = self.fc(x)
+        return y.float()
 
 
 if __name__ == "__main__":

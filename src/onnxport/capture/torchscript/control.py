@@ -17,7 +17,7 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 from torch.utils import _pytree as pytree
 
-from onnxport.capture.torchscript.forms import form_of
+from onnxport.capture.torchscript.forms import UnlikeBranches, form_of
 from onnxport.capture.torchscript.interpreter import Env, Interpreter, handles
 from onnxport.capture.torchscript.objects import Instance, held_by, read, write
 from onnxport.capture.torchscript.values import Kind, Number, Sequenced, Stacked, Truth, copied, parts_of, rebuilt
@@ -36,7 +36,13 @@ def _if(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
     if isinstance(condition, torch.SymBool) and not has_free_unbacked_symbols(condition) and not _computes(blocks):
         # Nothing but numbers is chosen here; following the example ties them to it, and that is reported.
         return results_of(node, run.block(blocks[0 if condition else 1], env, run.function))
-    return results_of(node, _branch(run, node, condition, blocks, env))
+    try:
+        return results_of(node, _branch(run, node, condition, blocks, env))
+    except UnlikeBranches:
+        if not isinstance(condition, torch.SymBool) or has_free_unbacked_symbols(condition):
+            raise
+    # Sizes decide, so following the example is a guard, and that is reported.
+    return results_of(node, run.block(blocks[0 if condition else 1], env, run.function))
 
 
 def results_of(node: Any, results: list[Any]) -> Any:

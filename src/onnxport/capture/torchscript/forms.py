@@ -143,6 +143,10 @@ class Listed(Form):
         return True
 
 
+class UnlikeBranches(CaptureError):
+    """Two branches give what no one variable can hold."""
+
+
 def form_of(a: Any, b: Any, around: Collection[Any] = (), in_loop: bool = False) -> Form:
     """How what two branches make of one variable leaves them, or what an iteration makes of it.
 
@@ -153,6 +157,11 @@ def form_of(a: Any, b: Any, around: Collection[Any] = (), in_loop: bool = False)
         return _of_one(b if isinstance(a, Uninitialized) else a, around)
     a, b = (value.tensor() if isinstance(value, Number) else value for value in (a, b))
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+        if a.dim() != b.dim() and not in_loop:
+            raise UnlikeBranches(
+                f"One branch gives a tensor of {a.dim()} axes and the other one of {b.dim()}, and which is taken "
+                "depends on the data. Give both the same number of axes."
+            )
         return OneTensor(a)
     if isinstance(a, _BOOLS) and isinstance(b, _BOOLS):
         return Form(a) if _agree(a, b) and not in_loop else OneNumber(is_bool=True)
@@ -165,7 +174,7 @@ def form_of(a: Any, b: Any, around: Collection[Any] = (), in_loop: bool = False)
         return Several(a, [form_of(one, other, around, in_loop) for one, other in pairs])
     if a is b or (type(a) is type(b) and not isinstance(a, list | tuple | dict) and a == b):
         return Form(a)
-    raise CaptureError(
+    raise UnlikeBranches(
         f"One branch gives {_describe(a)} and the other {_describe(b)}, and which is taken depends on the data; "
         "ONNX can choose between tensors only. Give both branches tensors."
     )

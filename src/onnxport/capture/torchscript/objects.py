@@ -5,6 +5,7 @@ What a script writes to an attribute lives as long as the replay: the module tha
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,7 +13,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from onnxport.capture.torchscript.calls import dtype_of
 from onnxport.capture.torchscript.interpreter import Env, Interpreter, handles
+from onnxport.capture.torchscript.interpreter import call as call_operator
 from onnxport.capture.torchscript.mirror import Method, Mirror
 from onnxport.capture.torchscript.values import Truth
 
@@ -152,11 +155,22 @@ def call(
     """Call a method of an object."""
     if _WITHOUT_EFFECT.search(owner.kind.annotation_str):
         return None
+    if ".autocast_mode." in owner.kind.annotation_str:
+        return _autocast(owner, name, arguments)
     key = (owner.kind.annotation_str, name, len(arguments))
     graph = run.graphs.get(key)
     if graph is None:
         graph = run.graphs[key] = _body(owner.kind, name, types, result)
     return run.graph(graph, [owner, *arguments], name)
+
+
+def _autocast(owner: Instance, name: str, arguments: Sequence[Any]) -> Any:
+    """What a script says of automatic types is said to torch."""
+    if name == "__init__":
+        device, dtype, *options = arguments
+        owner.source = torch.autocast(device, None if dtype is None else dtype_of(dtype), *options)
+        return None
+    return getattr(owner.source, name)(*arguments)
 
 
 def _body(kind: Any, name: str, types: Sequence[Any], result: Any) -> Any:
@@ -193,6 +207,25 @@ def _enter(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
 def _exit(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
     """Leave a context: without an exception, for one ends the replay."""
     return call(run, values[0], "__exit__", (None,) * 3, (_NONE,) * 3, _NONE)
+
+
+@handles("aten::sort", "aten::sorted")
+def _sort(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
+    """Sort objects by their own comparison; anything else as it is sorted."""
+    items = values[0]
+    if not isinstance(items, list) or not items or not isinstance(items[0], Instance):
+        run.trace()
+        return call_operator(node, node.kind(), values)
+    kind, truth = items[0].kind, torch._C.BoolType.get()
+
+    def compared(a: Instance, b: Instance) -> int:
+        return -1 if call(run, a, "__lt__", [b], [kind], truth) else int(call(run, b, "__lt__", [a], [kind], truth))
+
+    ordered = sorted(items, key=functools.cmp_to_key(compared), reverse=len(values) > 1 and bool(values[1]))
+    if node.kind() == "aten::sorted":
+        return ordered
+    items[:] = ordered
+    return None
 
 
 @handles("prim::EnumValue", "prim::EnumName")

@@ -202,6 +202,37 @@ def test_names_are_checked(name: str) -> None:
         onnxport.register_custom_op_symbolic(name, squeezed, 9)
 
 
+def test_operators_of_onnx_itself_are_not_for_symbolic_functions() -> None:
+    with pytest.raises(OnnxExporterError, match="operator of ONNX itself"):
+        onnxport.register_custom_op_symbolic("onnx::Relu", squeezed, 9)
+
+
+class Branching(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if bool(x.sum() > 0):
+            y = torch.relu(x)
+        else:
+            y = torch.relu(-x) * 2
+        return y
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_symbolic_writes_into_the_branches_of_a_script() -> None:
+    def relu(ctx: onnxport.SymbolicContext, g: Any, x: Any) -> Any:
+        assert ctx.onnx_block is g.block
+        result, (then, other), _ = onnxport.jit_utils.add_op_with_blocks(
+            g, "If", g.op("Greater", g.op("ReduceMax", x, keepdims_i=0), 0.0), n_blocks=2
+        )
+        onnxport.utils._add_output_to_block(then.block, then.op("Relu", x))
+        onnxport.utils._add_output_to_block(other.block, other.op("Mul", x, 0.0))
+        return result
+
+    with registered("aten::relu", relu):
+        program = onnxport.export(torch.jit.script(Branching()), (X,), dynamo=False, opset_version=13)
+    for x in (X, -X, X.abs(), -X.abs()):
+        torch.testing.assert_close(program(x)[0], Branching()(x))
+
+
 @pytest.mark.parametrize("dynamo", [True, False])
 @pytest.mark.parametrize(
     ("model", "expected"),

@@ -79,10 +79,11 @@ def run_symbolic(
     """
     for output, (dtype, shape) in zip(node.outputs(), expected, strict=True):
         output.setType(tensor_type(dtype, shape, requires_grad=any(_needs_gradient(value) for value in args)))
-    context = SymbolicContext(params_dict=session.parameters, cur_node=node)
+    block: Any = session.graph.block()
+    context = SymbolicContext(params_dict=session.parameters, cur_node=node, onnx_block=block)
     g = GraphContext(
         graph=session.graph,
-        block=session.graph.block(),
+        block=block,
         opset=session.opset,
         original_node=context.cur_node,
         params_dict=context.params_dict,

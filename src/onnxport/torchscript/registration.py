@@ -94,4 +94,8 @@ def _checked(name: str) -> str:
             f"{name!r} is not the name of an operator: it is written with its namespace and without an overload, "
             '"mylib::op".'
         )
+    if full.startswith("onnx::"):
+        raise OnnxExporterError(
+            f"{name!r} is an operator of ONNX itself, which no model calls; onnxport.ops has those that one can call."
+        )
     return full

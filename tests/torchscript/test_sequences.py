@@ -530,6 +530,60 @@ def test_ways_to_export(model: nn.Module, export: Callable[[nn.Module], onnxport
             assert_same(list(program(x)), nested(model(x)))
 
 
+class KeepsPrefixes(nn.Module):
+    kept: list[Tensor]
+
+    def __init__(self):
+        super().__init__()
+        self.kept = []
+
+    def forward(self, x: Tensor) -> tuple[list[Tensor], int]:
+        out = [x]
+        self.kept = out
+        for i in range(x.size(0)):
+            self.kept.append(x[:i])
+        return self.kept, len(out)
+
+
+class KeepsOrReplaces(nn.Module):
+    kept: list[Tensor]
+
+    def __init__(self):
+        super().__init__()
+        self.kept = []
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        self.kept = [x]
+        if bool(x.sum() > 0):
+            self.kept.append(x * 2)
+        else:
+            self.kept = [x, x, x]
+        return self.kept
+
+
+class KeepsATable(nn.Module):
+    table: dict[str, Tensor]
+
+    def __init__(self):
+        super().__init__()
+        self.table = {}
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.table["x"] = x
+        for i in range(x.size(0)):
+            self.table["x"] = self.table["x"] * 2 + i
+        return self.table["x"]
+
+
+@pytest.mark.parametrize("kind", [KeepsPrefixes, KeepsOrReplaces, KeepsATable])
+def test_containers_that_attributes_hold(kind: type[nn.Module]) -> None:
+    program = exported(kind())
+    script = torch.jit.script(kind())
+    for x in (X, LONGER, X.abs(), -X.abs()):
+        expected = script(x)
+        assert_same(list(program(x)), nested(expected if isinstance(expected, tuple) else [expected]))
+
+
 def test_a_program_that_returns_lists(tmp_path: Any) -> None:
     program = exported(reads_what_it_adds, verify=True)
     assert program.verification is not None and program.verification.matches and len(program.verification.runs) > 1

@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 
 from onnxport.capture.torchscript.forms import UnlikeBranches, form_of
 from onnxport.capture.torchscript.interpreter import Env, Interpreter, handles
-from onnxport.capture.torchscript.objects import Instance, held_by, read, write
+from onnxport.capture.torchscript.objects import Instance, held_by, read, substituted, write
 from onnxport.capture.torchscript.values import Kind, Number, Sequenced, Stacked, Truth, copied, parts_of, rebuilt
 
 
@@ -117,6 +117,7 @@ class Closure:
     writes: list[int] = field(default_factory=list)
     # The attributes that blocks write to, whose values are results of theirs too.
     attributes: list[tuple[Any, str]] = field(default_factory=list)
+    _assigned: set[tuple[int, str]] = field(default_factory=set)
     # The lists and dicts that blocks change, by a name: what is in them then is a result too.
     containers: list[int] = field(default_factory=list)
     _same: dict[int, list[int]] = field(default_factory=dict)
@@ -206,13 +207,21 @@ class Closure:
         for value, given in zip(own, inputs, strict=False):
             env[value.unique()] = given
         run, outer, state = self.run, self.run.substitutes, self.run.state
-        held = {key: operands[operand] for key, operand in self._held.items()}
-        run.substitutes, run.state = {**outer, **held}, dict(state)
+        held = {key: operands[operand] for key, operand in self._held.items() if id(operands[operand]) != key}
+        run.substitutes = {**outer, **held}
+        # A block changes containers of its own.
+        containers = {
+            key: (owner, substituted(copied(value), run.substitutes))
+            for key, (owner, value) in {**run.originals, **state}.items()
+            if isinstance(value, list | dict)
+        }
+        run.state = {**state, **containers}
         try:
             for (owner, name), given in zip(self.attributes, inputs[len(own) :], strict=False):
-                write(run, owner, name, given)
+                write(run, owner, name, substituted(given, run.substitutes))
+            given_state = {key: (owner, value, copied(value)) for key, (owner, value) in run.state.items()}
             results = run.block(block, env, run.function)
-            self._note_attributes(state, run.state)
+            self._note_attributes(given_state, run.state)
             held_now = [read(run, owner, name) for owner, name in self.attributes]
             for key, (container, was) in before.items():
                 if key not in self.containers and not _is_same(container, was):
@@ -222,11 +231,15 @@ class Closure:
             run.substitutes, run.state = outer, state
 
     def _note_attributes(self, before: dict[Any, Any], after: dict[Any, Any]) -> None:
-        """Note attributes that were written to, of what was there before the block."""
+        """Note attributes that were written to, of what was there before the block, or whose containers changed."""
         for (key, name), (owner, value) in after.items():
             was = before.get((key, name))
             there = was is not None or isinstance(owner, torch.nn.Module)
-            if there and (was is None or was[1] is not value) and (owner, name) not in self.attributes:
+            if was is not None and was[1] is value and _is_same(value, was[2]):
+                continue
+            if was is None or was[1] is not value:
+                self._assigned.add((key, name))
+            if there and (owner, name) not in self.attributes:
                 self.attributes.append((owner, name))
 
     def around(self) -> list[Any]:
@@ -238,7 +251,10 @@ class Closure:
         """Let attributes hold what blocks wrote to them, and containers what they put there."""
         count = len(self.attributes)
         for (owner, name), value in zip(self.attributes, values[:count], strict=True):
-            write(self.run, owner, name, value)
+            if (id(owner), name) in self._assigned:
+                write(self.run, owner, name, value)
+            else:
+                _refill(read(self.run, owner, name), value)
         for key, value in zip(self.containers, values[count:], strict=True):
             _refill(self.env[key], value)
 

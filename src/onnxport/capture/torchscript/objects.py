@@ -46,7 +46,7 @@ def _get_attribute(run: Interpreter, node: Any, values: list[Any], env: Env) -> 
         if not isinstance(found, torch.Tensor | torch.nn.Module):
             found = wrapped(_copied(found), node.output().type())
             run.originals[id(owner), name] = (owner, found)
-    return _substituted(found, run.substitutes) if run.substitutes else found
+    return substituted(found, run.substitutes) if run.substitutes else found
 
 
 _MISSING = object()
@@ -70,7 +70,7 @@ def write(run: Interpreter, owner: Any, name: str, value: Any) -> None:
 def read(run: Interpreter, owner: Any, name: str) -> Any:
     """What an attribute holds now."""
     found = _held(run, owner, name)
-    return _substituted(owner.attribute(name) if found is _MISSING else found, run.substitutes)
+    return substituted(owner.attribute(name) if found is _MISSING else found, run.substitutes)
 
 
 def held_by(run: Interpreter, owners: Sequence[Any]) -> Iterator[torch.Tensor | torch.SymInt]:
@@ -96,7 +96,7 @@ def held_by(run: Interpreter, owners: Sequence[Any]) -> Iterator[torch.Tensor | 
             yield value
 
 
-def _substituted(value: Any, table: Mapping[int, Any]) -> Any:
+def substituted(value: Any, table: Mapping[int, Any]) -> Any:
     """A value with what a branch or a loop body knows by another name in its place."""
     if isinstance(value, Truth):
         return Truth(table[id(value.tensor)]) if id(value.tensor) in table else value

@@ -15,6 +15,8 @@ from onnxport.errors import OpsetError
 from onnxport.legalize import legalize
 
 OPSETS = range(7, 27)
+# Those between which most rules lie.
+EACH_CHANGE = (7, 8, 9, 10, 11, 12, 13, 15, 17, 19, 21, 26)
 RNG = np.random.default_rng(0)
 
 

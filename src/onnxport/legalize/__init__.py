@@ -59,8 +59,11 @@ def legalize(
     check_ir_version(ir_version)
     least = ir_version_for(opset) if ir_version is None else ir_version
     source = model.opset_imports.get("", _CANONICAL)
-    if least < FIRST_IR_WITH_FUNCTIONS and model.functions:
-        _inline(model, source)
+    if model.functions:
+        none_at_all = least < FIRST_IR_WITH_FUNCTIONS
+        inlined = set(model.functions) if none_at_all else _too_general(model.clone(), opset, source)
+        if inlined:
+            _inline(model, source, inlined)
     rewriter = Rewriter(model, opset, apart)
     rewriter.run(source)
     validator = Validator(rewriter.names, rewriter.literals, opset, source, rewriter.refusals, events, kernels)
@@ -79,7 +82,19 @@ def legalize(
         place_initializers(model)
 
 
-def _inline(model: ir.Model, source: int) -> None:
+def _too_general(trial: ir.Model, opset: int, source: int) -> set[ir.OperatorIdentifier]:
+    """Functions that cannot be rewritten for whatever they are called with: types and ranks are known at a call."""
+    rewriter = Rewriter(trial, opset)
+    found: set[ir.OperatorIdentifier] = set()
+    for name, function in trial.functions.items():
+        refused = len(rewriter.refusals)
+        rewriter.run_function(function, function.opset_imports.get("", source))
+        if len(rewriter.refusals) > refused:
+            found.add(name)
+    return found
+
+
+def _inline(model: ir.Model, source: int, names: set[ir.OperatorIdentifier]) -> None:
     """Put the bodies of functions where they are called; their nodes remember the opset they were written for."""
     for function in model.functions.values():
         written_for = function.opset_imports.get("", source)
@@ -87,4 +102,4 @@ def _inline(model: ir.Model, source: int) -> None:
             if node.domain in ("", "ai.onnx") and node.version is None:
                 node.version = written_for
         function.opset_imports[""] = source
-    common_passes.InlinePass()(model)
+    common_passes.InlinePass(criteria=lambda function: function.identifier() in names)(model)

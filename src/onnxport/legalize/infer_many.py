@@ -92,6 +92,13 @@ def _places(node: ir.Node) -> None:
     _fill(node.outputs[0], None if dims is None else [len(dims), _unknown()], ir.TensorType(ir.DataType.INT64))
 
 
+def _constant(node: ir.Node) -> None:
+    """Constant: what it holds."""
+    tensor = ir.convenience.get_const_tensor(node.outputs[0])
+    if tensor is not None:
+        _fill(node.outputs[0], [*tensor.shape], ir.TensorType(tensor.dtype))
+
+
 def _random(node: ir.Node) -> None:
     """Random numbers: the shape of the input, or of the attribute."""
     first = node.inputs[0] if node.inputs else None
@@ -159,6 +166,7 @@ _PLAIN: dict[str, Infer] = {
     "DFT": _transform,
     "NonZero": _places,
     "Pad": _padded,
+    "Constant": _constant,
     "GatherND": _picked,
     **dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli"), _random),
 }

@@ -59,6 +59,10 @@ class Takes(nn.Module):
 CALLS = [
     (X, None, ["x"]),
     ((X,), None, ["x"]),
+    ((), {"x": X, "z": X}, ["x", "z"]),
+    ((), {"z": X, "x": X}, ["x", "z"]),
+    (({"x": X},), None, ["x"]),
+    ((X, None, {"z": None}), None, ["x"]),
     ([X, X], None, ["x", "y"]),
     ((X, None), None, ["x"]),
     ((X, {"y": X}), None, ["x", "y"]),
@@ -143,6 +147,30 @@ def test_dynamic_axes(axes: Any, expected: list[Any]) -> None:
         assert sizes(proto.graph.output[0])[0] == "rows"
 
 
+def test_axes_of_outputs_vary_with_those_of_inputs() -> None:
+    with pytest.warns(OnnxExporterWarning, match="axes of outputs only"):
+        proto = exported(nn.ReLU(), (X,), output_names=["y"], dynamic_axes={"y": {0: "rows"}})
+    assert sizes(proto.graph.output[0]) == [3, 4]
+
+
+def test_an_axis_counted_from_the_end() -> None:
+    proto = exported(nn.ReLU(), (X,), input_names=["x"], dynamic_axes={"x": {-1: "width"}})
+    assert sizes(proto.graph.input[0]) == [3, "width"]
+
+
+@pytest.mark.parametrize(("names_", "expected"), [(["o"], ["o", "add_1"]), (["o", "p"], ["o", "p"])])
+def test_names_of_some_outputs(names_: list[str], expected: list[str]) -> None:
+    model = Returns(lambda x: (x + 1, x + 2))
+    assert names(exported(model, (X,), output_names=names_).graph.output) == expected
+
+
+def test_more_names_than_outputs_or_inputs_and_weights() -> None:
+    with pytest.raises(InputError, match="3 names"):
+        exported(Returns(lambda x: (x + 1, x + 2)), (X,), output_names=["o", "p", "q"])
+    with pytest.raises(InputError, match="4 names"):
+        exported(nn.Linear(4, 2), (X,), input_names=["x", "w", "b", "c"])
+
+
 def test_axes_of_unknown_names_are_left_out() -> None:
     with pytest.warns(OnnxExporterWarning, match="dynamic_axes names 'z', which is no input or output"):
         exported(nn.ReLU(), (X,), input_names=["x"], dynamic_axes={"z": {0: "batch"}, "x": {0: "batch"}})
@@ -184,10 +212,54 @@ def test_data_parallel_is_refused() -> None:
 # --- weights, folding, modes -----------------------------------------------------------------------------------------
 
 
-def test_initializers_as_inputs() -> None:
-    proto = exported(nn.Linear(4, 2), (X,), keep_initializers_as_inputs=True)
-    assert sorted(names(proto.graph.input)) == ["bias", "input", "weight"]
+@pytest.mark.parametrize(("opset", "keep", "version"), [(8, None, 3), (8, True, 3), (13, True, 7)])
+def test_initializers_as_inputs(opset: int, keep: bool | None, version: int) -> None:
+    """Before version 4 of the format every initializer is an input."""
+    proto = exported(nn.Linear(4, 2), (X,), keep_initializers_as_inputs=keep, opset_version=opset)
+    assert names(proto.graph.input) == ["input", "weight", "bias"]
     assert sorted(names(proto.graph.initializer)) == ["bias", "weight"]
+    assert proto.ir_version == version
+
+
+ELEMENTS = [(torch.float16, "FLOAT16"), (torch.bfloat16, "BFLOAT16"), (torch.float64, "DOUBLE")]
+
+
+@pytest.mark.parametrize(("dtype", "expected"), ELEMENTS, ids=lambda value: str(value))
+def test_models_of_other_types(dtype: torch.dtype, expected: str) -> None:
+    proto = exported(nn.Linear(4, 2).to(dtype), (X.to(dtype),))
+    kinds = {value.type.tensor_type.elem_type for value in (*proto.graph.input, *proto.graph.output)}
+    assert kinds == {onnx.TensorProto.DataType.Value(expected)}
+
+
+OLD = ["strip_doc_string", "use_external_data_format", "enable_onnx_checker", "_retain_param_name"]
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_keywords_of_long_ago_are_refused_by_name(name: str) -> None:
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
+        exported(nn.ReLU(), (X,), **{name: True})
+
+
+def test_a_custom_opset_that_nothing_uses_is_left_out() -> None:
+    with pytest.warns(OnnxExporterWarning, match="custom_opsets names 'custom', of which the model has no operator"):
+        proto = exported(nn.ReLU(), (X,), custom_opsets={"custom": 2})
+    assert [entry.domain for entry in proto.opset_import] == [""]
+
+
+class HasDefaults(nn.Module):
+    def forward(self, x: Tensor, by: float = 2.0, plus: int = 3) -> Tensor:
+        return x * by + plus
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"), [((X,), ["x"]), ((X, 4.0), ["x", "by"]), ((X, 4.0, 1), ["x", "by", "plus"])]
+)
+def test_defaults_are_constants_unless_they_are_given(args: Any, expected: list[str]) -> None:
+    assert names(exported(HasDefaults(), args).graph.input) == expected
+
+
+def test_without_a_file_the_program_is_returned() -> None:
+    assert isinstance(onnxport.export(nn.ReLU(), (X,), None, dynamo=False), onnxport.ONNXProgram)
 
 
 def test_without_parameters_the_weights_are_inputs() -> None:

@@ -33,9 +33,7 @@ _CHATTY = (
     "torch.export._trace",
     "torch.fx.experimental.symbolic_shapes",
 )
-_OF_RECURRENT_LAYERS = (
-    r"The tensor attributes? (self\.[\w.]*_flat_weights\[\d+\](, )?)+ (was|were) assigned"
-)
+_OF_RECURRENT_LAYERS = r"The tensor attributes? (self\.[\w.]*_flat_weights\[\d+\](, )?)+ (was|were) assigned"
 
 
 @dataclass(frozen=True)
@@ -339,6 +337,10 @@ def _all_failed(request: Request, failures: list[Failure]) -> str:
     first = _most_useful(failures)
     told = f"{first.strategy}: {_short(first.error)}"
     what, remedy = told, _UNEXPLAINED
+    if isinstance(first.error, CaptureError):
+        # What a replay refuses, it refuses with its reason and what to do.
+        what, remedy = str(first.error), ""
+        told = what
     # Strategies fail in different words; the first that is understood speaks for all.
     for failure in (first, *failures):
         explained = explain(failure.error, line_of_error(failure.error) or line_of_error(first.error))

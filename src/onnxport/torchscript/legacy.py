@@ -79,6 +79,13 @@ def export_legacy(
                 dynamo=True,
                 **options,
             )
+    unused = [domain for domain in options.get("custom_opsets") or () if domain not in program.model.opset_imports]
+    if unused:
+        warnings.warn(
+            f"custom_opsets names {', '.join(map(repr, unused))}, of which the model has no operator.",
+            OnnxExporterWarning,
+            stacklevel=3,
+        )
     if verbose:
         print(program)
     if f is None:
@@ -131,12 +138,20 @@ def _known_axes(
 ) -> Mapping[str, Any] | None:
     if not dynamic_axes:
         return None
-    known = {*named_tensors(bind(model, args, kwargs, lambda _: None), input_names), *(output_names or ())}
+    inputs = set(named_tensors(bind(model, args, kwargs, lambda _: None), input_names))
+    known = inputs | set(output_names or ())
     unknown = [name for name in dynamic_axes if name not in known]
     if unknown:
         warnings.warn(
             f"dynamic_axes names {', '.join(map(repr, unknown))}, which is no input or output, and is left out there. "
             f"Known are {', '.join(map(repr, sorted(known)))}.",
+            OnnxExporterWarning,
+            stacklevel=4,
+        )
+    if not any(name in inputs for name in dynamic_axes):
+        warnings.warn(
+            "dynamic_axes names axes of outputs only. Those vary with axes of inputs; without one that varies, the "
+            "file states the sizes that the outputs have.",
             OnnxExporterWarning,
             stacklevel=4,
         )

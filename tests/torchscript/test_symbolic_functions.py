@@ -493,6 +493,28 @@ def test_a_forward_that_needs_values_is_run_on_made_up_ones(dynamo: bool) -> Non
     assert found == [("FLOAT", "[n,3]"), ("INT64", "[2*n]")]
 
 
+class RowByRow(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> Any:
+        return torch.stack([row * len(x) for row in x]), x.new_zeros(int(x.shape[1]) * 2)
+
+    @staticmethod
+    def symbolic(g: Any, x: Any) -> Any:
+        return g.op("my::RowByRow", x, outputs=2)
+
+
+@pytest.mark.parametrize("dynamo", [True, False])
+def test_a_forward_that_counts_rows_leaves_their_number_open(dynamo: bool) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return RowByRow.apply(x + 1)
+
+    axes = {"input_names": ["x"], "dynamic_axes": {"x": {0: "n", 1: "m"}}}
+    with pytest.warns(OnnxExporterWarning, match="a size that varies would have to"):
+        program = onnxport.export(Model(), (X,), dynamo=dynamo, opset_version=17, **axes)
+    assert [str(value.shape) for value in program.model.graph.outputs] == ["[n,m]", "[2*m]"]
+
+
 @pytest.fixture(scope="module")
 def custom_ops() -> Iterator[torch.library.Library]:
     library = torch.library.Library("custom_ops", "FRAGMENT")

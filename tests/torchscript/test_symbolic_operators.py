@@ -34,6 +34,8 @@ def library() -> Iterator[None]:
         for name, kernel in ((f"arrays_{key}", on_arrays), (f"tensors_{key}", on_tensors)):
             made.define(f"{name}(Tensor x, float by) -> Tensor")
             made.impl(name, kernel, key)
+    made.define("rows(Tensor x) -> Tensor")
+    made.impl("rows", lambda x: torch.stack([row * 2 for row in x]), "CompositeImplicitAutograd")
     made.define("attributes(Tensor x, int[] sizes, str mode='a', bool flag=True, Tensor? y=None) -> (Tensor, Tensor)")
     made.impl("attributes", lambda x, sizes, mode="a", flag=True, y=None: (x.repeat(2, 1), x.sum(1).long()), "CPU")
     kept = [torch.library.custom_op("untold::defined", _annotated(on_arrays), mutates_args=())]
@@ -53,6 +55,11 @@ def _annotated(function: Any) -> Any:
 
 def scale(g: Any, x: Any, by: Any) -> Any:
     return g.op("my::Scale", x, by_f=_scalar(by))
+
+
+class Rows(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.untold.rows(x)
 
 
 class Model(torch.nn.Module):
@@ -93,6 +100,13 @@ def test_with_a_symbolic_an_operator_needs_no_fake_kernel(name: str, dynamo: boo
 def test_operators_that_are_kept_need_no_fake_kernel(name: str, kind: OperatorExportTypes, dynamo: bool) -> None:
     program = export(Model(name), dynamo=dynamo, operator_export_type=kind)
     assert written(program) == ([f"untold::{name}", "::Add"], "[2*n,3]")
+
+
+@pytest.mark.filterwarnings("ignore:.*made-up values")
+def test_a_kernel_that_counts_rows_leaves_their_number_open() -> None:
+    with registered("untold::rows", lambda g, x: g.op("my::Rows", x)):
+        program = export(Rows())
+    assert written(program) == (["my::Rows"], "[n,3]")
 
 
 @pytest.mark.filterwarnings("ignore:.*made-up values")

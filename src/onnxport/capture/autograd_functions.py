@@ -17,7 +17,7 @@ import torch
 from torch.autograd.function import _is_setup_context_defined
 from torch.utils import _pytree as pytree
 
-from onnxport.capture.by_example import forget_numbers, results_by_example, warn_of_example
+from onnxport.capture.by_example import forget_numbers, results_by_example, sizes_left_open, warn_of_example
 
 FunctionClass = type[torch.autograd.Function]
 _NAMESPACE = "onnxport"
@@ -134,7 +134,8 @@ def _results(tensors: Sequence[torch.Tensor], sizes: Sequence[int], key: str) ->
 
 def _fake_results(tensors: Sequence[torch.Tensor], sizes: Sequence[int], key: str) -> list[torch.Tensor]:
     try:
-        return _results(tensors, sizes, key)
+        with sizes_left_open(tensors):
+            return _results(tensors, sizes, key)
     except Exception as error:  # noqa: BLE001 - foreign code may raise anything where it finds tensors without values
         forget_numbers(tensors)
         function = CALLS[key].function.__name__

@@ -77,7 +77,8 @@ def _if_it_can(operator: torch._ops.OpOverload, key: torch._C.DispatchKey) -> Ca
     def run(*args: Any, **kwargs: Any) -> Any:
         tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, FakeTensor)]
         try:
-            return operator._op_dk(key, *args, **kwargs)
+            with sizes_left_open(tensors):
+                return operator._op_dk(key, *args, **kwargs)
         except Exception as error:
             if not tensors:
                 raise
@@ -88,6 +89,51 @@ def _if_it_can(operator: torch._ops.OpOverload, key: torch._C.DispatchKey) -> Ca
                 raise other from error
 
     return run
+
+
+class SizeFixed(RuntimeError):
+    """Code that is not looked into, but only run to learn the sizes of its results, made a number of a size."""
+
+
+@contextlib.contextmanager
+def sizes_left_open(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
+    """While this is open, no size that varies may become a number: it would be one in all of the model.
+
+    A loop over the rows of a tensor makes one of their count; at another size the same code has other rows.
+    """
+    with contextlib.ExitStack() as undo:
+        environments: dict[int, tuple[Any, set[sympy.Symbol]]] = {}
+        for tensor in tensors:
+            env = getattr(getattr(tensor, "fake_mode", None), "shape_env", None)
+            if env is not None:
+                known = environments.setdefault(id(env), (env, set()))[1]
+                known.update(symbol for size in tensor.shape for symbol in _free_symbols(size))
+        for env, symbols in environments.values():
+            undo.enter_context(_without_numbers(env, symbols))
+        yield
+
+
+@contextlib.contextmanager
+def _without_numbers(env: Any, symbols: set[sympy.Symbol]) -> Iterator[None]:
+    learn = env._maybe_guard_rel
+
+    def refuse(relation: Any) -> None:
+        of_one = isinstance(relation, sympy.Eq) and len(relation.free_symbols) == 1
+        # That a size is a multiple of something does not fix it.
+        if of_one and relation.free_symbols <= symbols and (relation.lhs - relation.rhs).is_polynomial():
+            raise SizeFixed(f"a size that varies would have to satisfy {relation.lhs} == {relation.rhs}")
+        learn(relation)
+
+    # On the object, so that the capture of another model is not touched.
+    env._maybe_guard_rel = refuse
+    try:
+        yield
+    finally:
+        del env._maybe_guard_rel
+
+
+def _free_symbols(size: Any) -> set[sympy.Symbol]:
+    return set(size.node.expr.free_symbols) if isinstance(size, torch.SymInt) else set()
 
 
 def forget_numbers(tensors: Iterable[torch.Tensor]) -> None:

@@ -85,12 +85,12 @@ class _Dynamic:
                 tracked = self._tracked()
                 self.variables = [*carried, *self.closure.around()]
                 pairs = self._compared()
-                following = self._probe()[0] if tracked == self._tracked() else False
+                following, after = self._probe() if tracked == self._tracked() else (False, [])
             counted = known(condition) is True and known(following) is True and not self.done
             scans = counted and self._is_scan(pairs)
         if self.growing and not scans:
             raise CaptureError(SHAPES_CHANGE)
-        results = self._scan(trips) if scans else self._while(trips, condition)
+        results = self._scan(trips) if scans else self._while(trips, condition, after)
         self.closure.assign(results[len(carried) :])
         return results[: len(carried)]
 
@@ -209,14 +209,16 @@ class _Dynamic:
     def _any_index(self) -> Any:
         return self._index(torch.empty([], dtype=torch.int64))
 
-    def _while(self, trips: Any, condition: Any) -> list[Any]:
-        # An iteration may put other sizes into a list than the one before: until all are admitted.
-        changed = any(form.has_list() for form in self.forms)
-        while changed:
+    def _settle(self, after: Sequence[Any]) -> None:
+        """Let the forms admit what iterations leave: one may put other sizes into a list than the one before."""
+        symbols = self.closure.symbols
+        while True in [form.settle(value, symbols) for form, value in zip(self.forms, after, strict=True)]:
+            _, after = self._probe()
+
+    def _while(self, trips: Any, condition: Any, after: Sequence[Any]) -> list[Any]:
+        if any(form.has_list() for form in self.forms):
             with sampling():
-                _, after = self._probe()
-                pairs = zip(self.forms, after, strict=True)
-                changed = True in [form.settle(value, self.closure.symbols) for form, value in pairs]
+                self._settle(after)
         self.run.trace()
         start = self._start()
         unlimited = isinstance(trips, int) and trips >= 2**31

@@ -161,6 +161,14 @@ def _suggestion(text: str) -> str:
     return f"Declare instead: {'; '.join(lines)}." if lines else ""
 
 
+def fixed_value(size: Any) -> int | None:
+    """The number that a size is, or None if it varies. A size that was fixed late is still symbolic, of one value."""
+    if isinstance(size, torch.SymInt):
+        known: int | None = size.node.maybe_as_int()
+        return known
+    return size if isinstance(size, int) else None
+
+
 def check_placeholders(
     program: torch.export.ExportedProgram, axes: Sequence[Axis], recorder: Recorder, *, given: bool = False
 ) -> list[tuple[Axis, Any]]:
@@ -177,15 +185,16 @@ def check_placeholders(
         value = node.meta.get("val") if node is not None else axis.leaf.value
         size = value if axis.axis is None else value.shape[axis.axis]
         sizes.append((axis, size))
-        if not axis.must_vary or not isinstance(size, int):
+        fixed = fixed_value(size)
+        if not axis.must_vary or fixed is None:
             continue
         if given:
-            what = f"The exported program has {axis} fixed at {size}, but it was declared dynamic."
+            what = f"The exported program has {axis} fixed at {fixed}, but it was declared dynamic."
             problems.append(
                 Problem(what, remedy="Export the program with that axis dynamic, or leave the axis out here.")
             )
         else:
-            problems.append(problem(axis, size, recorder.line(axis, size)))
+            problems.append(problem(axis, fixed, recorder.line(axis, fixed)))
     if problems:
         raise error_of(problems)
     return sizes

@@ -8,12 +8,14 @@ of the input, and the sizes of the states.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
+
+from onnxport.capture.kernels import replaced
 
 _OPERATORS = [
     getattr(getattr(torch.ops.aten, name), overload)
@@ -45,18 +47,11 @@ def _chosen(shapes: Callable[..., Any], original: Callable[..., Any]) -> Callabl
     return kernel
 
 
-@contextlib.contextmanager
-def recurrences_of_any_length() -> Iterator[None]:
+def recurrences_of_any_length() -> contextlib.AbstractContextManager[None]:
     """While this is open, fake tensors pass through recurrent layers without being stepped through."""
-    saved = [(operator, dict(operator.py_kernels)) for operator in _OPERATORS]
-    try:
-        for operator, kernels in saved:
-            shapes = _shapes(operator)
-            operator.py_kernels.update({key: _chosen(shapes, kernel) for key, kernel in kernels.items()})
-            operator._dispatch_cache.clear()
-        yield
-    finally:
-        for operator, kernels in saved:
-            operator.py_kernels.clear()
-            operator.py_kernels.update(kernels)
-            operator._dispatch_cache.clear()
+    return replaced(
+        {
+            operator: {key: _chosen(_shapes(operator), kernel) for key, kernel in operator.py_kernels.items()}
+            for operator in _OPERATORS
+        }
+    )

@@ -14,6 +14,7 @@ import torch
 import torch.fx.experimental._config
 
 from onnxport.capture import forced
+from onnxport.capture.any_size import sizes_left_open
 from onnxport.capture.detached import data_as_detached
 from onnxport.capture.dynamic_shapes import Declarations
 from onnxport.capture.explain import explain
@@ -270,6 +271,7 @@ def _attempt(strategy: Strategy, request: Request, recorder: forced.Recorder) ->
     with (
         recorder.listening(),
         recurrences_of_any_length(),
+        sizes_left_open(),
         data_as_detached(),
         _quiet(),
         torch.fx.experimental._config.patch(backed_size_oblivious=True),  # type: ignore[attr-defined]
@@ -283,9 +285,8 @@ def _attempt(strategy: Strategy, request: Request, recorder: forced.Recorder) ->
         request.declared.allow_static()
         program = strategy.capture(request)
     for axis, (_, size) in zip(asked, forced.check_placeholders(program, request.declared.axes, recorder), strict=True):
-        # A size that was fixed late is still a symbolic number, of one value.
-        fixed = size.node.maybe_as_int() if isinstance(size, torch.SymInt) else size
-        if axis.must_vary and isinstance(fixed, int):
+        fixed = forced.fixed_value(size)
+        if axis.must_vary and fixed is not None:
             problem = forced.problem(axis, fixed, recorder.line(axis, fixed))
             request.events.add("warning", "capture", problem.what, where=problem.where)
             warnings.warn(str(problem), OnnxExporterWarning, stacklevel=6)

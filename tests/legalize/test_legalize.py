@@ -224,6 +224,13 @@ def test_refusals_are_listed_together() -> None:
     assert text.endswith("Opset 18 takes all of these: pass opset_version=18.")
 
 
+def test_a_type_that_only_the_output_has_is_checked() -> None:
+    model = parse("y = Cast<to = 16>(x)", "float[2] x", "bfloat16[2] y")
+    with pytest.raises(OpsetError, match="Cast gives no bfloat16 in opset 12") as caught:
+        legalize(model, 12)
+    assert "opset_version=13" in str(caught.value)
+
+
 def test_same_refusal_is_counted() -> None:
     model = parse("a = Gelu(x) b = Gelu(a) y = Gelu(b)")
     with pytest.raises(OpsetError, match=r"Erf does not exist in opset 7 \(3 times\)"):

@@ -26,7 +26,7 @@ def source_line(node: ir.Node) -> str:
 
 
 def form_fault(node: ir.Node, schema: Schema | None, opset: int) -> str | None:
-    """What is wrong with the node's shape as a call: existence, arity, attributes."""
+    """What is wrong with the node's shape as a call: existence, arity, attributes, and the types it alone chooses."""
     if schema is None:
         return f"{node.op_type} does not exist in opset {opset}"
     count = len(node.inputs)
@@ -43,6 +43,13 @@ def form_fault(node: ir.Node, schema: Schema | None, opset: int) -> str | None:
     for name in schema.required:
         if name not in node.attributes:
             return f"{node.op_type} needs the attribute {name!r} in opset {opset}"
+    taken = {variable for variable, _ in schema.inputs}
+    for position, output in enumerate(node.outputs):
+        variable = schema.output(position)
+        # What has the type of an input is checked, and cast, with that input.
+        legal = None if variable in taken else schema.types.get(variable)
+        if legal and isinstance(output.type, ir.TensorType) and output.type.dtype not in legal:
+            return f"{node.op_type} gives no {output.type.dtype.name.lower()} in opset {opset}"
     return None
 
 

@@ -2,6 +2,9 @@
 
 # No `from __future__ import annotations`: TorchScript reads the annotations of what it compiles.
 import io
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,6 +49,38 @@ def test_files(row: ScriptRow) -> None:
     torch.jit.save(row.make(), file)
     file.seek(0)
     check(row, torch.jit.load(file))
+
+
+ELSEWHERE = """
+import sys, torch
+sys.path[:0] = sys.argv[2:]
+import language_zoo
+torch.jit.script(language_zoo.HoldsObject()).save(sys.argv[1])
+torch.jit.script(language_zoo.EnumIteration()).save(sys.argv[1] + ".enum")
+"""
+
+
+def test_files_whose_classes_are_not_in_this_process(tmp_path: Path) -> None:
+    """The process that exports has neither the class of an object that a module holds, nor its enums."""
+    saved, tests = str(tmp_path / "model.pt"), str(Path(__file__).parent)
+    paths = [tests, str(Path(onnxport.__file__).parents[1])]
+    subprocess.run([sys.executable, "-c", ELSEWHERE, saved, *paths], check=True, capture_output=True)
+    exporting = f"""
+import sys, torch
+sys.path.insert(0, {paths[1]!r})
+import onnxport
+x = torch.ones(3, 4)
+model = torch.jit.load({saved!r})
+torch.testing.assert_close(onnxport.export(model, (x,))(x)[0], model(x))
+try:
+    onnxport.export(torch.jit.load({saved + ".enum"!r}), (x,))
+except onnxport.errors.CaptureError as error:
+    assert "Import the module that defines it" in str(error), error
+else:
+    raise AssertionError
+"""
+    outcome = subprocess.run([sys.executable, "-c", exporting], check=False, capture_output=True, text=True)
+    assert outcome.returncode == 0, outcome.stderr
 
 
 # --- scripts in a model that is not one ------------------------------------------------------------------------------

@@ -217,7 +217,13 @@ def with_known_functions(graph: Any) -> Any:
 def _constant(value: Any) -> Any:
     if value.type().kind() == "FunctionType":
         return value.type()
-    constant = value.toIValue()
+    try:
+        constant = value.toIValue()
+    except RuntimeError as error:
+        raise CaptureError(
+            f"A constant of type {value.type()} is of an enum or class that is not in this process. Import the module "
+            "that defines it, and script something that uses it, before exporting."
+        ) from error
     if isinstance(constant, torch.Tensor) and constant.dim() == 0 and constant.dtype in _NUMBERS:
         # The tracer wraps the plain numbers of the user's code like this.
         return Number(constant.item(), constant.dtype)

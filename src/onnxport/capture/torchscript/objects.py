@@ -31,10 +31,30 @@ class Instance:
         self.source = source
 
     def attribute(self, name: str) -> Any:
-        """What the object that came with a module keeps under a name."""
-        # One of a class that is not in this process is a ScriptObject, which has a method for it.
-        read = getattr(self.source, "getattr", None) if isinstance(self.source, torch.ScriptObject) else None
-        return getattr(self.source, name) if read is None else read(name)
+        """What an object in Python keeps under a name."""
+        return getattr(self.source, name)
+
+
+class Stored:
+    """The way from a module to an object in it, whose class may not be in this process: only a script can follow it."""
+
+    def __init__(self, module: Any, steps: tuple[tuple[str, Any], ...]) -> None:
+        self.module = module
+        self.steps = steps
+
+    def value(self) -> Any:
+        """What is at the end of the way."""
+        graph = torch._C.Graph()
+        value = graph.addInput()
+        value.setType(self.module._type())
+        for name, kind in self.steps:
+            node = graph.create("prim::GetAttr", [value], 1)
+            node.s_("name", name)
+            graph.appendNode(node)
+            value = node.output()
+            value.setType(kind)
+        graph.registerOutput(value)
+        return torch._C._jit_interpret_graph(graph, (self.module,))  # type: ignore[attr-defined]
 
 
 @handles("prim::GetAttr")
@@ -42,13 +62,26 @@ def _get_attribute(run: Interpreter, node: Any, values: list[Any], env: Env) -> 
     owner, name = values[0], node.s("name")
     found = _held(run, owner, name)
     if found is _MISSING:
-        found = owner.attribute(name)
+        found = _original(owner, name, node.output().type())
         if not isinstance(found, torch.Tensor | torch.nn.Module):
-            found = wrapped(_copied(found), node.output().type())
             run.originals[id(owner), name] = (owner, found)
     return substituted(found, run.substitutes) if run.substitutes else found
 
 
+def _original(owner: Any, name: str, kind: Any) -> Any:
+    """What an attribute holds in the model."""
+    is_object = kind.kind() == "ClassType" and _IN_CPP not in kind.annotation_str
+    if isinstance(owner, Instance) and isinstance(owner.source, Stored):
+        way = Stored(owner.source.module, (*owner.source.steps, (name, kind)))
+        return Instance(kind, way) if is_object else wrapped(way.value(), kind)
+    if is_object and isinstance(owner, Mirror) and name not in owner._modules:
+        return Instance(kind, Stored(owner.core, ((name, kind),)))
+    found = owner.attribute(name)
+    return found if isinstance(found, torch.Tensor | torch.nn.Module) else wrapped(_copied(found), kind)
+
+
+# Objects of classes in C++ are for operators that take them.
+_IN_CPP = ".torch.classes."
 _MISSING = object()
 
 
@@ -119,8 +152,7 @@ def wrapped(value: Any, type_: Any) -> Any:
     """A value that came with a module, with the objects in it as those that a replay makes."""
     kind = type_.kind()
     if kind == "ClassType":
-        # Objects of classes in C++ are for operators that take them.
-        whole = isinstance(value, Instance | Mirror) or ".torch.classes." in type_.annotation_str
+        whole = isinstance(value, Instance | Mirror) or _IN_CPP in type_.annotation_str
         return value if whole else Instance(type_, value)
     inner = type_.containedTypes()
     if value is None or not any(_holds_objects(part) for part in inner):

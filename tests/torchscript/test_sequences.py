@@ -175,6 +175,11 @@ def reads_items(x: Tensor):
     return out[-1] + 1, out[0] + 1, out[x.size(0) // 2].sum(), out[int(x[0, 0] > 0)].sum(), len(out)
 
 
+@row("SplitToSequence SequenceAt", (X, LONGER, ONE))
+def reads_ends(x: Tensor):
+    return x.split(2)[-1], x.split(3)[0], x.unbind(0)[-1] + x.unbind(0)[0]
+
+
 @row("SplitToSequence SequenceLength Loop SequenceAt")
 def iterates(x: Tensor):
     total = torch.zeros(3)

@@ -208,12 +208,17 @@ def _made(function: Maker, otherwise: Handler | None) -> Handler:
 
 def _is_taken_apart(node: Any) -> bool:
     """Whether only items at fixed places are read, so that the script itself says how many there are."""
-    users = [use.user for use in node.output().uses()]
+    # Of chunks there are as many as are asked for, unless there is too little to share.
+    counted = node.kind().endswith("chunk")
     return all(
-        user.kind() == "prim::ListUnpack"
-        or (user.kind() == "aten::__getitem__" and list(user.inputs())[1].node().kind() == "prim::Constant")
-        for user in users
+        use.user.kind() == "prim::ListUnpack"
+        or (counted and use.user.kind() == "aten::__getitem__" and _is_constant(list(use.user.inputs())[1]))
+        for use in node.output().uses()
     )
+
+
+def _is_constant(value: Any) -> bool:
+    return bool(value.node().kind() == "prim::Constant")
 
 
 @_makes_lists("aten::unbind")

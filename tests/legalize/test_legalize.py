@@ -15,9 +15,9 @@ from onnxport.errors import OpsetError
 from onnxport.events import EventLog
 from onnxport.legalize import legalize
 from onnxport.legalize.versions import NEWEST, OLDEST
+from onnxport.weights.kinds import KIND
 
 TRACE = "pkg.torch.onnx.stack_trace"
-KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
 
 
 def parse(body: str, inputs: str = "float[2,3] x", outputs: str = "float[2,3] y") -> ir.Model:

@@ -8,7 +8,7 @@ import pytest
 from onnx_rows import feeds, ops, parse, run
 
 from onnxport.optimize import optimize
-from onnxport.optimize.scope import KIND
+from onnxport.weights.kinds import KIND
 
 CASES = {
     # operator, weight shape, channels out, attributes, bias

@@ -9,7 +9,7 @@ from onnx_rows import feeds, ops, optimized, parse, run, same
 
 from onnxport.optimize import run_passes
 from onnxport.optimize.kernels import KERNELS
-from onnxport.optimize.scope import KIND
+from onnxport.weights.kinds import KIND
 
 #: Expression over literals, type of the result: folded to one literal that onnxruntime agrees with.
 KERNEL_ROWS = [

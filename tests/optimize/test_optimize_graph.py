@@ -10,7 +10,7 @@ from onnx_rows import feeds, ops, optimized, parse, run, same
 
 from onnxport.events import EventLog
 from onnxport.optimize import optimize, run_passes
-from onnxport.optimize.scope import KIND
+from onnxport.weights.kinds import KIND
 
 MERGES = {
     "equal nodes": (

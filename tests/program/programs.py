@@ -6,8 +6,8 @@ import onnx_ir as ir
 import torch
 
 from onnxport.weights.dtypes import from_torch_dtype
+from onnxport.weights.kinds import KIND
 from onnxport.weights.torch_tensor import TorchTensor
-from onnxport.weights.wire import KIND
 
 
 def value(name: str, dtype: torch.dtype = torch.float32, shape: tuple[int | str, ...] | None = ()) -> ir.Value:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from onnxport.functions.modules import Chain
-from onnxport.optimize.scope import bodies
-from onnxport.weights.wire import INLINE_BYTES, is_weight
+from onnxport.graphs import bodies
+from onnxport.weights.kinds import is_weight
+from onnxport.weights.wire import INLINE_BYTES
 
 _KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
 

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import onnx_ir as ir
 
+from onnxport.graphs import bodies
 from onnxport.optimize.merge import RANDOM
-from onnxport.optimize.scope import bodies, comparable_dims
+from onnxport.optimize.scope import comparable_dims
 
 _FEW_ELEMENTS = 16
 

@@ -8,6 +8,7 @@ import onnx_ir as ir
 import onnx_ir.passes.common as common_passes
 
 from onnxport.events import EventLog
+from onnxport.graphs import graphs
 from onnxport.legalize import rules as rules
 from onnxport.legalize.engine import Rewriter
 from onnxport.legalize.validate import Validator
@@ -16,7 +17,6 @@ from onnxport.legalize.versions import (
     check_ir_version,
     check_opset,
     chosen_ir_version,
-    graphs,
     ir_version_for,
     place_initializers,
 )

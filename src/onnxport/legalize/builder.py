@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from onnxport.graphs import graphs
 from onnxport.legalize import infer
-from onnxport.legalize.versions import graphs
 
 INT64_MAX = 2**63 - 1
 """Where a slice ends that goes on to the end."""

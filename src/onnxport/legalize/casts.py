@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnxport.legalize.builder import Contents, Literals, Names
 from onnxport.legalize.infer import names
 from onnxport.legalize.schemas import Schema
-from onnxport.legalize.versions import is_weight
+from onnxport.weights.kinds import is_weight
 
 _D = ir.DataType
 _CALL = "pkg.torch.onnx.fx_node"

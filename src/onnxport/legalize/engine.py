@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from onnxport.graphs import bodies
 from onnxport.legalize import infer
 from onnxport.legalize.builder import Builder, Literals, Names, Refusal, Shared
-from onnxport.legalize.versions import bodies, is_weight
+from onnxport.weights.kinds import is_weight
 
 Replacement = ir.Value | Sequence[ir.Value | None] | None
 RuleFunction = Callable[[Builder, ir.Node], Replacement]

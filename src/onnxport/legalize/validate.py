@@ -9,11 +9,12 @@ import onnx_ir as ir
 
 from onnxport.errors import OpsetError, Problem, listing
 from onnxport.events import EventLog
+from onnxport.graphs import bodies
 from onnxport.legalize import kernels
 from onnxport.legalize.builder import Literals, Names
 from onnxport.legalize.casts import Casts, is_same, nearest, substitute
 from onnxport.legalize.schemas import Schema, schema_of
-from onnxport.legalize.versions import NEWEST, bodies
+from onnxport.legalize.versions import NEWEST
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 

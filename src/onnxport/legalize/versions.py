@@ -9,6 +9,8 @@ import onnx.defs
 import onnx_ir as ir
 
 from onnxport.errors import OpsetError, Problem, listing
+from onnxport.graphs import graphs
+from onnxport.weights.kinds import is_weight
 
 OLDEST = 7
 NEWEST = onnx.defs.onnx_opset_version()
@@ -32,9 +34,6 @@ _FIRST_IR_OF_TYPE = {
     **dict.fromkeys((_D.INT2, _D.UINT2), 13),
 }
 _FIRST_IR_WITH_OPTIONALS = 8
-
-_KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
-_WEIGHT_KINDS = frozenset({"PARAMETER", "BUFFER"})
 
 
 def check_opset(opset: object) -> int:
@@ -127,32 +126,6 @@ def ir_version_for(opset: int) -> int:
     (10, 7)
     """
     return next(version for since, version in _IR_VERSIONS if opset >= since)
-
-
-def is_weight(value: ir.Value) -> bool:
-    """Whether an initializer is one of the user's parameters or buffers rather than a literal of the graph."""
-    return value.metadata_props.get(_KIND) in _WEIGHT_KINDS
-
-
-def bodies(node: ir.Node) -> Iterator[ir.Graph]:
-    """The graphs a node carries: branches of an If, body of a Loop or Scan."""
-    # The plain dictionary inside, and identity: this is asked of every node, several times.
-    for attribute in node.attributes.data.values():
-        kind = attribute.type
-        if kind is ir.AttributeType.GRAPH and not attribute.is_ref():
-            yield attribute.as_graph()
-        elif kind is ir.AttributeType.GRAPHS and not attribute.is_ref():
-            yield from attribute.as_graphs()
-
-
-def graphs(model: ir.Model) -> Iterator[ir.Graph]:
-    """The main graph and all those inside it and inside functions, outer ones first."""
-    pending = [model.graph, *(function.graph for function in model.functions.values())]
-    while pending:
-        graph = pending.pop()
-        yield graph
-        for node in graph:
-            pending.extend(bodies(node))
 
 
 def place_initializers(model: ir.Model) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.optimize.scope import KIND, Array, Scope
+from onnxport.optimize.scope import Array, Scope
+from onnxport.weights.kinds import KIND
 
 FOLDED = "onnxport.folded"
 """The key under which a weight names the normalisation that it holds as well."""

@@ -6,7 +6,8 @@ from collections import Counter
 
 import onnx_ir as ir
 
-from onnxport.optimize.scope import Scope, bodies
+from onnxport.graphs import bodies
+from onnxport.optimize.scope import Scope
 
 #: Operators whose last outputs may be left out, and how many they must have.
 OPTIONAL_OUTPUTS = {

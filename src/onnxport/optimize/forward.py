@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxport.graphs import bodies
 from onnxport.optimize.fold import fold
 from onnxport.optimize.merge import Seen, merge
 from onnxport.optimize.rules import BY_OPERATOR
 from onnxport.optimize.rules.pattern import Rule
-from onnxport.optimize.scope import Scope, bodies
+from onnxport.optimize.scope import Scope
 
 
 def rewrite_forwards(scope: Scope) -> None:

@@ -9,38 +9,14 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
-WEIGHT_KINDS = frozenset({"PARAMETER", "BUFFER"})
+from onnxport.graphs import bodies
+from onnxport.weights.kinds import is_weight
 
 #: Tensors above this are never read here: no kernel runs on them and their content is never hashed.
 READ_LIMIT = 64 * 1024
 
-_GRAPH, _GRAPHS = ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS
-
 Array = np.ndarray[Any, np.dtype[Any]]
 Dims = tuple[int | ir.SymbolicDim, ...]
-
-
-def is_weight(value: ir.Value) -> bool:
-    """Whether an initializer belongs to the state dict, as opposed to the graph.
-
-    >>> import onnx_ir as ir
-    >>> is_weight(ir.Value(name="conv.weight", metadata_props={KIND: "PARAMETER"}))
-    True
-    """
-    return value.metadata_props.get(KIND) in WEIGHT_KINDS
-
-
-def bodies(node: ir.Node) -> Sequence[ir.Graph]:
-    """The graphs a node carries: branches of an If, body of a Loop or Scan."""
-    found: list[ir.Graph] | None = None
-    # The plain dictionary inside: this is asked of every node, several times.
-    for attribute in node.attributes.data.values():
-        kind = attribute.type
-        if (kind is _GRAPH or kind is _GRAPHS) and not attribute.is_ref():
-            found = [] if found is None else found
-            found.extend([attribute.as_graph()] if kind is _GRAPH else attribute.as_graphs())
-    return () if found is None else found
 
 
 def known_dims(value: ir.Value | None) -> Dims | None:

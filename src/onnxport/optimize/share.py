@@ -7,7 +7,8 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from onnxport.optimize.scope import Scope, is_weight, literal_key, readable
+from onnxport.optimize.scope import Scope, literal_key, readable
+from onnxport.weights.kinds import is_weight
 
 ALIASES = "onnxport.aliases"
 

@@ -25,7 +25,6 @@ from onnxport.translate.dims import Dim, DimNames
 from onnxport.translate.engine import Engine
 from onnxport.translate.metadata import (
     GRAPH_SIGNATURE,
-    INPUT_KIND,
     INPUT_PERSISTENT,
     ORIGINAL_NAME,
     OUTPUT_KIND,
@@ -36,6 +35,7 @@ from onnxport.translate.registry import Lookup
 from onnxport.translate.signatures import CANONICAL_OPSET
 from onnxport.translate.tensor import Tensor
 from onnxport.weights.dtypes import from_torch_dtype
+from onnxport.weights.kinds import KIND
 from onnxport.weights.torch_tensor import TorchTensor
 
 _STATE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
@@ -121,7 +121,7 @@ def _object(node: torch.fx.Node, spec: InputSpec) -> Problem:
 def _user_input(engine: Engine, node: torch.fx.Node, spec: InputSpec, chosen: str | None) -> ir.Value:
     op = engine.op
     name = op.shared.unique(node.name if chosen is None else chosen)
-    metadata = {INPUT_KIND: spec.kind.name, INPUT_PERSISTENT: str(spec.persistent)}
+    metadata = {KIND: spec.kind.name, INPUT_PERSISTENT: str(spec.persistent)}
     if name != node.name:
         metadata[ORIGINAL_NAME] = node.name
     if isinstance(spec.arg, SymIntArgument):
@@ -157,7 +157,7 @@ def _weight(
     else:
         name = engine.op.shared.unique(spec.target if chosen is None else chosen)
         metadata = {
-            INPUT_KIND: spec.kind.name,
+            KIND: spec.kind.name,
             INPUT_PERSISTENT: str(spec.persistent),
             ORIGINAL_NAME: node.name,
         }

@@ -15,10 +15,8 @@ import onnx
 import onnx_ir as ir
 
 from onnxport.errors import OnnxExporterError, Problem, listing
+from onnxport.weights.kinds import is_weight
 from onnxport.weights.torch_tensor import TorchTensor
-
-KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
-WEIGHT_KINDS = frozenset({"PARAMETER", "BUFFER"})
 
 # Smaller tensors stay in the protobuf: the entry that points elsewhere would be as large as they are.
 INLINE_BYTES = 256
@@ -55,11 +53,6 @@ class Layout:
     def size(self) -> int:
         """The bytes of the model file."""
         return sum(_length(piece) for piece in self.model)
-
-
-def is_weight(value: ir.Value) -> bool:
-    """Whether an initializer is one of the user's parameters or buffers, not a constant of the graph."""
-    return value.metadata_props.get(KIND) in WEIGHT_KINDS
 
 
 def require_content(model: ir.Model) -> None:

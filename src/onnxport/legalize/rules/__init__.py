@@ -9,7 +9,6 @@ FAMILIES = (
     "arithmetic",
     "attention",
     "attention_masks",
-    "bodies",
     "contraction",
     "defaults",
     "fourier",

@@ -13,6 +13,7 @@ from onnxport import aten  # noqa: F401  (fills the registry)
 from onnxport.arguments import Description, described, warn_of_deprecated, warn_of_training
 from onnxport.artifacts import Artifacts, accounted
 from onnxport.capture import capture
+from onnxport.collection import collection_paused
 from onnxport.events import EventLog
 from onnxport.functions import check_request, function_calls, outline
 from onnxport.legalize import FIRST_IR_WITH_FUNCTIONS, check_ir_version, check_opset, legalize
@@ -189,28 +190,29 @@ def export(
                 output_names=given.output_names,
                 events=events,
             )
-        with events.stage("prepare"):
-            account.functional = program = prepare(captured.program, partial(is_translated, find), events)
-        with events.stage("translate"):
-            names = Names(
-                inputs=tuple(given.input_names or ()),
-                outputs=tuple(given.output_names or ()),
-                dims=captured.dim_names,
-                same_dims=captured.same_dims,
-                output_dims=captured.output_dim_names,
-            )
-            account.onnx_model = onnx_model = translate(program, find, names, events)
-        has_functions = ir_version is None or ir_version >= FIRST_IR_WITH_FUNCTIONS
-        calls = function_calls(program.graph, as_functions, opset, model) if has_functions else None
-        apart = None if calls is None else calls.chain
-        if optimize:
-            with events.stage("optimize"):
-                optimize_model(onnx_model, events, apart=apart)
-        with events.stage("legalize"):
-            legalize(onnx_model, opset, ir_version=ir_version, events=events, apart=apart)
-        if calls is not None:
-            with events.stage("functions"):
-                outline(onnx_model, calls, events)
+        with collection_paused():
+            with events.stage("prepare"):
+                account.functional = program = prepare(captured.program, partial(is_translated, find), events)
+            with events.stage("translate"):
+                names = Names(
+                    inputs=tuple(given.input_names or ()),
+                    outputs=tuple(given.output_names or ()),
+                    dims=captured.dim_names,
+                    same_dims=captured.same_dims,
+                    output_dims=captured.output_dim_names,
+                )
+                account.onnx_model = onnx_model = translate(program, find, names, events)
+            has_functions = ir_version is None or ir_version >= FIRST_IR_WITH_FUNCTIONS
+            calls = function_calls(program.graph, as_functions, opset, model) if has_functions else None
+            apart = None if calls is None else calls.chain
+            if optimize:
+                with events.stage("optimize"):
+                    optimize_model(onnx_model, events, apart=apart)
+            with events.stage("legalize"):
+                legalize(onnx_model, opset, ir_version=ir_version, events=events, apart=apart)
+            if calls is not None:
+                with events.stage("functions"):
+                    outline(onnx_model, calls, events)
         result = ONNXProgram(onnx_model, captured.program, events)
         result.functional = program
         if f is not None:

@@ -13,7 +13,7 @@ import torch
 
 from onnxport.aten.elementwise import atan2
 from onnxport.translate import Builder, Dim, Number, Tensor, translates
-from onnxport.translate.builder import broadcast
+from onnxport.translate.dims import broadcast
 from onnxport.translate.promotion import common_dtype
 
 Operand = Tensor | Number | Dim

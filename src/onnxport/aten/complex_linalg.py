@@ -16,8 +16,7 @@ from onnxport.aten.complex_reduce import bilinear, prod
 from onnxport.aten.linalg import column, counting, first_columns, first_rows, identity, of_nothing, row, triangle
 from onnxport.aten.linear import transposed
 from onnxport.translate import Builder, Int, Tensor, translates
-from onnxport.translate.builder import broadcast
-from onnxport.translate.dims import maximum, minimum
+from onnxport.translate.dims import broadcast, maximum, minimum
 from onnxport.translate.loop import Outcome, inside, scan
 
 

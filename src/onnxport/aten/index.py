@@ -12,8 +12,7 @@ from onnxport.aten.indexing_plan import Entry, Plan, inverse, plan_indexing
 from onnxport.aten.masked import compress
 from onnxport.aten.scatter import accumulator
 from onnxport.translate import Builder, Dim, Int, Number, Tensor, translates
-from onnxport.translate.builder import broadcast
-from onnxport.translate.dims import product
+from onnxport.translate.dims import broadcast, product
 
 Indices = Sequence[Tensor | None]
 

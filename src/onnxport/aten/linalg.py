@@ -13,8 +13,7 @@ import torch
 
 from onnxport.aten.linear import transposed
 from onnxport.translate import Builder, Int, Tensor, translates
-from onnxport.translate.builder import broadcast
-from onnxport.translate.dims import minimum
+from onnxport.translate.dims import broadcast, minimum
 from onnxport.translate.loop import Outcome, inside, loop, scan
 
 

@@ -10,7 +10,7 @@ import torch
 
 from onnxport.aten.axes import axis_of
 from onnxport.translate import Builder, Int, Number, Tensor, translates
-from onnxport.translate.builder import broadcast
+from onnxport.translate.dims import broadcast
 from onnxport.translate.loop import Outcome, inside, loop, scan
 
 _SMALL_INTEGERS = (torch.int8, torch.uint8, torch.int16)

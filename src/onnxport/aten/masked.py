@@ -8,8 +8,7 @@ import torch
 
 from onnxport.errors import TranslationError
 from onnxport.translate import Builder, Int, Tensor, translates
-from onnxport.translate.builder import broadcast
-from onnxport.translate.dims import product
+from onnxport.translate.dims import broadcast, product
 
 
 def compress(op: Builder, self: Tensor, mask: Tensor, axis: int) -> Tensor:

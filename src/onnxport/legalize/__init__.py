@@ -73,11 +73,12 @@ def legalize(
         validator.check(function)
         function.opset_imports[""] = opset
     validator.raise_problems()
-    for graph in graphs(model):
+    inside = list(graphs(model))
+    for graph in inside:
         if "" in graph.opset_imports:
             graph.opset_imports[""] = opset
     model.opset_imports[""] = opset
-    model.ir_version = chosen_ir_version(model, opset, ir_version)
+    model.ir_version = chosen_ir_version(inside, opset, ir_version)
     if model.ir_version < 4:
         place_initializers(model)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import onnx
 import onnx.defs
@@ -76,12 +76,12 @@ def check_ir_version(version: object, functions: object = False) -> int | None:
     return version
 
 
-def chosen_ir_version(model: ir.Model, opset: int, version: int | None) -> int:
-    """The IR version of a finished model: the one asked for if it can hold the model, else the least that does.
+def chosen_ir_version(inside: Sequence[ir.Graph], opset: int, version: int | None) -> int:
+    """The IR version of a finished model by all its graphs: the one asked for if it can hold them, else the least.
 
     What is asked for and cannot is an :class:`OpsetError` that names everything in the model that came later.
     """
-    needs = _later_than(model, ir_version_for(opset) if version is None else version)
+    needs = _later_than(inside, ir_version_for(opset) if version is None else version)
     if version is None:
         return max([ir_version_for(opset), *(since for since, _ in needs.values())])
     if needs:
@@ -95,14 +95,15 @@ def chosen_ir_version(model: ir.Model, opset: int, version: int | None) -> int:
     return version
 
 
-def _later_than(model: ir.Model, version: int) -> dict[str, tuple[int, str]]:
+def _later_than(inside: Sequence[ir.Graph], version: int) -> dict[str, tuple[int, str]]:
     """What the model has that files of an IR version have no place for: since when, and the first value of it."""
     found: dict[str, tuple[int, str]] = {}
-    for value in _values(model):
+    for value in _values(inside):
         kind = value.type
         if kind is None:
             continue
-        if isinstance(kind, ir.OptionalType) and version < _FIRST_IR_WITH_OPTIONALS:
+        # Not isinstance: behind the types of onnx_ir stands a protocol, and this is asked of every value.
+        if type(kind) is ir.OptionalType and version < _FIRST_IR_WITH_OPTIONALS:
             found.setdefault("optional values", (_FIRST_IR_WITH_OPTIONALS, value.name or ""))
         since = _FIRST_IR_OF_TYPE.get(kind.dtype, 0)
         if since > version:
@@ -110,8 +111,8 @@ def _later_than(model: ir.Model, version: int) -> dict[str, tuple[int, str]]:
     return found
 
 
-def _values(model: ir.Model) -> Iterator[ir.Value]:
-    for graph in graphs(model):
+def _values(inside: Sequence[ir.Graph]) -> Iterator[ir.Value]:
+    for graph in inside:
         yield from graph.inputs
         yield from graph.initializers.values()
         for node in graph:

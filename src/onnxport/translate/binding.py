@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
 
 @functools.cache
-def _parameters(target: torch._ops.OpOverload) -> list[tuple[str, Any]]:
+def _parameters(target: torch._ops.OpOverload, wanted: frozenset[str]) -> list[tuple[int, str, Any]]:
     return [
-        (argument.name, argument.default_value if argument.has_default_value() else None)
-        for argument in target._schema.arguments
+        (position, argument.name, argument.default_value if argument.has_default_value() else None)
+        for position, argument in enumerate(target._schema.arguments)
+        if argument.name in wanted
     ]
 
 
 def bind(
     target: torch._ops.OpOverload,
     args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    kwargs: Mapping[str, Any],
     wanted: frozenset[str],
     read: Callable[[Any], Any],
 ) -> dict[str, Any]:
@@ -33,9 +34,7 @@ def bind(
     """
     bound: dict[str, Any] = {}
     given = len(args)
-    for position, (name, default) in enumerate(_parameters(target)):
-        if name not in wanted:
-            continue
+    for position, name, default in _parameters(target, wanted):
         if position < given:
             bound[name] = read(args[position])
         elif name in kwargs:

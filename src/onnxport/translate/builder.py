@@ -7,7 +7,7 @@ nearly every translation needs and that must come out lean: constants, casts, re
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,8 +15,8 @@ import onnx_ir as ir
 import torch
 
 from onnxport.errors import TranslationError
-from onnxport.translate.dims import Dim, DimNames, Int, Sizes, is_static
-from onnxport.translate.signatures import BROADCASTING, SAME_SHAPE, STRUCTURAL, signature
+from onnxport.translate.dims import Dim, DimNames, Int, Sizes, broadcast, is_static
+from onnxport.translate.signatures import STRUCTURAL, output_shape, signature
 from onnxport.translate.tensor import Number, Tensor
 from onnxport.weights.dtypes import COMPLEX_PARTS, carrier_dtype, from_torch_dtype, to_torch_dtype
 
@@ -98,14 +98,19 @@ class Builder:
 
         ``out_dtype`` states the outputs' dtype (``out_dtypes`` that of each) where the schema does not determine it.
         """
-        tensors = [x if x is None or isinstance(x, Tensor) else self.ints(x) for x in inputs]
+        tensors: list[Tensor | None] = []
+        complex_dtype: torch.dtype | None = None
+        for x in inputs:
+            tensor = x if x is None or isinstance(x, Tensor) else self.ints(x)
+            tensors.append(tensor)
+            if tensor is not None and tensor.dtype.is_complex and complex_dtype is None:
+                complex_dtype = tensor.dtype
         while tensors and tensors[-1] is None:
             tensors.pop()
         known = signature(op_type)
         attrs = [
             _attribute(name, value, known.attributes[name]) for name, value in attributes.items() if value is not None
         ]
-        complex_dtype = next((x.dtype for x in tensors if x is not None and x.dtype.is_complex), None)
         if complex_dtype is not None and op_type not in STRUCTURAL:
             raise TranslationError(f"the formula for this operator ({op_type}) does not hold for complex tensors")
         if out_dtype is None:
@@ -114,11 +119,11 @@ class Builder:
         for index in range(outputs):
             stated = out_dtype if out_dtypes is None else out_dtypes[index]
             if stated is None:
-                inferred = known.output_type(index, [None if x is None else x.value.dtype for x in tensors])
+                inferred = known.output_type(index, tensors)
                 if inferred is None:
                     raise AssertionError(f"The output dtype of {op_type} must be stated with out_dtype.")
                 stated = to_torch_dtype(inferred)
-            shape = self._output_shape(op_type, tensors) if index == 0 else None
+            shape = output_shape(op_type, tensors) if index == 0 else None
             results.append(self._value(op_type, stated, shape))
         if op_type == "Identity" and tensors[0] is not None and tensors[0].is_sequence:
             results[0].value.type, results[0].value.shape = tensors[0].value.type, None
@@ -180,13 +185,6 @@ class Builder:
         if shape is not None:
             value.shape = self.ir_shape((*shape, 2) if dtype.is_complex else shape)
         return Tensor(self, value, dtype, shape)
-
-    def _output_shape(self, op_type: str, inputs: Sequence[Tensor | None]) -> Sequence[Int] | None:
-        if op_type in SAME_SHAPE and inputs[0] is not None:
-            return inputs[0].known_shape
-        if op_type in BROADCASTING:
-            return broadcast([x.known_shape for x in inputs if x is not None])
-        return None
 
     def result_shapes(self) -> list[tuple[Int, ...]]:
         """The shapes torch gives the results of the call being translated: only it can tell how many there are."""
@@ -384,34 +382,6 @@ class Builder:
         return inner
 
 
-def broadcast(shapes: Sequence[Sequence[Int] | None]) -> list[Int] | None:
-    """The shape that shapes broadcast to, or ``None`` where that is not known.
-
-    >>> from onnxport.translate.builder import broadcast
-    >>> broadcast([(2, 1, 3), (4, 1)])
-    [2, 4, 3]
-    """
-    if len(shapes) == 1 or all(shape == shapes[0] for shape in shapes):
-        return None if shapes[0] is None else list(shapes[0])
-    result: list[Int] = []
-    for shape in shapes:
-        if shape is None:
-            return None
-        longer = max(len(shape), len(result))
-        sizes: list[Int] = [*[1] * (longer - len(shape)), *shape]
-        result = [*[1] * (longer - len(result)), *result]
-        for axis, size in enumerate(sizes):
-            if result[axis] == size or size == 1:
-                continue
-            if result[axis] == 1:
-                result[axis] = size
-            elif isinstance(result[axis], Dim) and isinstance(size, Dim):
-                return None
-            elif isinstance(size, int):
-                result[axis] = size
-    return result
-
-
 def _wrapped(value: int, dtype: torch.dtype) -> int:
     """A whole number as torch makes it fit a narrower dtype: the higher bits fall off."""
     if dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
@@ -425,21 +395,19 @@ def _stated_dtype(op_type: str, attributes: dict[str, Any]) -> torch.dtype | Non
     return stated if isinstance(stated, torch.dtype) else None
 
 
+_CONVERSIONS: dict[ir.AttributeType, Callable[[Any], Any]] = {
+    ir.AttributeType.INT: int,
+    ir.AttributeType.FLOAT: float,
+    ir.AttributeType.INTS: lambda items: [int(item) for item in items],
+    ir.AttributeType.FLOATS: lambda items: [float(item) for item in items],
+}
+
+
 def _attribute(name: str, value: Any, kind: ir.AttributeType) -> ir.Attr:
     if isinstance(value, torch.dtype):
         value = int(from_torch_dtype(value))
-    match kind:
-        case ir.AttributeType.INT:
-            value = int(value)
-        case ir.AttributeType.FLOAT:
-            value = float(value)
-        case ir.AttributeType.INTS:
-            value = [int(item) for item in value]
-        case ir.AttributeType.FLOATS:
-            value = [float(item) for item in value]
-        case _:
-            pass
-    return ir.Attr(name, kind, value)
+    convert = _CONVERSIONS.get(kind)
+    return ir.Attr(name, kind, value if convert is None else convert(value))
 
 
 def _free_attribute(name: str, value: Any) -> ir.Attr:

@@ -31,11 +31,12 @@ class Dim:
     True
     """
 
-    __slots__ = ("expr", "kind")
+    __slots__ = ("_hash", "expr", "kind")
 
     def __init__(self, expr: sympy.Basic, kind: type = int) -> None:
         self.expr = expr
         self.kind = kind
+        self._hash = hash(expr)
 
     def __repr__(self) -> str:
         return str(self.expr)
@@ -44,7 +45,7 @@ class Dim:
         return isinstance(other, Dim) and bool(self.expr == other.expr)
 
     def __hash__(self) -> int:
-        return hash(self.expr)
+        return self._hash
 
     def __add__(self, other: Int) -> Int:
         return as_int(self.expr + _expr(other))
@@ -115,6 +116,34 @@ def minimum(a: Int, b: Int) -> Int:
     if isinstance(a, int) and isinstance(b, int):
         return min(a, b)
     return as_int(sym.Min(_expr(a), _expr(b)))
+
+
+def broadcast(shapes: Sequence[Sequence[Int] | None]) -> list[Int] | None:
+    """The shape that shapes broadcast to, or ``None`` where that is not known.
+
+    >>> from onnxport.translate.dims import broadcast
+    >>> broadcast([(2, 1, 3), (4, 1)])
+    [2, 4, 3]
+    """
+    if len(shapes) == 1 or all(shape == shapes[0] for shape in shapes):
+        return None if shapes[0] is None else list(shapes[0])
+    result: list[Int] = []
+    for shape in shapes:
+        if shape is None:
+            return None
+        longer = max(len(shape), len(result))
+        sizes: list[Int] = [*[1] * (longer - len(shape)), *shape]
+        result = [*[1] * (longer - len(result)), *result]
+        for axis, size in enumerate(sizes):
+            if result[axis] == size or size == 1:
+                continue
+            if result[axis] == 1:
+                result[axis] = size
+            elif isinstance(result[axis], Dim) and isinstance(size, Dim):
+                return None
+            elif isinstance(size, int):
+                result[axis] = size
+    return result
 
 
 class DimNames:

@@ -25,6 +25,8 @@ from onnxport.translate.promotion import common_dtype, promoted_to_float
 from onnxport.translate.registry import Lookup, Translation
 from onnxport.translate.tensor import Tensor
 
+_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
 
 @dataclass
 class Failed:
@@ -73,7 +75,7 @@ class Engine:
     def bind(self, node: torch.fx.Node, argument: Any) -> None:
         """Give a placeholder its argument; a number that varies is known by the symbol it was captured with."""
         value = node.meta.get("val")
-        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+        if isinstance(value, _SYMBOLIC):
             number = self.op.shared.dim_names.read(value)
             self._define(number, argument)
             self.env[node] = number
@@ -89,13 +91,16 @@ class Engine:
 
     def read(self, argument: Any) -> Any:
         """An FX argument as translations see it: Tensor, number, Dim, or a list of these."""
-        if isinstance(argument, torch.fx.Node):
+        kind = type(argument)
+        if kind is torch.fx.Node:
             if argument in self.env:
                 return self.env[argument]
             return self.op.shared.dim_names.read(argument.meta["val"])
+        if kind is int or kind is float or kind is bool or argument is None:
+            return argument
         if isinstance(argument, list | tuple):
             return [self.read(item) for item in argument]
-        if isinstance(argument, torch.SymInt | torch.SymFloat | torch.SymBool):
+        if isinstance(argument, _SYMBOLIC):
             return self.op.shared.dim_names.read(argument)
         return argument
 
@@ -167,11 +172,13 @@ class Engine:
             return translation.function(
                 self.op, *self.read(node.args), **{k: self.read(v) for k, v in node.kwargs.items()}
             )
-        arguments = bind(node.target, node.args, dict(node.kwargs), translation.parameters, self.read)
+        arguments = bind(node.target, node.args, node.kwargs, translation.parameters, self.read)
         return call_translation(self.op, translation, arguments)
 
     def _finish(self, node: torch.fx.Node, result: Any, start: int) -> Any:
         value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            return self._stamp(node, node.name, result, value, start)
         if isinstance(value, list | tuple):
             return tuple(
                 None if part is None else self._finish_one(node, f"{node.name}_{index}", part, expected, start)
@@ -182,7 +189,7 @@ class Engine:
     def _finish_one(self, node: torch.fx.Node, name: str, result: Any, expected: Any, start: int) -> Any:
         if isinstance(expected, torch.Tensor):
             return self._stamp(node, name, result, expected, start)
-        if isinstance(expected, torch.SymInt | torch.SymFloat | torch.SymBool):
+        if isinstance(expected, _SYMBOLIC):
             number = self.op.shared.dim_names.read(expected)
             self._define(number, result)
             return number
@@ -205,8 +212,7 @@ class Engine:
         result = Tensor(op, result.value, result.dtype, shape)
         value = result.value
         producer = value.producer()
-        # Backwards: a result is nearly always what was made last.
-        if producer is not None and any(made is producer for made in reversed(op.nodes[start:])):
+        if producer is not None and producer in op.nodes[start:]:
             value.name = own_name = op.shared.unique(name)
             if producer.outputs[0] is value:
                 producer.name = f"node_{own_name}"
@@ -241,7 +247,7 @@ class Engine:
 def call_translation(op: Builder, translation: Translation, arguments: dict[str, Any]) -> Any:
     """Call a translation with arguments bound by name: what must be fixed is, and operands have their common dtype."""
     for name in translation.static:
-        if _has_dim(arguments.get(name)):
+        if name in arguments and _has_dim(arguments[name]):
             raise TranslationError(
                 f"`{name}` must be a fixed number, but here it depends on a run-time size ({arguments[name]})."
             )
@@ -289,7 +295,7 @@ def _is_plumbing(node: torch.fx.Node) -> bool:
     if isinstance(target, torch._ops.OpOverload):
         return target in _SIZES
     return not isinstance(target, torch._ops.HigherOrderOperator) and isinstance(
-        node.meta.get("val"), torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool
+        node.meta.get("val"), (*_SYMBOLIC, int, float, bool)
     )
 
 
@@ -313,7 +319,7 @@ def _has_dim(value: Any) -> bool:
 
 
 def _check_shape(node: torch.fx.Node, found: tuple[Int, ...] | None, expected: tuple[Int, ...]) -> None:
-    if found is None:
+    if found is None or found == expected:
         return
     same_rank = len(found) == len(expected)
     if not same_rank or any(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 import torch
 
@@ -26,10 +26,7 @@ Stacks = dict[tuple[str, ...], tuple[str, str, str]]
 def node_metadata(node: torch.fx.Node, stacks: Stacks) -> dict[str, str]:
     """What each ONNX node made for ``node`` carries. ``stacks`` caches module stacks, which many nodes share."""
     stack = node.meta.get("nn_module_stack") or {}
-    key = tuple(stack)
-    if key not in stacks:
-        stacks[key] = _module_path(stack.values())
-    path, classes, scopes = stacks[key]
+    path, classes, scopes = _module_path(tuple(stack), stack, stacks)
     name = node.name
     target, shown = _target_texts(node.target)
     return {
@@ -49,7 +46,8 @@ def _target_texts(target: object) -> tuple[str, str]:
 def _call_text(node: torch.fx.Node, name: str, target: str) -> str:
     """A call as ``Node.format_node`` shows it, which takes several times as long."""
     head = f"%{name} : [num_users={len(node.users)}] = {node.op}[target={target}]"
-    return f"{head}(args = {_argument_text(node.args)}, kwargs = {_argument_text(node.kwargs)})"
+    kwargs = node.kwargs
+    return f"{head}(args = {_argument_text(node.args)}, kwargs = {_argument_text(kwargs) if kwargs else '{}'})"
 
 
 def _argument_text(argument: object) -> str:
@@ -68,18 +66,21 @@ def _argument_text(argument: object) -> str:
     return str(argument)
 
 
-def _module_path(stack: Iterable[tuple[str, object]]) -> tuple[str, str, str]:
+def _module_path(
+    keys: tuple[str, ...], stack: Mapping[str, tuple[str, str | type]], stacks: Stacks
+) -> tuple[str, str, str]:
     """Namespace, classes and scopes of the modules around a call, each text open for the call itself."""
-    classes, scopes = [], []
-    for name, module in stack:
-        scopes.append(name)
-        classes.append(module if isinstance(module, str) else f"{module.__module__}.{module.__qualname__}")  # type: ignore[attr-defined]
-    path = "".join(f"{n}: {c}/" if n else f"{c}/" for n, c in zip(scopes, classes, strict=True))
-    return path, _open_list(classes), _open_list(scopes)
-
-
-def _open_list(items: list[str]) -> str:
-    return f"{repr(items)[:-1]}, " if items else "["
+    found = stacks.get(keys)
+    if found is not None:
+        return found
+    if not keys:
+        return "", "[", "["
+    path, classes, scopes = _module_path(keys[:-1], stack, stacks)
+    name, module = stack[keys[-1]]
+    kind = module if isinstance(module, str) else f"{module.__module__}.{module.__qualname__}"
+    head = f"{name}: " if name else ""
+    found = stacks[keys] = f"{path}{head}{kind}/", f"{classes}{kind!r}, ", f"{scopes}{name!r}, "
+    return found
 
 
 def stack_trace(node: torch.fx.Node) -> str:

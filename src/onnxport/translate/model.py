@@ -162,7 +162,7 @@ def _weight(
             ORIGINAL_NAME: node.name,
         }
         value = _tensor(engine, name, node.meta["val"], metadata).value
-        value.const_value = TorchTensor(content, name)
+        value.const_value = TorchTensor(content, name, shape=value.shape)
         if name != spec.target:
             _add_alias(value, spec.target)
         weights[key] = value

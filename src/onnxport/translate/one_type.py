@@ -47,11 +47,9 @@ def mixed_types(node: torch.fx.Node, env: Mapping[torch.fx.Node, Any]) -> Proble
     positions = _OPERANDS.get(node.target)
     if positions is None:
         return None
-    operands = [node.args[at] for at in positions if at < len(node.args)]
-    tensors = [
-        one for one in operands if isinstance(one, torch.fx.Node) and isinstance(one.meta.get("val"), torch.Tensor)
-    ]
-    types = [tensor.meta["val"].dtype for tensor in tensors]
+    operands = [one for at in positions if at < len(node.args) and isinstance(one := node.args[at], torch.fx.Node)]
+    tensors = [one for one in operands if isinstance(env.get(one), Tensor)]
+    types: list[torch.dtype] = [env[tensor].dtype for tensor in tensors]
     if len(set(types)) < 2:
         return None
     if node.target in _NORMS and types[0] in _HALVES and set(types[1:]) <= {torch.float32, types[0]}:

@@ -127,8 +127,7 @@ class Emitter:
     ) -> tuple[Tensor, ...]:
         stated = _stated_dtype(schema, attributes)
         if schema.domain == "" and _reads_the_same(schema):
-            dtypes = [None if x is None else x.value.dtype for x in inputs]
-            if stated is None and signature(schema.name).output_type(0, dtypes) is None:
+            if stated is None and signature(schema.name).output_type(0, inputs) is None:
                 stated = _fallback_dtype(self._op, inputs)
             return self._op.multi(schema.name, *inputs, outputs=count, out_dtype=stated, **attributes)
         dtype = _fallback_dtype(self._op, inputs) if stated is None else stated

@@ -5,9 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import onnx
 import onnx_ir as ir
+
+from onnxport.translate.dims import Int, broadcast
+
+if TYPE_CHECKING:
+    from onnxport.translate.tensor import Tensor
 
 CANONICAL_OPSET = 23
 """The opset translations are written for; legalisation goes on from here."""
@@ -31,14 +37,14 @@ class Signature:
     attributes: dict[str, ir.AttributeType]
     outputs: tuple[tuple[int, ...] | ir.DataType, ...]
 
-    def output_type(self, index: int, input_types: Sequence[ir.DataType | None]) -> ir.DataType | None:
-        """The dtype of an output given those of the inputs, where the schema determines it."""
+    def output_type(self, index: int, inputs: Sequence[Tensor | None]) -> ir.DataType | None:
+        """The dtype of an output given the inputs, where the schema determines it."""
         rule = self.outputs[min(index, len(self.outputs) - 1)]
         if isinstance(rule, ir.DataType):
             return rule
         for position in rule:
-            if position < len(input_types) and input_types[position] is not None:
-                return input_types[position]
+            if position < len(inputs) and (found := inputs[position]) is not None:
+                return found.value.dtype
         return None
 
 
@@ -83,3 +89,12 @@ Concat Expand Gather GatherND Identity Loop Reshape Scan ScatterND Slice Split S
 """
 STRUCTURAL = frozenset(_STRUCTURAL.split())
 """Operators that move elements without looking at them, so that a complex tensor's pairs stay together."""
+
+
+def output_shape(op_type: str, inputs: Sequence[Tensor | None]) -> Sequence[Int] | None:
+    """The shape of the first output, where it follows from those of the inputs alone."""
+    if op_type in SAME_SHAPE and inputs[0] is not None:
+        return inputs[0].known_shape
+    if op_type in BROADCASTING:
+        return broadcast([x.known_shape for x in inputs if x is not None])
+    return None

@@ -71,7 +71,8 @@ class Tensor:
     @property
     def is_sequence(self) -> bool:
         """Whether it stands for a sequence of tensors, of which it has the dtype."""
-        return isinstance(self.value.type, ir.SequenceType)
+        # Not isinstance: behind the types of onnx_ir stands a protocol, and asking it takes as long as making a value.
+        return type(self.value.type) is ir.SequenceType
 
     @property
     def real(self) -> Tensor:

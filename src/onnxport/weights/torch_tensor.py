@@ -25,7 +25,8 @@ SLAB_BYTES = 1 << 20
 class TorchTensor(ir.Tensor[torch.Tensor]):
     """A tensor of the model that refers to a torch tensor.
 
-    A complex tensor appears as its real and imaginary parts in a last dimension of two.
+    A complex tensor appears as its real and imaginary parts in a last dimension of two. ``shape`` is that of the tensor
+    as it appears, for a caller that has it already.
 
     >>> import torch
     >>> from onnxport.weights.torch_tensor import TorchTensor
@@ -33,13 +34,20 @@ class TorchTensor(ir.Tensor[torch.Tensor]):
     TorchTensor<BFLOAT16,[2,3]>(name='weight')
     """
 
-    def __init__(self, tensor: torch.Tensor, name: str | None = None, doc_string: str | None = None) -> None:
-        sizes = [int(size) for size in tensor.shape]
+    def __init__(
+        self,
+        tensor: torch.Tensor,
+        name: str | None = None,
+        doc_string: str | None = None,
+        *,
+        shape: ir.Shape | None = None,
+    ) -> None:
         part = COMPLEX_PARTS.get(tensor.dtype)
-        if part is not None:
-            sizes.append(2)
+        if shape is None:
+            sizes = [int(size) for size in tensor.shape]
+            shape = ir.Shape(sizes if part is None else [*sizes, 2])
         dtype = from_torch_dtype(tensor.dtype if part is None else part)
-        super().__init__(tensor, dtype=dtype, shape=ir.Shape(sizes), name=name, doc_string=doc_string)
+        super().__init__(tensor, dtype=dtype, shape=shape, name=name, doc_string=doc_string)
 
     @property
     def has_content(self) -> bool:

@@ -104,11 +104,13 @@ def markdown(results: Results, rounds: int, command: str, load: tuple[float, flo
         f"Measured by `{command}` with {environment()}. "
         f"Load average: {load[0]:.1f} at the start, {load[1]:.1f} at the end (the benchmark itself is about 1).",
         "",
-        f"Both exporters run in one process on the same model and inputs, the batch axis dynamic, {rounds} time(s) in "
-        "turn; the run with the median total is shown, and beside it the least time per FX call of all runs, because "
-        "what else happens on a machine only adds to it. Totals include the save to a single file. Memory is the "
-        "high-water mark beyond the loaded model, each exporter in its own process. Latency is onnxruntime's median on "
-        "one thread, runs interleaved. The maximum error is absolute, against eager, over all outputs at the traced "
+        "Both exporters run in one process on the same model and inputs, the batch axis dynamic, in "
+        f"{rounds} round(s) of onnxport, torch.onnx, onnxport. The run with the median total is shown, and beside it "
+        "the least time per FX call of all runs, because what else happens on a machine only adds to it. Totals "
+        "include the save to a single file; before each save the clock rests while a file of that size is written and "
+        "removed, because the host of a virtual machine may have taken back the memory that the file passes through. "
+        "Memory is the high-water mark beyond the loaded model, each exporter in its own process. Latency is onnxruntime's "
+        "median on one thread, runs interleaved. The maximum error is absolute, against eager, over all outputs at the traced "
         "batch and at another. Both totals are divided by the capture that onnxport's event log reports.",
         "",
     ]

@@ -11,9 +11,12 @@ _GRAPH, _GRAPHS = ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS
 
 def bodies(node: ir.Node) -> Sequence[ir.Graph]:
     """The graphs a node carries."""
-    found: list[ir.Graph] | None = None
     # The plain dictionary inside, and identity: this is asked of every node, several times.
-    for attribute in node.attributes.data.values():
+    attributes = node.attributes.data
+    if not attributes:
+        return ()
+    found: list[ir.Graph] | None = None
+    for attribute in attributes.values():
         kind = attribute.type
         if (kind is _GRAPH or kind is _GRAPHS) and not attribute.is_ref():
             found = [] if found is None else found

@@ -34,7 +34,7 @@ from onnxport.translate.metadata import (
 from onnxport.translate.registry import Lookup
 from onnxport.translate.signatures import CANONICAL_OPSET
 from onnxport.translate.tensor import Tensor
-from onnxport.weights.dtypes import from_torch_dtype
+from onnxport.weights.dtypes import COMPLEX_PARTS, from_torch_dtype
 from onnxport.weights.kinds import KIND
 from onnxport.weights.torch_tensor import TorchTensor
 
@@ -154,6 +154,7 @@ def _weight(
     if key in weights:
         value = weights[key]
         _add_alias(value, spec.target)
+        tensor = Tensor(engine.op, value, content.dtype, tuple(content.shape))
     else:
         name = engine.op.shared.unique(spec.target if chosen is None else chosen)
         metadata = {
@@ -161,12 +162,13 @@ def _weight(
             INPUT_PERSISTENT: str(spec.persistent),
             ORIGINAL_NAME: node.name,
         }
-        value = _tensor(engine, name, node.meta["val"], metadata).value
+        tensor = _tensor(engine, name, content, metadata)
+        value = tensor.value
         value.const_value = TorchTensor(content, name, shape=value.shape)
         if name != spec.target:
             _add_alias(value, spec.target)
         weights[key] = value
-    engine.env[node] = Tensor(engine.op, value, content.dtype, tuple(content.shape))
+    engine.env[node] = tensor
 
 
 def _add_alias(value: ir.Value, name: str) -> None:
@@ -186,7 +188,7 @@ def _tensor(engine: Engine, name: str, value: torch.Tensor, metadata: dict[str, 
     op = engine.op
     shape = op.shared.dim_names.shape(value)
     dtype = value.dtype
-    stored = value.real.dtype if dtype.is_complex else dtype
+    stored = COMPLEX_PARTS[dtype] if dtype.is_complex else dtype
     onnx_value = ir.Value(
         name=name,
         type=ir.TensorType(from_torch_dtype(stored)),

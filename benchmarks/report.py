@@ -109,9 +109,10 @@ def markdown(results: Results, rounds: int, command: str, load: tuple[float, flo
         "the least time per FX call of all runs, because what else happens on a machine only adds to it. Totals "
         "include the save to a single file; before each save the clock rests while a file of that size is written and "
         "removed, because the host of a virtual machine may have taken back the memory that the file passes through. "
-        "Memory is the high-water mark beyond the loaded model, each exporter in its own process. Latency is onnxruntime's "
-        "median on one thread, runs interleaved. The maximum error is absolute, against eager, over all outputs at the traced "
-        "batch and at another. Both totals are divided by the capture that onnxport's event log reports.",
+        "Memory is the high-water mark beyond the loaded model, each exporter in its own process. Latency is "
+        "onnxruntime's median on one thread, runs interleaved. The maximum error is absolute, against eager, over all "
+        "outputs at the traced batch and at another. Both totals are divided by the capture that onnxport's event log "
+        "reports.",
         "",
     ]
     if results.rows:

@@ -83,7 +83,8 @@ class Builder:
         return emit
 
     def _emit_one(self, op_type: str, *inputs: Tensor | Sequence[Int] | None, **attributes: Any) -> Tensor:
-        return self.multi(op_type, *inputs, outputs=1, **attributes)[0]
+        out_dtype: torch.dtype | None = attributes.pop("out_dtype", None)
+        return self._emit(op_type, inputs, attributes, [out_dtype])[0]
 
     def multi(
         self,
@@ -98,6 +99,16 @@ class Builder:
 
         ``out_dtype`` states the outputs' dtype (``out_dtypes`` that of each) where the schema does not determine it.
         """
+        stated = [out_dtype] * outputs if out_dtypes is None else out_dtypes
+        return tuple(self._emit(op_type, inputs, attributes, stated))
+
+    def _emit(
+        self,
+        op_type: str,
+        inputs: Sequence[Tensor | Sequence[Int] | None],
+        attributes: Mapping[str, Any],
+        out_dtypes: Sequence[torch.dtype | None],
+    ) -> list[Tensor]:
         tensors: list[Tensor | None] = []
         complex_dtype: torch.dtype | None = None
         for x in inputs:
@@ -113,11 +124,10 @@ class Builder:
         ]
         if complex_dtype is not None and op_type not in STRUCTURAL:
             raise TranslationError(f"the formula for this operator ({op_type}) does not hold for complex tensors")
-        if out_dtype is None:
-            out_dtype = complex_dtype if complex_dtype is not None else _stated_dtype(op_type, attributes)
+        implied = complex_dtype if complex_dtype is not None else _stated_dtype(op_type, attributes)
         results = []
-        for index in range(outputs):
-            stated = out_dtype if out_dtypes is None else out_dtypes[index]
+        for index, given in enumerate(out_dtypes):
+            stated = implied if given is None else given
             if stated is None:
                 inferred = known.output_type(index, tensors)
                 if inferred is None:
@@ -128,7 +138,7 @@ class Builder:
         if op_type == "Identity" and tensors[0] is not None and tensors[0].is_sequence:
             results[0].value.type, results[0].value.shape = tensors[0].value.type, None
         self._append(op_type, tensors, attrs, [t.value for t in results])
-        return tuple(results)
+        return results
 
     def custom(
         self,
@@ -390,7 +400,7 @@ def _wrapped(value: int, dtype: torch.dtype) -> int:
     return value if info.min <= value <= info.max else (value - info.min) % (1 << info.bits) + info.min
 
 
-def _stated_dtype(op_type: str, attributes: dict[str, Any]) -> torch.dtype | None:
+def _stated_dtype(op_type: str, attributes: Mapping[str, Any]) -> torch.dtype | None:
     stated = attributes.get("to" if op_type == "Cast" else "dtype")
     return stated if isinstance(stated, torch.dtype) else None
 

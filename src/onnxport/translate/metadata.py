@@ -57,7 +57,9 @@ def _argument_text(argument: object) -> str:
     if kind is int or kind is float or kind is str or argument is None:
         return str(argument)
     if isinstance(argument, tuple):
-        texts = ", ".join([_argument_text(item) for item in argument])
+        texts = ", ".join(
+            [f"%{item.name}" if type(item) is torch.fx.Node else _argument_text(item) for item in argument]
+        )
         return f"({texts},)" if len(argument) == 1 else f"({texts})"
     if isinstance(argument, list):
         return f"[{', '.join([_argument_text(item) for item in argument])}]"

@@ -47,9 +47,14 @@ def mixed_types(node: torch.fx.Node, env: Mapping[torch.fx.Node, Any]) -> Proble
     positions = _OPERANDS.get(node.target)
     if positions is None:
         return None
-    operands = [one for at in positions if at < len(node.args) and isinstance(one := node.args[at], torch.fx.Node)]
-    tensors = [one for one in operands if isinstance(env.get(one), Tensor)]
-    types: list[torch.dtype] = [env[tensor].dtype for tensor in tensors]
+    args = node.args
+    tensors: list[torch.fx.Node] = []
+    types: list[torch.dtype] = []
+    for at in positions:
+        operand = args[at] if at < len(args) else None
+        if isinstance(operand, torch.fx.Node) and type(tensor := env.get(operand)) is Tensor:
+            tensors.append(operand)
+            types.append(tensor.dtype)
     if len(set(types)) < 2:
         return None
     if node.target in _NORMS and types[0] in _HALVES and set(types[1:]) <= {torch.float32, types[0]}:

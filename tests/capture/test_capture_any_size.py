@@ -46,6 +46,51 @@ CASES: dict[str, Case] = {
         [(7, 4), (1, 6)],
         [{0: "n", 1: "a"}, {1: "m"}],
     ),
+    "average-pool-to-any-length": (
+        lambda x: F.adaptive_avg_pool1d(x, x.shape[-1] // 2),
+        [(1, 2, 8)],
+        [(1, 2, 13)],
+        [{2: "n"}],
+    ),
+    "interpolate-area": (
+        lambda x: F.interpolate(x, scale_factor=1.5, mode="area"),
+        [(1, 2, 8)],
+        [(1, 2, 12)],
+        [{2: "n"}],
+    ),
+    "cov": (torch.cov, [(3, 5)], [(4, 9)], [{0: "m", 1: "n"}]),
+    "cov-of-one": (torch.cov, [(5,)], [(9,)], [{0: "n"}]),
+    "cov-weighted": (
+        lambda x, w, a: torch.cov(x, fweights=w.abs().ceil().long(), aweights=a.abs()),
+        [(3, 5), (5,), (5,)],
+        [(3, 9), (9,), (9,)],
+        [{1: "n"}, {0: "n"}, {0: "n"}],
+    ),
+    "corrcoef": (torch.corrcoef, [(3, 5)], [(4, 9)], [{0: "m", 1: "n"}]),
+    "reflections": (lambda x: torch.geqrf(x)[0].abs(), [(5, 3)], [(8, 3)], [{0: "n"}]),
+    "fft": (lambda x: torch.view_as_real(torch.fft.fft(x, n=5)), [(3, 5)], [(3, 7)], [{1: "n"}]),
+    "ifft": (lambda x: torch.fft.ifft(x, n=5, norm="ortho").abs(), [(3, 5)], [(3, 4)], [{1: "n"}]),
+    "rfft": (lambda x: torch.view_as_real(torch.fft.rfft(x, n=5)), [(3, 5)], [(3, 4)], [{1: "n"}]),
+    "irfft": (lambda x: torch.fft.irfft(torch.view_as_complex(x), n=8), [(3, 5, 2)], [(3, 7, 2)], [{1: "n"}]),
+    "hfft": (
+        lambda x: torch.fft.hfft(torch.view_as_complex(x), n=8, norm="forward"),
+        [(3, 5, 2)],
+        [(3, 4, 2)],
+        [{1: "n"}],
+    ),
+    "ihfft": (lambda x: torch.view_as_real(torch.fft.ihfft(x, n=6).resolve_conj()), [(3, 6)], [(3, 9)], [{1: "n"}]),
+    "fft-of-two": (
+        lambda x: torch.view_as_real(torch.fft.fft2(x, s=(4, -1))),
+        [(4, 5)],
+        [(6, 7)],
+        [{0: "m", 1: "n"}],
+    ),
+    "irfft-of-several": (
+        lambda x: torch.fft.irfftn(torch.view_as_complex(x), s=(3, 8)),
+        [(3, 5, 2)],
+        [(4, 7, 2)],
+        [{0: "m", 1: "n"}],
+    ),
     "gradient": (torch.gradient, [(6,)], [(9,)], [{0: "n"}]),
     "gradient-of-second-order": (
         lambda x: torch.gradient(x, spacing=2.0, dim=1, edge_order=2),
@@ -69,6 +114,8 @@ def test_other_sizes(function: Callable[..., Any], traced: Shapes, other: Shapes
 def test_kernels_are_as_before() -> None:
     onnxport.export(torch.nn.MaxPool1d(2), (R(1, 2, 4),))
     assert not torch.ops.aten.max_pool1d.default.py_kernels
+    assert F.adaptive_avg_pool1d is torch.adaptive_avg_pool1d
+    assert type(F.adaptive_avg_pool1d).__name__ == "builtin_function_or_method"
 
 
 def test_an_axis_that_is_fixed_late_is_refused() -> None:

@@ -7,19 +7,25 @@ by what it stands for, in operators that take sizes of any kind; the graph shows
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
+import torch.nn.functional as F
 from torch._C import DispatchKey
 
 from onnxport.capture.kernels import Kernel, Kernels, replaced
+from onnxport.capture.transforms import fourier_kernels
 
 _aten = torch.ops.aten
 
 
-def sizes_left_open() -> contextlib.AbstractContextManager[None]:
+@contextlib.contextmanager
+def sizes_left_open() -> Iterator[None]:
     """While this is open, fake tensors pass through these operators with sizes that vary."""
     composites: dict[torch._ops.OpOverload, Kernel] = {
+        **fourier_kernels(),
+        _aten.cov.default: _cov,
+        _aten.corrcoef.default: _corrcoef,
         _aten.kron.default: _kron,
         _aten.max_pool1d.default: _max_pool1d,
         _aten.take_along_dim.default: _take_along_dim,
@@ -32,12 +38,69 @@ def sizes_left_open() -> contextlib.AbstractContextManager[None]:
     shapes: dict[torch._ops.OpOverload, Kernel] = {
         _aten.adaptive_max_pool3d.default: _pooled_to,
         _aten.fractional_max_pool3d.default: _pooled_at_random,
+        _aten.geqrf.default: _reflections,
     }
     kernels: dict[torch._ops.OpOverload, Kernels] = {
         **{operator: {DispatchKey.CompositeImplicitAutograd: kernel} for operator, kernel in composites.items()},
         **{operator: {DispatchKey.Meta: kernel} for operator, kernel in shapes.items()},
     }
-    return replaced(kernels)
+    with replaced(kernels), _pooled_to_any_length():
+        yield
+
+
+@contextlib.contextmanager
+def _pooled_to_any_length() -> Iterator[None]:
+    """Pool an axis to a size that varies as one of two axes: the operator of one axis takes plain numbers only."""
+    original = F.adaptive_avg_pool1d
+
+    def pool(input: torch.Tensor, output_size: int | Sequence[int]) -> torch.Tensor:
+        size = output_size[0] if isinstance(output_size, Sequence) else output_size
+        if not isinstance(size, torch.SymInt):
+            return original(input, [size])
+        return F.adaptive_avg_pool2d(input.unsqueeze(-2), [1, size]).squeeze(-2)
+
+    places = (F, torch)
+    for place in places:
+        vars(place)["adaptive_avg_pool1d"] = pool
+    try:
+        yield
+    finally:
+        for place in places:
+            vars(place)["adaptive_avg_pool1d"] = original
+
+
+def _cov(
+    self: torch.Tensor,
+    *,
+    correction: int = 1,
+    fweights: torch.Tensor | None = None,
+    aweights: torch.Tensor | None = None,
+) -> torch.Tensor:
+    x = self.reshape(1, -1) if self.dim() < 2 else self
+    given = [weights for weights in (fweights, aweights) if weights is not None]
+    weights = given[0] if given else x.new_ones(x.shape[1], dtype=torch.int64)
+    if len(given) == 2:
+        weights = weights * given[1]
+    total = weights.sum()
+    freedom = total - correction
+    if aweights is not None and correction != 0:
+        freedom = total - correction * (weights * aweights).sum() / total
+    centred = x - ((x * weights).sum(1) / total).unsqueeze(1)
+    products = centred @ (centred * weights).t().conj() / freedom.clamp(min=0)
+    alone = self.dim() < 2 or (isinstance(self.shape[0], int) and self.shape[0] == 1)
+    return products.reshape([]) if alone else products
+
+
+def _corrcoef(self: torch.Tensor) -> torch.Tensor:
+    covariance = _cov(self)
+    if covariance.dim() == 0:
+        return covariance / covariance
+    variances = covariance.diagonal()
+    deviations = (variances.real if variances.is_complex() else variances).sqrt()
+    scaled = covariance / deviations.unsqueeze(1) / deviations.unsqueeze(0)
+    if scaled.is_complex():
+        return torch.complex(scaled.real.clip(-1, 1), scaled.imag.clip(-1, 1))
+    return scaled.clip(-1, 1)
 
 
 def _kron(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -134,3 +197,8 @@ def _pooled_at_random(
     self: torch.Tensor, kernel_size: Sequence[int], output_size: Sequence[int], random_samples: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     return _pooled_to(self, output_size)
+
+
+def _reflections(self: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    *batch, rows, columns = self.shape
+    return torch.empty_like(self), self.new_empty([*batch, torch.sym_min(rows, columns)])

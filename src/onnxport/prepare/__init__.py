@@ -11,6 +11,7 @@ from torch._ops import HigherOrderOperator
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 
+from onnxport.capture.any_size import sizes_left_open
 from onnxport.errors import Problem, TranslationError, listing
 from onnxport.events import EventLog
 from onnxport.prepare.decompose import HasTranslation, decompose, undecomposed
@@ -134,7 +135,8 @@ def _prepare_module(
     # As results they outlive the clean-up, and follow when the call that computes them is decomposed.
     output.args = (results, tuple(final.values()))
     workspace.remove_dead_code()
-    decompose(graph, has_translation, workspace.attach, events)
+    with sizes_left_open():
+        decompose(graph, has_translation, workspace.attach, events)
     workspace.remove_dead_code()
     for name, branch in _branches(graph, workspace.attribute).items():
         if _needs_change(branch, has_translation):

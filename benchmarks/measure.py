@@ -55,13 +55,10 @@ def export_ours(model: torch.nn.Module, case: BenchModel, path: Path) -> Timing:
     start = time.perf_counter()
     program = onnxport.export(model, (), kwargs=case.example(), dynamic_shapes=case.dynamic_shapes())
     exported = time.perf_counter()
-    make_room(path, weight_bytes(model))
-    save = time.perf_counter()
-    program.save(str(path))
-    end = time.perf_counter()
+    save = timed_save(program, model, path)
     calls = sum(node.op == "call_function" for node in program.exported_program.graph.nodes)
     stages = sum(program.events.seconds(stage) for stage in STAGES)
-    return Timing(exported - start + end - save, end - save, program.events.seconds("capture"), stages, calls)
+    return Timing(exported - start + save, save, program.events.seconds("capture"), stages, calls)
 
 
 def export_theirs(model: torch.nn.Module, case: BenchModel, path: Path) -> Timing:
@@ -72,18 +69,23 @@ def export_theirs(model: torch.nn.Module, case: BenchModel, path: Path) -> Timin
     )
     exported = time.perf_counter()
     assert program is not None
+    save = timed_save(program, model, path)
+    return Timing(exported - start + save, save)
+
+
+def timed_save(program: Any, model: torch.nn.Module, path: Path) -> float:
+    """Save a program of either exporter, with the memory at hand, and return the seconds."""
     make_room(path, weight_bytes(model))
-    save = time.perf_counter()
+    start = time.perf_counter()
     program.save(str(path))
-    end = time.perf_counter()
-    return Timing(exported - start + end - save, end - save)
+    return time.perf_counter() - start
 
 
 def make_room(path: Path, size: int) -> None:
     """Let a virtual machine have the memory that the next file of ``size`` bytes passes through.
 
-    Its host takes free memory back within seconds, and giving it again takes up to ten times as long as the write: a
-    cost of the machine, and a different one each time. So a file of that size is written and removed first.
+    Its host may take free memory back, and giving it again took up to ten times as long as the write: a cost of the
+    machine, and a different one each time. So a file of that size is written and removed first.
     """
     filler = path.with_suffix(".filler")
     block = bytes(1 << 26)

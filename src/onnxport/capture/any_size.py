@@ -1,7 +1,8 @@
 """Operators that torch computes with plain integers, where a size that varies would be fixed to the example's.
 
-Their kernels, and some rules for their shapes, are written in C++ for numbers only. While capturing, each is computed
-by what it stands for, in operators that take sizes of any kind; the graph shows the operator itself as before.
+Their kernels, and some rules for their shapes, are written in C++ for numbers only. While capturing, and while
+operators are taken apart, each is computed by what it stands for, in operators that take sizes of any kind; the graph
+shows the operator itself as before.
 """
 
 from __future__ import annotations

@@ -177,8 +177,6 @@ class Engine:
 
     def _finish(self, node: torch.fx.Node, result: Any, start: int) -> Any:
         value = node.meta.get("val")
-        if isinstance(value, torch.Tensor):
-            return self._stamp(node, node.name, result, value, start)
         if isinstance(value, list | tuple):
             return tuple(
                 None if part is None else self._finish_one(node, f"{node.name}_{index}", part, expected, start)

@@ -251,7 +251,7 @@ def test_hits_are_noted() -> None:
     optimize(parse("(float[2] x) => (float[2] y) { a = Identity(x) b = Identity(a) y = Relu(b) }"), events)
     (event,) = events.of("note")
     assert event.stage == "optimize"
-    assert event.message == "9 node visits; dead node: 2, identity: 2"
+    assert event.message == "6 node visits; dead node: 2, identity: 2"
 
 
 def _layers(count: int) -> ir.Model:

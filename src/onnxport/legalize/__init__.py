@@ -8,7 +8,6 @@ import onnx_ir as ir
 import onnx_ir.passes.common as common_passes
 
 from onnxport.events import EventLog
-from onnxport.graphs import graphs
 from onnxport.legalize import rules as rules
 from onnxport.legalize.engine import Rewriter
 from onnxport.legalize.validate import Validator
@@ -73,12 +72,11 @@ def legalize(
         validator.check(function)
         function.opset_imports[""] = opset
     validator.raise_problems()
-    inside = list(graphs(model))
-    for graph in inside:
+    for graph in validator.graphs:
         if "" in graph.opset_imports:
             graph.opset_imports[""] = opset
     model.opset_imports[""] = opset
-    model.ir_version = chosen_ir_version(inside, opset, ir_version)
+    model.ir_version = chosen_ir_version(validator.graphs, validator.kinds, opset, ir_version)
     if model.ir_version < 4:
         place_initializers(model)
 

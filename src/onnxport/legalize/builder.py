@@ -24,18 +24,23 @@ class Refusal(Exception):
 
 
 class Names:
-    """Hands out names that nothing in the model carries yet, in time linear in the model."""
+    """Hands out names that nothing in the model carries yet; the model is asked when the first is wanted."""
 
     def __init__(self, model: ir.Model) -> None:
-        self._taken: set[str] = set()
+        self._model = model
         self._next: dict[str, int] = {}
-        for graph in graphs(model):
-            self._taken.update(graph.initializers)
-            self._taken.update(value.name for value in graph.inputs if value.name)
+
+    @functools.cached_property
+    def _taken(self) -> set[str]:
+        taken: set[str] = set()
+        for graph in graphs(self._model):
+            taken.update(graph.initializers)
+            taken.update(value.name for value in graph.inputs if value.name)
             for node in graph:
                 if node.name:
-                    self._taken.add(node.name)
-                self._taken.update([value.name for value in node.outputs if value.name])
+                    taken.add(node.name)
+                taken.update([value.name for value in node.outputs if value.name])
+        return taken
 
     def fresh(self, base: str) -> str:
         """``base`` itself, or with the first free number after it."""
@@ -102,6 +107,11 @@ def _attribute(name: str, value: Attribute) -> ir.Attr:
 @functools.lru_cache(maxsize=256)
 def _filled(number: float | bool, dtype: ir.DataType, shape: tuple[int, ...]) -> Contents:
     return Contents(np.full(shape, number).astype(dtype.numpy()), dtype)
+
+
+@functools.lru_cache(maxsize=256)
+def _integers(items: int | tuple[int, ...]) -> Contents:
+    return Contents(np.asarray(items, dtype=np.int64), ir.DataType.INT64)
 
 
 class Shared:
@@ -216,21 +226,22 @@ class Builder:
 
     def literal(self, array: npt.NDArray[np.generic], dtype: ir.DataType | None = None) -> ir.Value:
         """A constant tensor."""
-        contents = Contents(array, ir.DataType.from_numpy(array.dtype) if dtype is None else dtype)
+        return self._literal(Contents(array, ir.DataType.from_numpy(array.dtype) if dtype is None else dtype))
+
+    def _literal(self, contents: Contents) -> ir.Value:
         if self._literals is not None:
             return self._literals.value(contents)
         return self.emit("Constant", value=ir.Tensor(contents.array, contents.dtype))
 
     def i64(self, items: int | Sequence[int]) -> ir.Value:
         """A constant integer scalar, or list."""
-        return self.literal(np.asarray(items, dtype=np.int64))
+        return self._literal(_integers(items if isinstance(items, int) else tuple(items)))
 
     def full(self, number: float | bool, dtype: ir.DataType | None, shape: Sequence[int] = ()) -> ir.Value:
         """A constant filled with one number, of the given element type."""
         if dtype is None:
             raise Refusal("the element type of its input is not known")
-        contents = _filled(number, dtype, tuple(shape))
-        return self.literal(contents.array, dtype) if self._literals is None else self._literals.value(contents)
+        return self._literal(_filled(number, dtype, tuple(shape)))
 
     def like(self, number: float | bool, value: ir.Value) -> ir.Value:
         """A constant scalar of the element type of ``value``."""

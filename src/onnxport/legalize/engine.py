@@ -113,17 +113,18 @@ class Rewriter:
 
     def _walk(self, graph: ir.Graph | ir.Function, source: int, literals: Literals | None) -> None:
         # A node may be written for a version of its own, newer than the opset of the model around it.
-        work = [(node, source if node.version is None else node.version) for node in reversed(list(graph))]
+        work = [(node, source if node.version is None else node.version) for node in reversed(graph)]
         while work:
             node, form = work.pop()
-            if node.domain not in _DEFAULT_DOMAINS:
-                self._walk_subgraphs(node, source, literals)
-                continue
-            if node.outputs and (node.outputs[0].type is None or node.outputs[0].shape is None):
-                infer.infer(node)
-            rule = rule_for(node.op_type, form, self.target)
+            rule: Rule | None = None
+            if node.domain in _DEFAULT_DOMAINS:
+                outputs = node.outputs
+                if outputs and (outputs[0].shape is None or outputs[0].type is None):
+                    infer.infer(node)
+                rule = rule_for(node.op_type, form, self.target)
             if rule is None:
-                self._walk_subgraphs(node, source, literals)
+                for body in bodies(node):
+                    self._walk(body, source, literals)
                 continue
             builder = Builder(node, rule.writes, self.target, self.names, literals, self._shared)
             try:
@@ -136,10 +137,6 @@ class Rewriter:
                 continue
             self._splice(node, builder, [result] if isinstance(result, ir.Value) else list(result))
             work.extend((emitted, rule.writes) for emitted in reversed(builder.nodes))
-
-    def _walk_subgraphs(self, node: ir.Node, source: int, literals: Literals | None) -> None:
-        for graph in bodies(node):
-            self._walk(graph, source, literals)
 
     def _splice(self, node: ir.Node, builder: Builder, results: list[ir.Value | None]) -> None:
         """Put the emitted nodes in the place of ``node``; its outputs' names, shapes and types go on living."""

@@ -74,7 +74,12 @@ def _unknown() -> ir.SymbolicDim:
 
 def broadcast(shapes: Sequence[Dims]) -> Dims:
     """The shape of an elementwise result."""
-    length = max((len(shape) for shape in shapes), default=0)
+    shapes = [shape for shape in shapes if shape]
+    if not shapes:
+        return []
+    if len(shapes) == 1 or all(shape == shapes[0] for shape in shapes):
+        return list(shapes[0])
+    length = max(len(shape) for shape in shapes)
     result: Dims = []
     for position in range(length):
         column = [shape[position - length + len(shape)] for shape in shapes if position - length + len(shape) >= 0]
@@ -93,7 +98,8 @@ def _merge(dims: Dims) -> Dim:
 
 
 def _dims(value: ir.Value | None) -> Dims | None:
-    return None if value is None or value.shape is None else list(value.shape)
+    shape = None if value is None else value.shape
+    return None if shape is None else list(shape.dims)
 
 
 def _axes(node: ir.Node, position: int) -> list[int] | None:

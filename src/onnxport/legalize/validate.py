@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 
 import onnx_ir as ir
 
@@ -14,7 +14,7 @@ from onnxport.legalize import kernels
 from onnxport.legalize.builder import Literals, Names
 from onnxport.legalize.casts import Casts, is_same, nearest, substitute
 from onnxport.legalize.schemas import Schema, schema_of
-from onnxport.legalize.versions import NEWEST
+from onnxport.legalize.versions import NEWEST, Kind
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
@@ -123,12 +123,21 @@ class Validator:
         self._remedies: set[int | None] = set()
         self._fits: set[Hashable] = set()
         self._casts = Casts(names, literals)
+        #: What was met on the way: every graph, and every kind of value (its class of types and its element type).
+        self.graphs: list[ir.Graph] = []
+        self.kinds: set[Kind] = set()
 
     def check(self, graph: ir.Graph | ir.Function) -> None:
         """Check a graph and its subgraphs."""
+        self.graphs.append(graph.graph if isinstance(graph, ir.Function) else graph)
+        self._meet(graph.inputs)
+        self._meet(self.graphs[-1].initializers.data.values())
+        # Casts that are put around a node are not met: they are right by themselves.
         for node in list(graph):
             if node.domain in ("", "ai.onnx"):
                 self._check_node(node)
+            else:
+                self._meet(node.outputs)
             for body in bodies(node):
                 self.check(body)
 
@@ -141,6 +150,9 @@ class Validator:
                 text += f"\nOpset {best} takes all of these: pass opset_version={best}."
             raise OpsetError(text)
 
+    def _meet(self, values: Iterable[ir.Value]) -> None:
+        self.kinds.update([(type(value.type), value.dtype) for value in values])
+
     def _check_node(self, node: ir.Node) -> None:
         refusal = self._refusals.get(node)
         if refusal is not None:
@@ -150,6 +162,7 @@ class Validator:
         form = _form(node)
         if form in self._fits:
             return
+        self._meet(node.outputs)
         schema = schema_of(node.op_type, self._opset)
         fault = form_fault(node, schema, self._opset)
         if fault is not None or schema is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import onnx
 import onnx.defs
@@ -34,6 +34,9 @@ _FIRST_IR_OF_TYPE = {
     **dict.fromkeys((_D.INT2, _D.UINT2), 13),
 }
 _FIRST_IR_WITH_OPTIONALS = 8
+
+Kind = tuple[type, ir.DataType | None]
+"""What an IR version may have no place for: the class of a value's type, and its element type."""
 
 
 def check_opset(opset: object) -> int:
@@ -76,14 +79,16 @@ def check_ir_version(version: object, functions: object = False) -> int | None:
     return version
 
 
-def chosen_ir_version(inside: Sequence[ir.Graph], opset: int, version: int | None) -> int:
-    """The IR version of a finished model by all its graphs: the one asked for if it can hold them, else the least.
+def chosen_ir_version(inside: Sequence[ir.Graph], kinds: Collection[Kind], opset: int, version: int | None) -> int:
+    """The IR version of a finished model by the kinds of its values: the one asked for if it can hold them.
 
-    What is asked for and cannot is an :class:`OpsetError` that names everything in the model that came later.
+    Where none is asked for, the least that can. What is asked for and cannot is an :class:`OpsetError` that names
+    everything in the model's graphs, ``inside``, that came later.
     """
-    needs = _later_than(inside, ir_version_for(opset) if version is None else version)
+    lowest = max([ir_version_for(opset), *(_since(*kind) for kind in kinds)])
     if version is None:
-        return max([ir_version_for(opset), *(since for since, _ in needs.values())])
+        return lowest
+    needs = _later_than(inside, version) if lowest > version else {}
     if needs:
         lowest = max(since for since, _ in needs.values())
         remedy = f"Pass ir_version={lowest}, or leave ir_version out for the one that matches the opset."
@@ -95,6 +100,11 @@ def chosen_ir_version(inside: Sequence[ir.Graph], opset: int, version: int | Non
     return version
 
 
+def _since(kind: type, dtype: ir.DataType | None) -> int:
+    of_type = 0 if dtype is None else _FIRST_IR_OF_TYPE.get(dtype, 0)
+    return max(of_type, _FIRST_IR_WITH_OPTIONALS if kind is ir.OptionalType else 0)
+
+
 def _later_than(inside: Sequence[ir.Graph], version: int) -> dict[str, tuple[int, str]]:
     """What the model has that files of an IR version have no place for: since when, and the first value of it."""
     found: dict[str, tuple[int, str]] = {}
@@ -102,8 +112,7 @@ def _later_than(inside: Sequence[ir.Graph], version: int) -> dict[str, tuple[int
         kind = value.type
         if kind is None:
             continue
-        # Not isinstance: behind the types of onnx_ir stands a protocol, and this is asked of every value.
-        if type(kind) is ir.OptionalType and version < _FIRST_IR_WITH_OPTIONALS:
+        if isinstance(kind, ir.OptionalType) and version < _FIRST_IR_WITH_OPTIONALS:
             found.setdefault("optional values", (_FIRST_IR_WITH_OPTIONALS, value.name or ""))
         since = _FIRST_IR_OF_TYPE.get(kind.dtype, 0)
         if since > version:

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnxport.events import EventLog
 from onnxport.optimize.batch_norm import fold_batch_norms
-from onnxport.optimize.dead_code import remove_dead_code, remove_uncalled_functions
+from onnxport.optimize.dead_code import remove_dead_code, remove_marked_dead, remove_uncalled_functions
 from onnxport.optimize.forward import rewrite_forwards
 from onnxport.optimize.scope import Scope
 from onnxport.optimize.share import share_initializers
@@ -22,7 +22,7 @@ PASSES: tuple[tuple[Callable[[Scope], None], str], ...] = (
     (share_initializers, "before expressions are compared, so that equal constants are the same value"),
     (rewrite_forwards, "rules, folding and common subexpressions in one walk: each sees final inputs, none repeats"),
     (fold_batch_norms, "only on request; after the walk, which may have removed what stood between the two"),
-    (remove_dead_code, "last: takes out what the others left behind"),
+    (remove_marked_dead, "last: takes out what the others left behind"),
 )
 
 

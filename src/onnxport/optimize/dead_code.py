@@ -29,10 +29,24 @@ def remove_dead_code(scope: Scope) -> None:
 
     One walk backwards: all readers of a value have been seen, and counted if they live, before the node that makes it.
     """
-    scope.counts.clear()
-    scope.dead.clear()
-    scope.nested.clear()
     _sweep(scope.graph, scope)
+    _drop_unread(scope)
+
+
+def remove_marked_dead(scope: Scope) -> None:
+    """Take out the nodes that other passes have marked, and the outputs and initializers that only those read.
+
+    The counts of uses have been kept up to date since the walk backwards, so nothing else is looked at.
+    """
+    marked: dict[ir.Graph, list[ir.Node]] = {}
+    for node in scope.dead:
+        _detach(node)
+        if node.graph is not None:
+            marked.setdefault(node.graph, []).append(node)
+    for graph, nodes in marked.items():
+        graph.remove(nodes, safe=True)
+        scope.tally["dead node"] += len(nodes)
+    _drop_unread(scope)
 
 
 def remove_uncalled_functions(model: ir.Model, tally: Counter[str]) -> None:
@@ -55,18 +69,18 @@ def remove_uncalled_functions(model: ir.Model, tally: Counter[str]) -> None:
 
 def _sweep(graph: ir.Graph, scope: Scope) -> None:
     dead = []
-    several = []
     counts = scope.counts
     scope.tally["visits"] += len(graph)
     for node in reversed(graph):
-        for output in node.outputs:
+        outputs = node.outputs
+        for output in outputs:
             if output in counts or output.is_graph_output():
                 break
         else:
             dead.append(node)
             continue
-        if len(node.outputs) > 1 and node.op_type in OPTIONAL_OUTPUTS and node.domain == "":
-            several.append(node)
+        if len(outputs) > 1 and node.op_type in OPTIONAL_OUTPUTS and node.domain == "":
+            scope.generous.append(node)
         for body in bodies(node):
             scope.nested.append(body)
             _sweep(body, scope)
@@ -75,13 +89,17 @@ def _sweep(graph: ir.Graph, scope: Scope) -> None:
                 counts[value] = counts.get(value, 0) + 1
     if dead:
         for node in dead:
-            for body in bodies(node):
-                _detach(body)
+            _detach(node)
         graph.remove(dead, safe=True)
         scope.tally["dead node"] += len(dead)
-    for node in several:
-        _drop_outputs(node, scope)
-    _drop_initializers(graph, scope)
+
+
+def _drop_unread(scope: Scope) -> None:
+    for node in scope.generous:
+        if node not in scope.dead:
+            _drop_outputs(node, scope)
+    for graph in (scope.graph, *scope.nested):
+        _drop_initializers(graph, scope)
 
 
 def _drop_outputs(node: ir.Node, scope: Scope) -> None:
@@ -90,9 +108,9 @@ def _drop_outputs(node: ir.Node, scope: Scope) -> None:
     ``values, indices = MaxPool(x)`` becomes ``values = MaxPool(x)``, for which runtimes have faster kernels.
     """
     kept = len(node.outputs)
-    while kept > OPTIONAL_OUTPUTS[node.op_type]:
+    while kept > OPTIONAL_OUTPUTS.get(node.op_type, kept):
         last = node.outputs[kept - 1]
-        if last in scope.counts or last.is_graph_output():
+        if scope.counts.get(last) or last.is_graph_output():
             break
         kept -= 1
     if kept < len(node.outputs):
@@ -100,20 +118,20 @@ def _drop_outputs(node: ir.Node, scope: Scope) -> None:
         node.resize_outputs(kept)
 
 
-def _detach(body: ir.Graph) -> None:
-    """Withdraw the uses a dead node's body makes of outer values, which would keep their producers in the graph."""
-    for node in body:
-        for index in range(len(node.inputs)):
-            node.replace_input_with(index, None)
-        for inner in bodies(node):
+def _detach(node: ir.Node) -> None:
+    """Withdraw the uses a dead node and its bodies make of values, which would keep their producers in the graph."""
+    for index in range(len(node.inputs)):
+        node.replace_input_with(index, None)
+    for body in bodies(node):
+        for inner in body:
             _detach(inner)
 
 
 def _drop_initializers(graph: ir.Graph, scope: Scope) -> None:
     unused = [
         name
-        for name, value in graph.initializers.items()
-        if value not in scope.counts and not value.is_graph_output() and not value.is_graph_input()
+        for name, value in graph.initializers.data.items()
+        if not scope.counts.get(value) and not value.is_graph_output() and not value.is_graph_input()
     ]
     for name in unused:
         del graph.initializers[name]

@@ -23,8 +23,8 @@ def rewrite_forwards(scope: Scope) -> None:
 
 def _walk(graph: ir.Graph, scope: Scope) -> None:
     seen: Seen = {}
+    scope.tally["visits"] += len(graph)
     for node in graph:
-        scope.tally["visits"] += 1
         for body in bodies(node):
             _walk(body, scope)
         # A node with a version of its own may read differently from what the rules know of its operator.

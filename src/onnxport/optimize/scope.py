@@ -100,6 +100,8 @@ class Scope:
         self.dead: set[ir.Node] = set()
         #: All bodies nested in the graph, outer ones before inner ones.
         self.nested: list[ir.Graph] = []
+        #: Nodes with outputs that may be left out.
+        self.generous: list[ir.Node] = []
         self.pool: dict[tuple[Any, ...], ir.Value] = {}
         self._arrays: dict[ir.Value, Array | None] = {}
         self._lists: dict[ir.Value, list[int] | None] = {}

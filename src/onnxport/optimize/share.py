@@ -9,6 +9,7 @@ import torch
 
 from onnxport.optimize.scope import Scope, literal_key, readable
 from onnxport.weights.kinds import is_weight
+from onnxport.weights.torch_tensor import StorageKey, TorchTensor, storage_key
 
 ALIASES = "onnxport.aliases"
 
@@ -38,9 +39,10 @@ def _share(
         if not weight and readable(tensor):
             content = literal_key(tensor.dtype, tensor.numpy())
             first = scope.pool.get(content) or pool.setdefault(content, value)
+        elif (storage := _storage(tensor)) is not None:
+            first = storages.setdefault((weight, storage), value)
         else:
-            storage = _storage_key(tensor, weight)
-            first = value if storage is None else storages.setdefault(storage, value)
+            continue
         if first is value:
             continue
         if weight:
@@ -48,6 +50,13 @@ def _share(
         _merge(scope, value, first)
         del graph.initializers[str(value.name)]
         scope.tally["shared initializer"] += 1
+
+
+def _storage(tensor: ir.TensorProtocol) -> StorageKey | None:
+    if isinstance(tensor, TorchTensor):
+        return tensor.key
+    raw = getattr(tensor, "raw", None)
+    return storage_key(raw) if isinstance(raw, torch.Tensor) else None
 
 
 def _merge(scope: Scope, value: ir.Value, first: ir.Value) -> None:
@@ -59,12 +68,3 @@ def _merge(scope: Scope, value: ir.Value, first: ir.Value) -> None:
 def _remember(first: ir.Value, value: ir.Value) -> None:
     names = [first.metadata_props.get(ALIASES, ""), str(value.name), value.metadata_props.get(ALIASES, "")]
     first.metadata_props[ALIASES] = ",".join(name for name in names if name)
-
-
-def _storage_key(tensor: ir.TensorProtocol, weight: bool) -> tuple[Any, ...] | None:
-    raw = getattr(tensor, "raw", None)
-    if not isinstance(raw, torch.Tensor) or raw.layout != torch.strided or not raw.numel():
-        return None
-    # The storage object, not its address: tensors on the meta device and fake ones all say address 0.
-    storage = raw.untyped_storage()._cdata
-    return (weight, storage, raw.storage_offset(), raw.dtype, tuple(raw.shape), raw.stride(), raw.is_conj())

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
+Parameter = tuple[int, str, Any]
+
 
 @functools.cache
-def _parameters(target: torch._ops.OpOverload, wanted: frozenset[str]) -> list[tuple[int, str, Any]]:
+def parameters_of(target: torch._ops.OpOverload, wanted: frozenset[str]) -> list[Parameter]:
+    """The wanted parameters of an operator: position, name and default of each."""
     return [
         (position, argument.name, argument.default_value if argument.has_default_value() else None)
         for position, argument in enumerate(target._schema.arguments)
@@ -19,22 +22,22 @@ def _parameters(target: torch._ops.OpOverload, wanted: frozenset[str]) -> list[t
 
 
 def bind(
-    target: torch._ops.OpOverload,
+    parameters: Sequence[Parameter],
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
-    wanted: frozenset[str],
     read: Callable[[Any], Any],
 ) -> dict[str, Any]:
-    """The wanted arguments of a call by name, each read by ``read``; what was not passed has its default.
+    """The arguments of a call by name, each read by ``read``; what was not passed has its default.
 
     >>> import torch
-    >>> from onnxport.translate.binding import bind
-    >>> bind(torch.ops.aten.add.Tensor, (1, 2), {}, frozenset({"self", "alpha"}), lambda value: value)
+    >>> from onnxport.translate.binding import bind, parameters_of
+    >>> parameters = parameters_of(torch.ops.aten.add.Tensor, frozenset({"self", "alpha"}))
+    >>> bind(parameters, (1, 2), {}, lambda value: value)
     {'self': 1, 'alpha': 1}
     """
     bound: dict[str, Any] = {}
     given = len(args)
-    for position, name, default in _parameters(target, wanted):
+    for position, name, default in parameters:
         if position < given:
             bound[name] = read(args[position])
         elif name in kwargs:

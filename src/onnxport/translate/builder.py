@@ -114,7 +114,7 @@ class Builder:
         for x in inputs:
             tensor = x if x is None or isinstance(x, Tensor) else self.ints(x)
             tensors.append(tensor)
-            if tensor is not None and tensor.dtype.is_complex and complex_dtype is None:
+            if complex_dtype is None and tensor is not None and tensor.dtype.is_complex:
                 complex_dtype = tensor.dtype
         while tensors and tensors[-1] is None:
             tensors.pop()
@@ -124,17 +124,20 @@ class Builder:
         ]
         if complex_dtype is not None and op_type not in STRUCTURAL:
             raise TranslationError(f"the formula for this operator ({op_type}) does not hold for complex tensors")
-        implied = complex_dtype if complex_dtype is not None else _stated_dtype(op_type, attributes)
+        implied = complex_dtype
+        if implied is None and attrs:
+            implied = _stated_dtype(op_type, attributes)
         results = []
         for index, given in enumerate(out_dtypes):
             stated = implied if given is None else given
+            stored: ir.DataType | None = None
             if stated is None:
-                inferred = known.output_type(index, tensors)
-                if inferred is None:
+                stored = known.output_type(index, tensors)
+                if stored is None:
                     raise AssertionError(f"The output dtype of {op_type} must be stated with out_dtype.")
-                stated = to_torch_dtype(inferred)
+                stated = to_torch_dtype(stored)
             shape = output_shape(op_type, tensors) if index == 0 else None
-            results.append(self._value(op_type, stated, shape))
+            results.append(self._value(op_type, stated, shape, stored))
         if op_type == "Identity" and tensors[0] is not None and tensors[0].is_sequence:
             results[0].value.type, results[0].value.shape = tensors[0].value.type, None
         self._append(op_type, tensors, attrs, [t.value for t in results])
@@ -186,11 +189,13 @@ class Builder:
         self.nodes.append(node)
         return node
 
-    def _value(self, op_type: str, dtype: torch.dtype | int, shape: Sequence[Int] | None) -> Tensor:
-        if isinstance(dtype, torch.dtype):
-            stored = from_torch_dtype(COMPLEX_PARTS.get(dtype, dtype))
-        else:
+    def _value(
+        self, op_type: str, dtype: torch.dtype | int, shape: Sequence[Int] | None, stored: ir.DataType | None = None
+    ) -> Tensor:
+        if not isinstance(dtype, torch.dtype):
             stored, dtype = ir.DataType(dtype), carrier_dtype(dtype)
+        elif stored is None:
+            stored = from_torch_dtype(COMPLEX_PARTS.get(dtype, dtype))
         value = ir.Value(name=self.shared.unique(f"{self.scope}_{op_type}"), type=ir.TensorType(stored))
         if shape is not None:
             value.shape = self.ir_shape((*shape, 2) if dtype.is_complex else shape)

@@ -16,16 +16,28 @@ import torch
 
 from onnxport.errors import OnnxExporterError, Problem, TranslationError, listing
 from onnxport.events import EventLog
-from onnxport.translate.binding import bind
+from onnxport.translate.binding import Parameter, bind, parameters_of
 from onnxport.translate.builder import Builder
 from onnxport.translate.dims import Dim, Int
 from onnxport.translate.metadata import Stacks, node_metadata, source_line
-from onnxport.translate.one_type import mixed_types
+from onnxport.translate.one_type import mixed_types, operands_of_one_type
 from onnxport.translate.promotion import common_dtype, promoted_to_float
 from onnxport.translate.registry import Lookup, Translation
 from onnxport.translate.tensor import Tensor
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How calls of one target are translated: what is looked up once for all of them.
+
+    ``alike`` holds the positions of the operands that must be of one type.
+    """
+
+    translation: Translation
+    parameters: Sequence[Parameter] | None
+    alike: tuple[int, ...]
 
 
 @dataclass
@@ -45,7 +57,7 @@ class Engine:
         op.body = self.body
         self.problems: list[Problem] = []
         self._stacks: Stacks = {}
-        self._translations: dict[torch.fx.Node, Translation] = {}
+        self._plans: dict[torch.fx.Node, Plan] = {}
 
     def run(self, graph: torch.fx.Graph) -> None:
         """Translate every call that contributes to an output; raise with all problems if there are any."""
@@ -109,14 +121,19 @@ class Engine:
         complex_valued = {node for node in nodes if _is_complex(node.meta.get("val"))}
         unknown: Counter[str] = Counter()
         first: dict[str, torch.fx.Node] = {}
+        # By identity: hashing an operator runs Python.
+        plans: dict[tuple[int, bool], Plan | None] = {}
         for node in nodes:
             if node.op != "call_function":
                 continue
             of_complex = bool(complex_valued) and not complex_valued.isdisjoint((node, *node.all_input_nodes))
-            translation = self.find(node.target, of_complex)
-            if translation is not None:
-                self._translations[node] = translation
-            if translation is not None or _is_plumbing(node):
+            key = (id(node.target), of_complex)
+            if key not in plans:
+                plans[key] = self._plan(node.target, of_complex)
+            plan = plans[key]
+            if plan is not None:
+                self._plans[node] = plan
+            if plan is not None or _is_plumbing(node):
                 continue
             name = f"{node.target} for complex tensors" if of_complex else str(node.target)
             unknown[name] += 1
@@ -132,6 +149,14 @@ class Engine:
             + "\nPass one for each in `custom_translation_table`, or replace the operator in the model."
         )
 
+    def _plan(self, target: Any, of_complex: bool) -> Plan | None:
+        translation = self.find(target, of_complex)
+        if translation is None:
+            return None
+        operator = isinstance(target, torch._ops.OpOverload)
+        parameters = parameters_of(target, translation.parameters) if operator else None
+        return Plan(translation, parameters, operands_of_one_type(target) if operator else ())
+
     def _node(self, node: torch.fx.Node) -> None:
         if node.op == "get_attr":
             self._attribute(node)
@@ -139,18 +164,19 @@ class Engine:
         if node.target is operator.getitem:
             self._item(node)
             return
-        translation = self._translations.get(node)
-        if translation is None:
+        plan = self._plans.get(node)
+        if plan is None:
             return
-        if (mixed := mixed_types(node, self.env)) is not None:
+        if plan.alike and (mixed := mixed_types(node, plan.alike, self.env)) is not None:
             self.problems.append(mixed)
             self.env[node] = Failed()
             return
-        self.op.call, self.op.scope = node, node.name
-        self.op.metadata = node_metadata(node, self._stacks)
-        start = len(self.op.nodes)
+        op = self.op
+        op.call, op.scope = node, node.name
+        op.metadata = node_metadata(node, self._stacks)
+        start = len(op.nodes)
         try:
-            self.env[node] = self._finish(node, self._call(node, translation), start)
+            self.env[node] = self._finish(node, self._call(node, plan), start)
         except OnnxExporterError as error:
             self._fail(node, str(error))
         except (AssertionError, TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
@@ -167,16 +193,18 @@ class Engine:
         self.problems.append(Problem(f"{node.target}: {why}", source_line(node)))
         self.env[node] = Failed()
 
-    def _call(self, node: torch.fx.Node, translation: Translation) -> Any:
-        if not isinstance(node.target, torch._ops.OpOverload):
-            return translation.function(
+    def _call(self, node: torch.fx.Node, plan: Plan) -> Any:
+        if plan.parameters is None:
+            return plan.translation.function(
                 self.op, *self.read(node.args), **{k: self.read(v) for k, v in node.kwargs.items()}
             )
-        arguments = bind(node.target, node.args, node.kwargs, translation.parameters, self.read)
-        return call_translation(self.op, translation, arguments)
+        arguments = bind(plan.parameters, node.args, node.kwargs, self.read)
+        return call_translation(self.op, plan.translation, arguments)
 
     def _finish(self, node: torch.fx.Node, result: Any, start: int) -> Any:
         value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            return self._stamp(node, node.name, result, value, start)
         if isinstance(value, list | tuple):
             return tuple(
                 None if part is None else self._finish_one(node, f"{node.name}_{index}", part, expected, start)
@@ -206,8 +234,9 @@ class Engine:
             self.events.add("cast", "translate", f"{node.name}: {result.dtype} to {expected.dtype}")
             result = op.cast(result, expected.dtype)
         shape = op.shared.dim_names.shape(expected)
-        _check_shape(node, result.known_shape, shape)
-        result = Tensor(op, result.value, result.dtype, shape)
+        if result.known_shape != shape or result.op is not op:
+            _check_shape(node, result.known_shape, shape)
+            result = Tensor(op, result.value, result.dtype, shape)
         value = result.value
         producer = value.producer()
         if producer is not None and producer in op.nodes[start:]:
@@ -222,7 +251,7 @@ class Engine:
     def add_sources(self, tensor: Tensor) -> None:
         """Let run-time sizes be read off this tensor."""
         for axis, size in enumerate(tensor.shape):
-            if isinstance(size, Dim) and size.expr.is_Symbol:
+            if type(size) is not int and isinstance(size, Dim) and size.expr.is_Symbol:
                 self.op.sizes.add_source(size.expr, tensor, axis)
 
     def _item(self, node: torch.fx.Node) -> None:
@@ -317,7 +346,7 @@ def _has_dim(value: Any) -> bool:
 
 
 def _check_shape(node: torch.fx.Node, found: tuple[Int, ...] | None, expected: tuple[Int, ...]) -> None:
-    if found is None or found == expected:
+    if found is None:
         return
     same_rank = len(found) == len(expected)
     if not same_rank or any(

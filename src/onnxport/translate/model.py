@@ -21,7 +21,7 @@ from onnxport.errors import InputError, Problem, TranslationError, listing
 from onnxport.events import EventLog
 from onnxport.prepare.functional import FunctionalProgram
 from onnxport.translate.builder import Builder, Shared
-from onnxport.translate.dims import Dim, DimNames
+from onnxport.translate.dims import Dim, DimNames, Int
 from onnxport.translate.engine import Engine
 from onnxport.translate.metadata import (
     GRAPH_SIGNATURE,
@@ -36,7 +36,7 @@ from onnxport.translate.signatures import CANONICAL_OPSET
 from onnxport.translate.tensor import Tensor
 from onnxport.weights.dtypes import COMPLEX_PARTS, from_torch_dtype
 from onnxport.weights.kinds import KIND
-from onnxport.weights.torch_tensor import TorchTensor
+from onnxport.weights.torch_tensor import StorageKey, TorchTensor, storage_key
 
 _STATE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
@@ -98,7 +98,7 @@ def _inputs(program: FunctionalProgram, engine: Engine, names: Names) -> tuple[l
             engine.env[node] = spec.arg.value
         else:
             inputs.append(_user_input(engine, node, spec, next(chosen, None)))
-    weights: dict[tuple[Any, ...], ir.Value] = {}
+    weights: dict[StorageKey, ir.Value] = {}
     for node, spec in state:
         _weight(program, engine, node, spec, next(chosen, None), weights)
     return inputs, list(weights.values())
@@ -133,7 +133,8 @@ def _user_input(engine: Engine, node: torch.fx.Node, spec: InputSpec, chosen: st
         return value
     if not isinstance(spec.arg, TensorArgument):
         raise TranslationError(f"The input {name} is a {type(spec.arg).__name__}; ONNX models take tensors only.")
-    tensor = _tensor(engine, name, node.meta["val"], metadata)
+    example = node.meta["val"]
+    tensor = _tensor(engine, name, example.dtype, op.shared.dim_names.shape(example), metadata)
     engine.env[node] = tensor
     engine.add_sources(tensor)
     return tensor.value
@@ -145,12 +146,12 @@ def _weight(
     node: torch.fx.Node,
     spec: InputSpec,
     chosen: str | None,
-    weights: dict[tuple[Any, ...], ir.Value],
+    weights: dict[StorageKey, ir.Value],
 ) -> None:
     """Bind a parameter, buffer or constant to an initializer that refers to its storage; tied ones share one."""
     assert spec.target is not None
     content = program.state[spec.target]
-    key = _identity(content)
+    key = storage_key(content)
     if key in weights:
         value = weights[key]
         _add_alias(value, spec.target)
@@ -162,9 +163,9 @@ def _weight(
             INPUT_PERSISTENT: str(spec.persistent),
             ORIGINAL_NAME: node.name,
         }
-        tensor = _tensor(engine, name, content, metadata)
+        tensor = _tensor(engine, name, content.dtype, tuple(content.shape), metadata)
         value = tensor.value
-        value.const_value = TorchTensor(content, name, shape=value.shape)
+        value.const_value = TorchTensor(content, name, shape=value.shape, key=key)
         if name != spec.target:
             _add_alias(value, spec.target)
         weights[key] = value
@@ -177,17 +178,8 @@ def _add_alias(value: ir.Value, name: str) -> None:
     value.metadata_props["onnxport.aliases"] = f"{known},{name}" if known else name
 
 
-def _identity(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """Equal for tensors that are the same elements of one storage."""
-    if tensor.device.type == "meta" or isinstance(tensor, torch._subclasses.FakeTensor) or tensor.numel() == 0:
-        return (id(tensor),)
-    return (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
-
-
-def _tensor(engine: Engine, name: str, value: torch.Tensor, metadata: dict[str, str]) -> Tensor:
+def _tensor(engine: Engine, name: str, dtype: torch.dtype, shape: tuple[Int, ...], metadata: dict[str, str]) -> Tensor:
     op = engine.op
-    shape = op.shared.dim_names.shape(value)
-    dtype = value.dtype
     stored = COMPLEX_PARTS[dtype] if dtype.is_complex else dtype
     onnx_value = ir.Value(
         name=name,

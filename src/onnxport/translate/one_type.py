@@ -42,20 +42,22 @@ _NORMS = frozenset(
 _HALVES = (torch.float16, torch.bfloat16)
 
 
-def mixed_types(node: torch.fx.Node, env: Mapping[torch.fx.Node, Any]) -> Problem | None:
+def operands_of_one_type(target: object) -> tuple[int, ...]:
+    """The positions of the operands of an operator that must be of one type; none for most operators."""
+    return _OPERANDS.get(target, ())
+
+
+def mixed_types(node: torch.fx.Node, positions: tuple[int, ...], env: Mapping[torch.fx.Node, Any]) -> Problem | None:
     """What to say of a call that eager execution refuses because its operands are of different types."""
-    positions = _OPERANDS.get(node.target)
-    if positions is None:
-        return None
-    args = node.args
     tensors: list[torch.fx.Node] = []
     types: list[torch.dtype] = []
-    for at in positions:
-        operand = args[at] if at < len(args) else None
-        if isinstance(operand, torch.fx.Node) and type(tensor := env.get(operand)) is Tensor:
+    alike = True
+    for operand in [node.args[at] for at in positions if at < len(node.args)]:
+        if type(operand) is torch.fx.Node and type(tensor := env.get(operand)) is Tensor:
             tensors.append(operand)
             types.append(tensor.dtype)
-    if len(set(types)) < 2:
+            alike = alike and types[0] is tensor.dtype
+    if alike:
         return None
     if node.target in _NORMS and types[0] in _HALVES and set(types[1:]) <= {torch.float32, types[0]}:
         return None

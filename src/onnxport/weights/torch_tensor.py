@@ -22,11 +22,38 @@ if TYPE_CHECKING:
 SLAB_BYTES = 1 << 20
 
 
+StorageKey = tuple[object, ...]
+
+
+def storage_key(tensor: torch.Tensor) -> StorageKey:
+    """What is equal for tensors that are the same elements of one storage, and for no others.
+
+    >>> import torch
+    >>> from onnxport.weights.torch_tensor import storage_key
+    >>> weight = torch.zeros(2, 3)
+    >>> storage_key(weight.detach()) == storage_key(weight), storage_key(weight.T) == storage_key(weight)
+    (True, False)
+    """
+    if tensor.layout is not torch.strided:
+        return (id(tensor),)
+    if tensor.is_meta or isinstance(tensor, FakeTensor):
+        # The storage object, not an address: all tensors without content say address 0.
+        where = (tensor.untyped_storage()._cdata, tensor.storage_offset())
+    elif (address := tensor.data_ptr()) != 0:
+        where = (address, 0)
+    else:
+        # No elements, which everything without elements has in common.
+        return (id(tensor),)
+    dtype = tensor.dtype
+    seen_as = (tensor.is_conj(), tensor.is_neg()) if dtype.is_complex or tensor.is_neg() else ()
+    return (where, dtype, tuple(tensor.shape), tensor.stride(), seen_as)
+
+
 class TorchTensor(ir.Tensor[torch.Tensor]):
     """A tensor of the model that refers to a torch tensor.
 
     A complex tensor appears as its real and imaginary parts in a last dimension of two. ``shape`` is that of the tensor
-    as it appears, for a caller that has it already.
+    as it appears, and ``key`` its :func:`storage_key`, for a caller that has them already.
 
     >>> import torch
     >>> from onnxport.weights.torch_tensor import TorchTensor
@@ -41,6 +68,7 @@ class TorchTensor(ir.Tensor[torch.Tensor]):
         doc_string: str | None = None,
         *,
         shape: ir.Shape | None = None,
+        key: StorageKey | None = None,
     ) -> None:
         part = COMPLEX_PARTS.get(tensor.dtype)
         if shape is None:
@@ -48,6 +76,14 @@ class TorchTensor(ir.Tensor[torch.Tensor]):
             shape = ir.Shape(sizes if part is None else [*sizes, 2])
         dtype = from_torch_dtype(tensor.dtype if part is None else part)
         super().__init__(tensor, dtype=dtype, shape=shape, name=name, doc_string=doc_string)
+        self._key = key
+
+    @property
+    def key(self) -> StorageKey:
+        """The :func:`storage_key` of the torch tensor."""
+        if self._key is None:
+            self._key = storage_key(self.raw)
+        return self._key
 
     @property
     def has_content(self) -> bool:

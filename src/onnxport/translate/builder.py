@@ -45,6 +45,8 @@ class Shared:
         self.opset_imports: dict[str, int] = {}
         self.functions: dict[tuple[str, str, str], ir.Function] = {}
         self.shapes: dict[tuple[Int, ...], ir.Shape] = {}
+        #: Whether a translation has looked at more than numbers, dtypes and shapes.
+        self.looked = False
         self._names: dict[str, int] = {}
 
     def unique(self, name: str) -> str:
@@ -69,11 +71,23 @@ class Builder:
         self.shared = shared
         self.outer = outer
         self.nodes: list[ir.Node] = []
-        self.sizes: Sizes = Sizes(self, outer.sizes if outer is not None else None)
+        self._sizes: Sizes = Sizes(self, outer._sizes if outer is not None else None)
         self.scope = ""
         self.metadata: dict[str, str] = {}
-        self.call: torch.fx.Node | None = None
+        self.translated: torch.fx.Node | None = None
         self.body: Body
+
+    @property
+    def call(self) -> torch.fx.Node | None:
+        """The call being translated; a translation that looks at it can't be repeated for other calls."""
+        self.shared.looked = True
+        return self.translated
+
+    @property
+    def sizes(self) -> Sizes:
+        """The run-time sizes known so far, with which the same holds."""
+        self.shared.looked = True
+        return self._sizes
 
     def __getattr__(self, op_type: str) -> Emit:
         if not op_type[0].isupper():
@@ -139,8 +153,9 @@ class Builder:
             shape = output_shape(op_type, tensors) if index == 0 else None
             results.append(self._value(op_type, stated, shape, stored))
         if op_type == "Identity" and tensors[0] is not None and tensors[0].is_sequence:
-            results[0].value.type, results[0].value.shape = tensors[0].value.type, None
-        self._append(op_type, tensors, attrs, [t.value for t in results])
+            results[0]._value.type, results[0]._value.shape = tensors[0]._value.type, None
+        values = [None if x is None else x._value for x in tensors]
+        self.append(op_type, values, attrs, [t._value for t in results])
         return results
 
     def custom(
@@ -164,23 +179,25 @@ class Builder:
             self.shared.opset_imports[domain] = known if version is None else max(known, version)
         results = [self._value(op_type, dtype, shape) for dtype, shape in outputs]
         attrs = [_free_attribute(name, value) for name, value in attributes.items() if value is not None]
-        node = self._append(op_type, inputs, attrs, [t.value for t in results], domain="" if own else domain)
+        values = [None if x is None else x._value for x in inputs]
+        node = self.append(op_type, values, attrs, [t._value for t in results], domain="" if own else domain)
         node.version = version if own else None
         node.metadata_props.update({} if metadata is None else metadata)
         return tuple(results)
 
-    def _append(
+    def append(
         self,
         op_type: str,
-        inputs: Sequence[Tensor | None],
-        attributes: list[ir.Attr],
-        outputs: list[ir.Value],
+        inputs: Sequence[ir.Value | None],
+        attributes: Sequence[ir.Attr],
+        outputs: Sequence[ir.Value],
         domain: str = "",
     ) -> ir.Node:
+        """Add a node of which everything is known."""
         node = ir.Node(
             domain,
             op_type,
-            [None if x is None else x.value for x in inputs],
+            inputs,
             attributes,
             outputs=outputs,
             name=f"node_{outputs[0].name}",
@@ -196,10 +213,13 @@ class Builder:
             stored, dtype = ir.DataType(dtype), carrier_dtype(dtype)
         elif stored is None:
             stored = from_torch_dtype(COMPLEX_PARTS.get(dtype, dtype))
-        value = ir.Value(name=self.shared.unique(f"{self.scope}_{op_type}"), type=ir.TensorType(stored))
-        if shape is not None:
-            value.shape = self.ir_shape((*shape, 2) if dtype.is_complex else shape)
-        return Tensor(self, value, dtype, shape)
+        known = None if shape is None else self.ir_shape((*shape, 2) if dtype.is_complex else shape)
+        return Tensor(self, self.fresh_value(op_type, stored, known), dtype, shape)
+
+    def fresh_value(self, op_type: str, dtype: ir.DataType, shape: ir.Shape | None) -> ir.Value:
+        """A value for an output of an operator, named after the call and the operator."""
+        name = self.shared.unique(f"{self.scope}_{op_type}")
+        return ir.Value(name=name, type=ir.TensorType(dtype), shape=shape)
 
     def result_shapes(self) -> list[tuple[Int, ...]]:
         """The shapes torch gives the results of the call being translated: only it can tell how many there are."""
@@ -224,7 +244,7 @@ class Builder:
         if dtype.is_complex:
             numbers = np.asarray(value, dtype=np.complex128)
             pairs = self.const(np.stack([numbers.real, numbers.imag], axis=-1), COMPLEX_PARTS[dtype])
-            return Tensor(self, pairs.value, dtype, numbers.shape)
+            return Tensor(self, pairs._value, dtype, numbers.shape)
         onnx_dtype = from_torch_dtype(dtype)
         array = np.asarray(value, dtype=onnx_dtype.numpy())
         key = (dtype, array.shape, array.tobytes())
@@ -291,7 +311,7 @@ class Builder:
                 pairs = self.Cast(self.pairs(x), to=COMPLEX_PARTS[dtype])
             else:
                 pairs = self.Pad(self.Unsqueeze(self.cast(x, COMPLEX_PARTS[dtype]), [-1]), [0, 1], None, [-1])
-            return Tensor(self, pairs.value, dtype, x.known_shape)
+            return Tensor(self, pairs._value, dtype, x.known_shape)
         if x.is_complex and dtype == torch.bool:
             return self.Or(self.Cast(x.real, to=dtype), self.Cast(x.imag, to=dtype))
         return self.Cast(x.real, to=dtype)
@@ -302,7 +322,7 @@ class Builder:
         if real.known_shape != imag.known_shape and shape is not None:
             real, imag = self.expand(real, shape), self.expand(imag, shape)
         pairs = self.Concat(self.Unsqueeze(real, [-1]), self.Unsqueeze(imag, [-1]), axis=-1)
-        return Tensor(self, pairs.value, _COMPLEX_OF[real.dtype], shape)
+        return Tensor(self, pairs._value, _COMPLEX_OF[real.dtype], shape)
 
     def part(self, x: Tensor, index: int) -> Tensor:
         """One part of a complex tensor: 0 the real one, 1 the imaginary one."""
@@ -313,7 +333,7 @@ class Builder:
     def pairs(self, x: Tensor) -> Tensor:
         """A complex tensor as the real one it is stored as, with a last dimension of 2."""
         shape = None if x.known_shape is None else (*x.shape, 2)
-        return Tensor(self, x.value, COMPLEX_PARTS[x.dtype], shape)
+        return Tensor(self, x._value, COMPLEX_PARTS[x.dtype], shape)
 
     # Shapes
 
@@ -329,7 +349,7 @@ class Builder:
         if x.known_shape == tuple(shape):
             return x
         if x.is_complex:
-            return Tensor(self, self.reshape(self.pairs(x), [*shape, 2]).value, x.dtype, shape)
+            return Tensor(self, self.reshape(self.pairs(x), [*shape, 2])._value, x.dtype, shape)
         wanted = list(shape)
         if not is_static(shape):
             before = x.known_shape if x.known_shape is not None else ()
@@ -392,8 +412,10 @@ class Builder:
 
     def subgraph(self) -> Builder:
         """A builder for a graph attribute (an If or Loop body) that sees this one's values."""
+        self.shared.looked = True
         inner = Builder(self.shared, self)
-        inner.scope, inner.metadata, inner.call, inner.body = self.scope, self.metadata, self.call, self.body
+        inner.scope, inner.metadata, inner.body = self.scope, self.metadata, self.body
+        inner.translated = self.translated
         return inner
 
 

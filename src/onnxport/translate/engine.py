@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +23,13 @@ from onnxport.translate.metadata import Stacks, node_metadata, source_line
 from onnxport.translate.one_type import mixed_types, operands_of_one_type
 from onnxport.translate.promotion import common_dtype, promoted_to_float
 from onnxport.translate.registry import Lookup, Translation
+from onnxport.translate.repeat import Recipe, Slots, describe, record
 from onnxport.translate.tensor import Tensor
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Plan:
     """How calls of one target are translated: what is looked up once for all of them.
 
@@ -58,6 +59,7 @@ class Engine:
         self.problems: list[Problem] = []
         self._stacks: Stacks = {}
         self._plans: dict[torch.fx.Node, Plan] = {}
+        self._recipes: dict[tuple[Hashable, ...], Recipe | None] = {}
 
     def run(self, graph: torch.fx.Graph) -> None:
         """Translate every call that contributes to an output; raise with all problems if there are any."""
@@ -74,13 +76,13 @@ class Engine:
     def body(self, op: Builder, graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> list[Any]:
         """Translate a graph that a higher-order operator calls, with its own or this graph's builder."""
         inner = Engine(op, self.find, graph, self.events)
-        call, scope, metadata = op.call, op.scope, op.metadata
+        call, scope, metadata = op.translated, op.scope, op.metadata
         for node, argument in zip(graph.graph.find_nodes(op="placeholder"), arguments, strict=True):
             inner.bind(node, argument)
         try:
             inner.run(graph.graph)
         finally:
-            op.body, op.call, op.scope, op.metadata = self.body, call, scope, metadata
+            op.body, op.translated, op.scope, op.metadata = self.body, call, scope, metadata
         results = graph.graph.output_node().args[0]
         return [inner.read(item) for item in (results if isinstance(results, list | tuple) else [results])]
 
@@ -172,7 +174,7 @@ class Engine:
             self.env[node] = Failed()
             return
         op = self.op
-        op.call, op.scope = node, node.name
+        op.translated, op.scope = node, node.name
         op.metadata = node_metadata(node, self._stacks)
         start = len(op.nodes)
         try:
@@ -199,7 +201,26 @@ class Engine:
                 self.op, *self.read(node.args), **{k: self.read(v) for k, v in node.kwargs.items()}
             )
         arguments = bind(plan.parameters, node.args, node.kwargs, self.read)
-        return call_translation(self.op, plan.translation, arguments)
+        slots: Slots = {}
+        described = describe(arguments.values(), slots) if plan.translation.own else None
+        if described is None:
+            return call_translation(self.op, plan.translation, arguments)
+        key = (plan, described)
+        if recipe := self._recipes.get(key):
+            return recipe.follow(self.op, slots)
+        return self._first_or_second(key, plan.translation, arguments, slots)
+
+    def _first_or_second(
+        self, key: tuple[Hashable, ...], translation: Translation, arguments: dict[str, Any], slots: Slots
+    ) -> Any:
+        """Translate a call for the first or second time its description is met; most are never met again."""
+        op = self.op
+        op.shared.looked = False
+        start = len(op.nodes)
+        result = call_translation(op, translation, arguments)
+        if not op.shared.looked:
+            self._recipes[key] = record(slots, op.nodes[start:], op.metadata, result) if key in self._recipes else None
+        return result
 
     def _finish(self, node: torch.fx.Node, result: Any, start: int) -> Any:
         value = node.meta.get("val")

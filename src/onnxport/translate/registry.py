@@ -7,6 +7,7 @@ may be left out; leaving out anything else is refused at import, so that no argu
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 from collections.abc import Callable, Sequence
@@ -26,13 +27,17 @@ STORAGE_ARGUMENTS = frozenset({"layout", "device", "pin_memory", "memory_format"
 
 @dataclass(frozen=True)
 class Translation:
-    """A translation function and what the engine does before calling it."""
+    """A translation function and what the engine does before calling it.
+
+    One of our ``own`` writes the same nodes whenever it sees the same; of a user's function that is not known.
+    """
 
     function: Function
     promote: tuple[str, ...] = ()
     to_float: bool = False
     parameters: frozenset[str] = frozenset()
     static: frozenset[str] = frozenset()
+    own: bool = False
 
 
 class Lookup(Protocol):
@@ -55,6 +60,7 @@ class Registry:
             tables.append(self.complex_translations)
         for name in names:
             _check_against_schema(name, translation)
+            translation = dataclasses.replace(translation, own=True)
             for table in tables:
                 if name in table:
                     raise ValueError(f"{name} has two translations.")

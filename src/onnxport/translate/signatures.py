@@ -44,7 +44,7 @@ class Signature:
             return rule
         for position in rule:
             if position < len(inputs) and (found := inputs[position]) is not None:
-                return found.value.dtype
+                return found._value.dtype
         return None
 
 

@@ -25,22 +25,28 @@ class Tensor:
     tensors has their dtype, and a shape that means nothing.
     """
 
-    __slots__ = ("_shape", "dtype", "op", "value")
+    __slots__ = ("_shape", "_value", "dtype", "op")
 
     def __init__(self, op: Builder, value: ir.Value, dtype: torch.dtype, shape: Sequence[Int] | None) -> None:
         self.op = op
-        self.value = value
+        self._value = value
         self.dtype = dtype
         self._shape = None if shape is None else tuple(shape)
 
     def __repr__(self) -> str:
-        return f"Tensor({self.value.name}, {self.dtype}, {self._shape})"
+        return f"Tensor({self._value.name}, {self.dtype}, {self._shape})"
+
+    @property
+    def value(self) -> ir.Value:
+        """The value itself; a translation that looks at it can't be repeated for others like it."""
+        self.op.shared.looked = True
+        return self._value
 
     @property
     def shape(self) -> tuple[Int, ...]:
         """The logical shape; asking for one that was never stated is a bug in a translation."""
         if self._shape is None:
-            raise AssertionError(f"The shape of the intermediate {self.value.name!r} is not known here.")
+            raise AssertionError(f"The shape of the intermediate {self._value.name!r} is not known here.")
         return self._shape
 
     @property
@@ -72,7 +78,7 @@ class Tensor:
     def is_sequence(self) -> bool:
         """Whether it stands for a sequence of tensors, of which it has the dtype."""
         # Not isinstance: behind the types of onnx_ir stands a protocol, and asking it takes as long as making a value.
-        return type(self.value.type) is ir.SequenceType
+        return type(self._value.type) is ir.SequenceType
 
     @property
     def real(self) -> Tensor:
@@ -86,9 +92,9 @@ class Tensor:
 
     def with_shape(self, shape: Sequence[Int]) -> Tensor:
         """The same value with its shape stated."""
-        if self.value.shape is None and not self.is_sequence:
-            self.value.shape = self.op.ir_shape((*shape, 2) if self.dtype.is_complex else shape)
-        return Tensor(self.op, self.value, self.dtype, shape)
+        if self._value.shape is None and not self.is_sequence:
+            self._value.shape = self.op.ir_shape((*shape, 2) if self.dtype.is_complex else shape)
+        return Tensor(self.op, self._value, self.dtype, shape)
 
     def __add__(self, other: Operand) -> Tensor:
         return self.op.Add(self, self.op.like(other, self))

@@ -7,7 +7,7 @@ nearly every translation needs and that must come out lean: constants, casts, re
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +15,7 @@ import onnx_ir as ir
 import torch
 
 from onnxport.errors import TranslationError
+from onnxport.translate.attributes import attribute, free_attribute
 from onnxport.translate.dims import Dim, DimNames, Int, Sizes, broadcast, is_static
 from onnxport.translate.signatures import STRUCTURAL, output_shape, signature
 from onnxport.translate.tensor import Number, Tensor
@@ -134,7 +135,7 @@ class Builder:
             tensors.pop()
         known = signature(op_type)
         attrs = [
-            _attribute(name, value, known.attributes[name]) for name, value in attributes.items() if value is not None
+            attribute(name, value, known.attributes[name]) for name, value in attributes.items() if value is not None
         ]
         if complex_dtype is not None and op_type not in STRUCTURAL:
             raise TranslationError(f"the formula for this operator ({op_type}) does not hold for complex tensors")
@@ -178,7 +179,7 @@ class Builder:
             known = self.shared.opset_imports.get(domain, 1)
             self.shared.opset_imports[domain] = known if version is None else max(known, version)
         results = [self._value(op_type, dtype, shape) for dtype, shape in outputs]
-        attrs = [_free_attribute(name, value) for name, value in attributes.items() if value is not None]
+        attrs = [free_attribute(name, value) for name, value in attributes.items() if value is not None]
         values = [None if x is None else x._value for x in inputs]
         node = self.append(op_type, values, attrs, [t._value for t in results], domain="" if own else domain)
         node.version = version if own else None
@@ -430,57 +431,6 @@ def _wrapped(value: int, dtype: torch.dtype) -> int:
 def _stated_dtype(op_type: str, attributes: Mapping[str, Any]) -> torch.dtype | None:
     stated = attributes.get("to" if op_type == "Cast" else "dtype")
     return stated if isinstance(stated, torch.dtype) else None
-
-
-_CONVERSIONS: dict[ir.AttributeType, Callable[[Any], Any]] = {
-    ir.AttributeType.INT: int,
-    ir.AttributeType.FLOAT: float,
-    ir.AttributeType.INTS: lambda items: [int(item) for item in items],
-    ir.AttributeType.FLOATS: lambda items: [float(item) for item in items],
-}
-
-
-def _attribute(name: str, value: Any, kind: ir.AttributeType) -> ir.Attr:
-    if isinstance(value, torch.dtype):
-        value = int(from_torch_dtype(value))
-    convert = _CONVERSIONS.get(kind)
-    return ir.Attr(name, kind, value if convert is None else convert(value))
-
-
-def _free_attribute(name: str, value: Any) -> ir.Attr:
-    """An attribute by the type of its value; a tensor must be known now, not only when the model runs."""
-    if isinstance(value, ir.Attr):
-        return value
-    if isinstance(value, list | tuple):
-        if any(isinstance(item, Tensor) for item in value):
-            return ir.AttrTensors(name, [_known_tensor(name, item) for item in value])
-        if any(isinstance(item, float) for item in value):
-            return ir.AttrFloat32s(name, [float(item) for item in value])
-        if any(isinstance(item, str) for item in value):
-            return ir.AttrStrings(name, [str(item) for item in value])
-        return ir.AttrInt64s(name, [int(_fixed(name, item)) for item in value])
-    if isinstance(value, Tensor | ir.TensorProtocol):
-        return ir.AttrTensor(name, _known_tensor(name, value))
-    if isinstance(value, str):
-        return ir.AttrString(name, value)
-    if isinstance(value, float):
-        return ir.AttrFloat32(name, value)
-    if isinstance(value, torch.dtype):
-        return ir.AttrInt64(name, int(from_torch_dtype(value)))
-    return ir.AttrInt64(name, int(_fixed(name, value)))
-
-
-def _fixed(name: str, value: Any) -> Any:
-    if not isinstance(value, int):
-        raise TranslationError(f"the attribute `{name}` must be a fixed number, text or tensor, but is {value!r}")
-    return value
-
-
-def _known_tensor(name: str, tensor: Tensor | ir.TensorProtocol) -> ir.TensorProtocol:
-    content: ir.TensorProtocol | None = tensor.value.const_value if isinstance(tensor, Tensor) else tensor
-    if content is None:
-        raise TranslationError(f"the attribute `{name}` is a tensor that is computed at run time; pass it as an input")
-    return content
 
 
 _SHORT = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32"}

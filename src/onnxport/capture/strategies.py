@@ -20,6 +20,7 @@ from onnxport.capture.dynamic_shapes import Declarations
 from onnxport.capture.explain import explain
 from onnxport.capture.inputs import Inputs, explicit_forward
 from onnxport.capture.outputs import watched
+from onnxport.capture.quick_shapes import shapes_told_at_once
 from onnxport.capture.recurrent import recurrences_of_any_length
 from onnxport.capture.source import line_of_error, line_of_summary
 from onnxport.capture.torchscript import Mirror, replaying, traced
@@ -272,6 +273,7 @@ def _attempt(strategy: Strategy, request: Request, recorder: forced.Recorder) ->
         recorder.listening(),
         recurrences_of_any_length(),
         sizes_left_open(),
+        shapes_told_at_once(),
         data_as_detached(),
         _quiet(),
         torch.fx.experimental._config.patch(backed_size_oblivious=True),  # type: ignore[attr-defined]

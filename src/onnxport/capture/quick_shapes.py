@@ -1,0 +1,82 @@
+"""Shapes of frequent layers, told at once.
+
+Where sizes vary, torch finds the shape of an activation or a batch norm by running its reference implementation, a
+dozen operators long, for every shape it meets: a quarter of the capture of a convolutional network. For tensors in
+one of the usual layouts the answer is that of the input.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch._decomp import decomposition_table
+from torch._prims_common import is_contiguous_for_memory_format_or_false
+from torch._subclasses import fake_impls
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+_aten = torch.ops.aten
+Rule = Callable[..., Any]
+
+#: Elementwise operators of one tensor that keep a floating-point type.
+_ACTIVATIONS = (
+    _aten.relu.default,
+    _aten.gelu.default,
+    _aten.silu.default,
+    _aten.elu.default,
+    _aten.leaky_relu.default,
+    _aten.hardtanh.default,
+    _aten.hardswish.default,
+    _aten.hardsigmoid.default,
+)
+
+_NORM = _aten._native_batch_norm_legit_no_training.default
+
+
+@contextlib.contextmanager
+def shapes_told_at_once() -> Iterator[None]:
+    """While this is open, fake tensors pass through these operators without their reference implementations."""
+    rules: dict[torch._ops.OpOverload, Rule] = {operator: _activation(operator) for operator in _ACTIVATIONS}
+    rules[_NORM] = _batch_norm
+    known = fake_impls.get_fast_op_impls()
+    before = {operator: known[operator] for operator in rules if operator in known}
+    known.update(rules)
+    try:
+        yield
+    finally:
+        for operator in rules:
+            del known[operator]
+        known.update(before)
+
+
+def _activation(operator: torch._ops.OpOverload) -> Rule:
+    def rule(mode: FakeTensorMode, self: FakeTensor, *args: Any, **kwargs: Any) -> Any:
+        result = _like(mode, self) if self.dtype.is_floating_point else None
+        return _by_reference(mode, operator, self, *args, **kwargs) if result is None else result
+
+    return rule
+
+
+def _batch_norm(mode: FakeTensorMode, input: FakeTensor, *args: Any, **kwargs: Any) -> Any:
+    result = _like(mode, input)
+    if result is None:
+        return _by_reference(mode, _NORM, input, *args, **kwargs)
+    # In inference there are no statistics to keep for a backward pass.
+    kept = [FakeTensor(mode, torch.empty(0, dtype=input.dtype, device="meta"), device=input.device) for _ in range(2)]
+    return (result, *kept)
+
+
+def _like(mode: FakeTensorMode, x: FakeTensor) -> FakeTensor | None:
+    """A tensor of the same kind, if its layout is one of the usual ones, which an elementwise operator keeps."""
+    for layout in (torch.contiguous_format, torch.channels_last):
+        if is_contiguous_for_memory_format_or_false(x, memory_format=layout):
+            empty = torch.empty(x.shape, dtype=x.dtype, device="meta", memory_format=layout)
+            return FakeTensor(mode, empty, device=x.device)
+    return None
+
+
+def _by_reference(mode: FakeTensorMode, operator: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
+    with mode:
+        return decomposition_table[operator](*args, **kwargs)

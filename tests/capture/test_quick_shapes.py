@@ -1,0 +1,90 @@
+"""Shapes told at once are those that torch's reference implementations give, strides included."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch._subclasses import fake_impls
+
+from onnxport.capture import capture, strategies
+from onnxport.events import EventLog
+
+Function = Callable[[torch.Tensor], Any]
+X = torch.randn(2, 4, 6, 5)
+LAYOUTS: dict[str, Function] = {
+    "contiguous": lambda x: x,
+    "channels last": lambda x: x.to(memory_format=torch.channels_last),
+    "transposed": lambda x: x.transpose(1, 3),
+    "sliced": lambda x: x[:, ::2, 1:],
+    "expanded": lambda x: x[:, :1].expand(-1, 4, -1, -1),
+    "of rank two": lambda x: x.flatten(1),
+    "of whole numbers": lambda x: x.to(torch.int64),
+    "half": lambda x: x.half(),
+}
+OPERATORS: dict[str, Function] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "silu": F.silu,
+    "elu": F.elu,
+    "leaky_relu": F.leaky_relu,
+    "hardtanh": F.hardtanh,
+    "hardswish": F.hardswish,
+    "hardsigmoid": F.hardsigmoid,
+    "batch_norm": lambda x: F.batch_norm(x, *(torch.ones(x.shape[1], dtype=x.dtype) for _ in range(4))),
+}
+# Eager has no kernel for these.
+ABSENT = {(name, "of whole numbers") for name in OPERATORS if name not in ("relu", "hardtanh")}
+
+
+class Applied(torch.nn.Module):
+    """An operator on a layout."""
+
+    def __init__(self, layout: Function, function: Function) -> None:
+        super().__init__()
+        self.layout = layout
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(self.layout(x))
+
+
+def _results(model: torch.nn.Module) -> list[tuple[str, ...]]:
+    captured = capture(model, (X,), dynamic_shapes=({0: "batch", 2: "height"},), events=EventLog())
+    values = [node.meta["val"] for node in captured.program.graph.nodes if node.op == "call_function"]
+    return [(str(x.shape), str(x.stride()), str(x.dtype), str(x.device)) for x in values if isinstance(x, torch.Tensor)]
+
+
+@pytest.mark.parametrize(
+    ("operator", "layout"), [(name, layout) for name in OPERATORS for layout in LAYOUTS if (name, layout) not in ABSENT]
+)
+def test_same_as_the_reference(operator: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Applied(LAYOUTS[layout], OPERATORS[operator])
+    quick = _results(model)
+    monkeypatch.setattr(strategies, "shapes_told_at_once", contextlib.nullcontext)
+    torch._subclasses.fake_tensor.FakeTensorMode.cache.clear()
+    assert quick == _results(model)
+
+
+def test_references_are_spared(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    reference = torch._decomp.decomposition_table[torch.ops.aten.relu.default]
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        asked.append(args)
+        return reference(*args, **kwargs)
+
+    monkeypatch.setitem(torch._decomp.decomposition_table, torch.ops.aten.relu.default, counted)
+    torch._subclasses.fake_tensor.FakeTensorMode.cache.clear()
+    _results(Applied(LAYOUTS["contiguous"], F.relu))
+    assert not asked
+
+
+def test_torch_is_as_before() -> None:
+    before = dict(fake_impls.get_fast_op_impls())
+    _results(Applied(LAYOUTS["contiguous"], F.relu))
+    assert fake_impls.get_fast_op_impls() == before

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
+from onnxport.capture.caches import register_dynamic_cache, register_encoder_decoder_cache
+
 Step = str | int
 
 
@@ -136,51 +138,7 @@ def _register_model_output(kind: type) -> bool:
     return kind in _pytree.SUPPORTED_NODES
 
 
-def _register_dynamic_cache(kind: type) -> None:
-    def flatten(cache: Any) -> tuple[list[Any], Any]:
-        layers = [layer for layer in cache.layers if layer.keys is not None]
-        return [[layer.keys for layer in layers], [layer.values for layer in layers]], ["key_cache", "value_cache"]
-
-    def flatten_with_keys(cache: Any) -> tuple[list[tuple[Any, Any]], Any]:
-        children, names = flatten(cache)
-        return [(_pytree.MappingKey(name), child) for name, child in zip(names, children, strict=True)], names
-
-    def unflatten(children: Any, context: Any) -> Any:
-        keys, values = children
-        cache = kind()
-        for index, (key, value) in enumerate(zip(keys, values, strict=True)):
-            cache.update(key, value, index)
-        return cache
-
-    _register_class(kind, flatten, unflatten, flatten_with_keys)
-
-
-def _register_encoder_decoder_cache(kind: type) -> None:
-    names = ["self_attention_cache", "cross_attention_cache"]
-
-    def flatten(cache: Any) -> tuple[list[Any], Any]:
-        return [getattr(cache, name) for name in names], names
-
-    def flatten_with_keys(cache: Any) -> tuple[list[tuple[Any, Any]], Any]:
-        return [(_pytree.GetAttrKey(name), getattr(cache, name)) for name in names], names
-
-    def unflatten(children: Any, context: Any) -> Any:
-        return kind(*children)
-
-    _register_class(kind, flatten, unflatten, flatten_with_keys)
-
-
-def _register_class(kind: type, flatten: Any, unflatten: Any, flatten_with_keys: Any) -> None:
-    _pytree.register_pytree_node(
-        kind,
-        flatten,
-        unflatten,
-        serialized_type_name=f"{kind.__module__}.{kind.__qualname__}",
-        flatten_with_keys_fn=flatten_with_keys,
-    )
-
-
 _CACHES: dict[str, Callable[[type], None]] = {
-    "DynamicCache": _register_dynamic_cache,
-    "EncoderDecoderCache": _register_encoder_decoder_cache,
+    "DynamicCache": register_dynamic_cache,
+    "EncoderDecoderCache": register_encoder_decoder_cache,
 }

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from onnxport.aten.fold import steps
+from onnxport.aten.resize_weights import Line, antialiased, interpolated
 from onnxport.errors import TranslationError
 from onnxport.translate import Builder, Int, Tensor, translates
 from onnxport.translate.dims import is_static
@@ -54,15 +55,20 @@ def _resizing(x: Tensor, output_size: Sequence[Int] | None, factors: Sequence[fl
 
 
 def _factors_decide(resizing: Resizing) -> bool:
-    """Whether ONNX, given the scale factors, would come to the same sizes as torch, which multiplies in float64."""
+    """Whether ONNX, given the scale factors, would come to the same sizes as torch, which multiplies in float64.
+
+    An axis that a factor leaves as long as it was (short ones, with 1 < factor < 1.5) is copied by torch in some modes
+    and not in others, whatever becomes of the other axes; runtimes copy where all axes stay.
+    """
     if any(factor is None for factor in resizing.factors):
         return False
     factors = [_given(factor) for factor in resizing.factors]
     before, after = resizing.x.shape[2:], resizing.static_sizes
     if after is not None and is_static(before):
         found = [int(np.floor(np.float32(size) * np.float32(f))) for size, f in zip(before, factors, strict=True)]
-        return found == after
-    if resizing.sizes is not None:
+        kept = any(new == old and f != 1 for new, old, f in zip(after, before, factors, strict=True))
+        return found == after and not kept
+    if resizing.sizes is not None or any(1 < f < 1.5 for f in factors):
         return False
     lengths = np.arange(1, _CHECKED_LENGTH)
     single = lengths.astype(np.float32)
@@ -110,20 +116,22 @@ def _nearest(op: Builder, resizing: Resizing, exact: bool) -> Tensor:
     for position, factor in enumerate(resizing.factors):
         size = before[position]
         if static is not None and isinstance(size, int):
-            places = torch_neighbours(size, static[position], factor, exact, resizing.x.dtype)
+            places = torch_neighbours(size, static[position], factor, exact, resizing.x.dtype, len(before))
             if places == list(range(size)):
                 continue
             index = op.const(places, torch.int64)
         else:
             wanted = None if resizing.sizes is None else resizing.sizes[position]
-            if wanted is not None and wanted == size:
+            if wanted is not None and wanted == size and factor is None:
                 continue
             index = _neighbours(op, resizing, position, exact)
         result = op.Gather(result, index, axis=2 + position)
     return result
 
 
-def torch_neighbours(size: int, wanted: int, factor: float | None, exact: bool, dtype: torch.dtype) -> list[int]:
+def torch_neighbours(
+    size: int, wanted: int, factor: float | None, exact: bool, dtype: torch.dtype, spatial: int = 1
+) -> list[int]:
     """Which element torch takes for each new one, found by asking it.
 
     >>> import torch
@@ -131,11 +139,12 @@ def torch_neighbours(size: int, wanted: int, factor: float | None, exact: bool, 
     >>> torch_neighbours(3, 5, None, False, torch.float32)
     [0, 0, 1, 1, 2]
     """
-    name = "_upsample_nearest_exact1d" if exact else "upsample_nearest1d"
+    name = f"_upsample_nearest_exact{spatial}d" if exact else f"upsample_nearest{spatial}d"
     # It computes where to look in float64 for such tensors, and in float32 for all others.
     computed = torch.float64 if dtype == torch.float64 else torch.float32
-    positions = torch.arange(size, dtype=computed)[None, None]
-    taken = getattr(torch.ops.aten, name).default(positions, [wanted], factor)
+    ones = [1] * (spatial - 1)
+    positions = torch.arange(size, dtype=computed).reshape(1, 1, *ones, size)
+    taken = getattr(torch.ops.aten, name).default(positions, [*ones, wanted], *(None for _ in ones), factor)
     return [int(place) for place in taken.flatten()]
 
 
@@ -163,7 +172,9 @@ def _same_neighbours(resizing: Resizing, exact: bool) -> bool:
             return False
         for before, after in pairs:
             found = _onnx_neighbours(before, after, factor if by_factor else None, exact)
-            if after == 0 or found != torch_neighbours(before, after, factor, exact, resizing.x.dtype):
+            if after == 0 or found != torch_neighbours(
+                before, after, factor, exact, resizing.x.dtype, resizing.x.rank - 2
+            ):
                 return False
     return True
 
@@ -173,15 +184,21 @@ def _neighbours(op: Builder, resizing: Resizing, position: int, exact: bool) -> 
     size, factor = resizing.x.shape[2 + position], resizing.factors[position]
     computed = torch.float64 if resizing.x.dtype == torch.float64 else torch.float32
     if resizing.sizes is not None:
+        wanted = op.scalar(resizing.sizes[position], torch.int64)
         new = steps(op, resizing.sizes[position])
     else:
         zero, one = op.scalar(0, torch.int64), op.scalar(1, torch.int64)
-        new = op.Range(zero, _scaled_size(op, size, _given(factor)), one)
+        wanted = _scaled_size(op, size, _given(factor))
+        new = op.Range(zero, wanted, one)
     if factor is None:
         assert resizing.sizes is not None
         scale = op.Div(op.scalar(size, computed), op.scalar(resizing.sizes[position], computed))
     else:
         scale = op.const(1.0 / factor, computed)
+        if resizing.x.rank == 4 and not exact and 1 < factor < 1.5:
+            # Of all nearest ones only this copies an axis that stays as long as it was.
+            kept = op.Equal(wanted, op.scalar(size, torch.int64))
+            scale = op.Where(kept, op.const(1.0, computed), scale)
     place = op.cast(new, computed)
     found = op.cast(op.Mul(place + 0.5 if exact else place, scale), torch.int64)
     return op.Min(found, op.scalar(size - 1, torch.int64))
@@ -238,9 +255,10 @@ def _weighted(op: Builder, resizing: Resizing, kernel: Kernel, align_corners: bo
         floats = Resizing(op.cast(x, torch.float32), resizing.sizes, resizing.factors)
         return op.Clip(op.Round(_weighted(op, floats, kernel, align_corners)), op.const(0.0, torch.float32),
                        op.const(255.0, torch.float32))  # fmt: skip
-    # Given both, torch takes positions from the factors and the number of them from the sizes; Resize takes one.
+    # Positions come from the factors, where there are any, and the number of them from the sizes or from factors in
+    # float64. Resize takes one of both: sizes alone would move the positions.
     at_odds = not align_corners and any(factor is not None for factor in resizing.factors)
-    at_odds = at_odds and resizing.sizes is not None and not _factors_decide(resizing)
+    at_odds = at_odds and not _factors_decide(resizing)
     if kernel.mode == "lanczos" or (kernel.antialias and align_corners) or at_odds:
         return _by_weights(op, resizing, kernel, align_corners)
     return _resize(
@@ -260,9 +278,7 @@ def _by_weights(op: Builder, resizing: Resizing, kernel: Kernel, align_corners: 
     static, result = resizing.static_sizes, resizing.x
     before = resizing.x.shape[2:]
     if static is None or not is_static(before):
-        raise TranslationError(
-            f"ONNX's Resize can't interpolate in this way; matrices of weights can, but need fixed sizes, not {before}."
-        )
+        return _by_weights_at_run_time(op, resizing, kernel, align_corners)
     last = result.rank - 1
     for axis, size, wanted, factor in zip(resizing.axes, before, static, resizing.factors, strict=True):
         weights = torch_weights(kernel, size, wanted, align_corners, factor).numpy()
@@ -274,6 +290,22 @@ def _by_weights(op: Builder, resizing: Resizing, kernel: Kernel, align_corners: 
             order = [*(other for other in range(last + 1) if other != axis), axis]
             moved = op.MatMul(op.Transpose(result, perm=order), op.const(np.ascontiguousarray(weights.T), result.dtype))
             result = op.Transpose(moved, perm=[order.index(other) for other in range(last + 1)])
+    return result
+
+
+def _by_weights_at_run_time(op: Builder, resizing: Resizing, kernel: Kernel, align_corners: bool) -> Tensor:
+    result, shape, [after] = resizing.x, list(resizing.x.shape), op.result_shapes()
+    computed = torch.float64 if result.dtype == torch.float64 else torch.float32
+    for position, (axis, factor) in enumerate(zip(resizing.axes, resizing.factors, strict=True)):
+        size = resizing.x.shape[axis]
+        wanted: Int | Tensor
+        if resizing.sizes is None:
+            wanted = _scaled_size(op, size, _given(factor))
+        else:
+            wanted = resizing.sizes[position]
+        line = Line(axis, size, wanted, factor, align_corners, computed, kernel != _CUBIC)
+        shape[axis] = after[axis]
+        result = (antialiased if kernel.antialias else interpolated)(op, result, line, kernel.mode).with_shape(shape)
     return result
 
 

@@ -1,0 +1,109 @@
+"""Layers and operators at sizes other than the traced ones, where several axes vary or a size follows from another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import onnxport
+from cases import Wrapped
+
+R = torch.randn
+Shapes = list[tuple[int, ...]]
+Case = tuple[Callable[..., Any], Shapes, list[Shapes], list[dict[int, str]]]
+
+
+def _resized(mode: str, **options: Any) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda x: F.interpolate(x, mode=mode, **options)
+
+
+def _lanczos(x: torch.Tensor) -> torch.Tensor:
+    result: torch.Tensor = torch.ops.aten._upsample_lanczos2d_aa(x, [x.shape[2] // 2, 7], False)
+    return result
+
+
+LINE, IMAGE, VOLUME = [(2, 3, 8)], [(2, 3, 8, 9)], [(1, 2, 8, 6, 7)]
+LINES, IMAGES, VOLUMES = [[(1, 3, 11)], [(3, 3, 30)]], [[(1, 3, 11, 13)], [(3, 3, 30, 5)]], [[(1, 2, 5, 9, 20)]]
+ON_LINE, ON_IMAGE = [{0: "b", 2: "n"}], [{0: "b", 2: "n", 3: "m"}]
+
+RESIZED: dict[str, Case] = {
+    "linear-0.7": (_resized("linear", scale_factor=0.7), LINE, LINES, ON_LINE),
+    "bilinear-0.7": (_resized("bilinear", scale_factor=0.7), IMAGE, IMAGES, ON_IMAGE),
+    "bilinear-0.7-one-axis": (_resized("bilinear", scale_factor=0.7), IMAGE, [[(2, 3, 8, 30)]], [{3: "m"}]),
+    "bilinear-two-factors": (_resized("bilinear", scale_factor=(0.7, 1.1)), IMAGE, IMAGES, ON_IMAGE),
+    "bicubic-0.7": (_resized("bicubic", scale_factor=0.7), IMAGE, IMAGES, ON_IMAGE),
+    "trilinear-0.7": (_resized("trilinear", scale_factor=0.7), VOLUME, VOLUMES, [{2: "n", 3: "m", 4: "d"}]),
+    "bilinear-double": (
+        lambda x: F.interpolate(x.double(), mode="bilinear", scale_factor=0.7),
+        IMAGE,
+        IMAGES,
+        ON_IMAGE,
+    ),
+    "antialiased-0.7": (_resized("bilinear", scale_factor=0.7, antialias=True), IMAGE, IMAGES, ON_IMAGE),
+    "antialiased-cubic-0.7": (_resized("bicubic", scale_factor=0.7, antialias=True), IMAGE, IMAGES, ON_IMAGE),
+    "antialiased-corners": (
+        lambda x: F.interpolate(x, (x.shape[2] // 2, 5), mode="bilinear", antialias=True, align_corners=True),
+        IMAGE,
+        IMAGES,
+        ON_IMAGE,
+    ),
+    "antialiased-cubic-corners": (
+        _resized("bicubic", scale_factor=1.5, antialias=True, align_corners=True),
+        IMAGE,
+        IMAGES,
+        ON_IMAGE,
+    ),
+    "antialiased-corners-to-one": (
+        lambda x: F.interpolate(x, (x.shape[2] // 8, 5), mode="bilinear", antialias=True, align_corners=True),
+        IMAGE,
+        IMAGES,
+        ON_IMAGE,
+    ),
+    "lanczos": (_lanczos, IMAGE, IMAGES, ON_IMAGE),
+}
+
+
+# A factor that leaves short axes as long as they were.
+SHORT: list[Shapes] = [[(1, 3, 5, 5)], [(1, 3, 5, 14)], [(1, 3, 14, 5)]]
+RESIZED |= {
+    f"{mode}-1.1": (_resized(mode, scale_factor=1.1), IMAGE, SHORT, ON_IMAGE)
+    for mode in ("nearest", "nearest-exact", "bilinear", "bicubic")
+}
+RESIZED |= {
+    f"{mode}-1.1-line": (_resized(mode, scale_factor=1.1), LINE, [[(1, 3, 5)], [(1, 3, 14)]], ON_LINE)
+    for mode in ("nearest", "nearest-exact", "linear")
+}
+RESIZED["antialiased-1.1"] = (_resized("bilinear", scale_factor=1.1, antialias=True), IMAGE, SHORT, ON_IMAGE)
+
+CASES = {**RESIZED}
+
+
+@pytest.mark.parametrize(("function", "traced", "others", "axes"), CASES.values(), ids=CASES.keys())
+def test_other_sizes(
+    function: Callable[..., Any], traced: Shapes, others: list[Shapes], axes: list[dict[int, str]]
+) -> None:
+    program = onnxport.export(Wrapped(function), tuple(map(R, traced)), dynamic_shapes={"inputs": tuple(axes)})
+    for other in others:
+        inputs = tuple(map(R, other))
+        expected = torch.utils._pytree.tree_leaves(function(*inputs))
+        for ours, eager in zip(program(*inputs), expected, strict=True):
+            torch.testing.assert_close(ours, eager, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [10, 30, 41, 90])
+def test_a_factor_whose_product_is_rounded(size: int) -> None:
+    x = R(1, 2, size)
+    resize = _resized("linear", scale_factor=0.7)
+    torch.testing.assert_close(onnxport.export(Wrapped(resize), (x,))(x)[0], resize(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
+@pytest.mark.parametrize("shape", [(1, 2, 5, 5), (1, 2, 5, 14)])
+def test_a_factor_that_keeps_a_size(mode: str, shape: tuple[int, ...]) -> None:
+    x = R(*shape)
+    resize = _resized(mode, scale_factor=1.1)
+    torch.testing.assert_close(onnxport.export(Wrapped(resize), (x,))(x)[0], resize(x), rtol=1e-4, atol=1e-5)

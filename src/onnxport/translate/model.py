@@ -155,7 +155,7 @@ def _weight(
     if key in weights:
         value = weights[key]
         _add_alias(value, spec.target)
-        tensor = Tensor(engine.op, value, content.dtype, tuple(content.shape))
+        tensor = Tensor(engine.op, value, content.dtype, engine.op.shared.dim_names.shape(content))
     else:
         name = engine.op.shared.unique(spec.target if chosen is None else chosen)
         metadata = {
@@ -163,7 +163,7 @@ def _weight(
             INPUT_PERSISTENT: str(spec.persistent),
             ORIGINAL_NAME: node.name,
         }
-        tensor = _tensor(engine, name, content.dtype, tuple(content.shape), metadata)
+        tensor = _tensor(engine, name, content.dtype, engine.op.shared.dim_names.shape(content), metadata)
         value = tensor.value
         value.const_value = TorchTensor(content, name, shape=value.shape, key=key)
         if name != spec.target:

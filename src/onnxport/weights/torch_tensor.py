@@ -37,6 +37,8 @@ def storage_key(tensor: torch.Tensor) -> StorageKey:
     if tensor.layout is not torch.strided:
         return (id(tensor),)
     if tensor.is_meta or isinstance(tensor, FakeTensor):
+        if tensor._has_symbolic_sizes_strides:
+            return (id(tensor),)
         # The storage object, not an address: all tensors without content say address 0.
         where = (tensor.untyped_storage()._cdata, tensor.storage_offset())
     elif (address := tensor.data_ptr()) != 0:

@@ -79,7 +79,31 @@ RESIZED |= {
 }
 RESIZED["antialiased-1.1"] = (_resized("bilinear", scale_factor=1.1, antialias=True), IMAGE, SHORT, ON_IMAGE)
 
-CASES = {**RESIZED}
+POOLED: dict[str, Case] = {
+    "max-pool-1": (
+        lambda x: F.adaptive_max_pool1d(x, x.shape[2] // 2, return_indices=True),
+        LINE,
+        LINES,
+        ON_LINE,
+    ),
+    "max-pool-2": (
+        lambda x: F.adaptive_max_pool2d(x, (x.shape[2] // 2, x.shape[3] // 3 + 1), return_indices=True),
+        IMAGE,
+        IMAGES,
+        ON_IMAGE,
+    ),
+    "max-pool-2-one-axis": (torch.nn.AdaptiveMaxPool2d((None, 3), return_indices=True), IMAGE, IMAGES, ON_IMAGE),
+    "max-pool-2-other-axis": (torch.nn.AdaptiveMaxPool2d((3, None)), IMAGE, IMAGES, ON_IMAGE),
+    "max-pool-2-unbatched": (torch.nn.AdaptiveMaxPool2d((3, None)), [(2, 8, 9)], [[(2, 11, 4)]], [{1: "n", 2: "m"}]),
+    "max-pool-3": (
+        torch.nn.AdaptiveMaxPool3d((None, 3, None), return_indices=True),
+        VOLUME,
+        VOLUMES,
+        [{2: "n", 3: "m", 4: "d"}],
+    ),
+}
+
+CASES = {**RESIZED, **POOLED}
 
 
 @pytest.mark.parametrize(("function", "traced", "others", "axes"), CASES.values(), ids=CASES.keys())

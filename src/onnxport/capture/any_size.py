@@ -11,9 +11,9 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 import torch
-import torch.nn.functional as F
 from torch._C import DispatchKey
 
+from onnxport.capture.adaptive import pooled_to_any_size
 from onnxport.capture.kernels import Kernel, Kernels, replaced
 from onnxport.capture.transforms import fourier_kernels
 
@@ -45,29 +45,8 @@ def sizes_left_open() -> Iterator[None]:
         **{operator: {DispatchKey.CompositeImplicitAutograd: kernel} for operator, kernel in composites.items()},
         **{operator: {DispatchKey.Meta: kernel} for operator, kernel in shapes.items()},
     }
-    with replaced(kernels), _pooled_to_any_length():
+    with replaced(kernels), pooled_to_any_size():
         yield
-
-
-@contextlib.contextmanager
-def _pooled_to_any_length() -> Iterator[None]:
-    """Pool an axis to a size that varies as one of two axes: the operator of one axis takes plain numbers only."""
-    original = F.adaptive_avg_pool1d
-
-    def pool(input: torch.Tensor, output_size: int | Sequence[int]) -> torch.Tensor:
-        size = output_size[0] if isinstance(output_size, Sequence) else output_size
-        if not isinstance(size, torch.SymInt):
-            return original(input, [size])
-        return F.adaptive_avg_pool2d(input.unsqueeze(-2), [1, size]).squeeze(-2)
-
-    places = (F, torch)
-    for place in places:
-        vars(place)["adaptive_avg_pool1d"] = pool
-    try:
-        yield
-    finally:
-        for place in places:
-            vars(place)["adaptive_avg_pool1d"] = original
 
 
 def _cov(

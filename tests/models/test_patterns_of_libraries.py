@@ -20,6 +20,7 @@ from transformers.cache_utils import (
 
 import onnxport
 from onnxport.capture import capture
+from onnxport.errors import InputError
 from onnxport.events import EventLog
 
 WINDOW = 4
@@ -109,6 +110,49 @@ def test_a_cache_of_windows_alone_says_what_it_does_not_tell(kinds: str, told: b
     capture(Decodes(), filled(layers(kinds), 2, 2, 3), events=events)
     notes = [event.message for event in events.events if "keeps at most 3 positions" in event.message]
     assert len(notes) == told
+
+
+class Listed(DynamicCache):
+    """A cache that lists states of its own, with an empty list for each layer that has none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear_cache: list[Any] = []
+
+
+class Continues(nn.Module):
+    def forward(self, x: torch.Tensor, cache: Any) -> Any:
+        cache.linear_cache[1] = cache.linear_cache[1] * 0.5 + x.sum(2)
+        return cache.update(x, x, 0)[0], cache
+
+
+def test_a_cache_keeps_lists_of_its_own() -> None:
+    def inputs(batch: int, past: int, length: int) -> tuple[torch.Tensor, Any]:
+        cache = Listed()
+        cache.update(torch.randn(batch, 2, past, 4), torch.randn(batch, 2, past, 4), 0)
+        cache.linear_cache = [[], torch.randn(batch, 2, 4)]
+        return torch.randn(batch, 2, length, 4), cache
+
+    shapes = {"x": {0: "batch", 2: "new"}, "cache": [[PAST], [PAST], [STATE]]}
+    program = onnxport.export(Continues(), inputs(2, 5, 3), dynamic_shapes=shapes)
+    for sizes in [(2, 5, 3), (3, 4, 1)]:
+        given = inputs(*sizes)
+        expected = _pytree.tree_leaves(Continues()(*copy.deepcopy(given)))
+        torch.testing.assert_close(list(program(*given)), expected)
+
+
+class Counting(DynamicLayer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.entry_count = {"compressor": 3}
+
+
+def test_a_cache_that_counts_in_python_is_refused() -> None:
+    cache = DynamicCache()
+    cache.layers = [Counting()]
+    cache.update(torch.ones(1, 2, 3, 4), torch.ones(1, 2, 3, 4), 0)
+    with pytest.raises(InputError, match=r"cache holds a layer of the class Counting, .* \(entry_count\)"):
+        capture(Decodes(), (torch.ones(1, 2, 1, 4), cache), events=EventLog())
 
 
 def test_a_cache_of_windows_alone_goes_on_with_positions_given() -> None:

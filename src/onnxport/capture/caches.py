@@ -16,8 +16,15 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
+from onnxport.errors import InputError
+
 _LISTS = {"keys": "key_cache", "values": "value_cache"}
 """The names under which transformers' own registration lists the states that every attention has."""
+
+_CACHES = "transformers.cache_utils"
+
+_SET_ONCE = ("sliding_window", "number_of_states", "conv_kernel_size")
+"""Numbers of transformers' own layers that are settings."""
 
 _COUNTED = "cumulative_length"
 """The number of positions seen: it grows with each call, so that it is read from the tensors, not kept."""
@@ -36,18 +43,26 @@ def register_dynamic_cache(kind: type) -> None:
                 lists.setdefault(name, []).append(tensor)
                 slots.append([name, attribute, key])
             layers.append([_path(type(layer)), slots, _settings(layer)])
+        own = []
+        for attribute, value in vars(cache).items():
+            if isinstance(value, list) and any(isinstance(entry, torch.Tensor) for entry in value):
+                lists[attribute] = [entry for entry in value if isinstance(entry, torch.Tensor)]
+                own.append([attribute, [isinstance(entry, torch.Tensor) for entry in value]])
         grows = cache.layer_class_to_replicate is not None
-        return list(lists.values()), [list(lists), layers, grows]
+        return list(lists.values()), [list(lists), layers, own, grows]
 
     def flatten_with_keys(cache: Any) -> tuple[list[tuple[Any, Any]], Any]:
         children, context = flatten(cache)
         return [(_pytree.MappingKey(name), child) for name, child in zip(context[0], children, strict=True)], context
 
     def unflatten(children: Any, context: Any) -> Any:
-        names, layers, grows = context
+        names, layers, own, grows = context
         lists = {name: iter(child) for name, child in zip(names, children, strict=True)}
         cache: Any = kind()
         cache.layers = [_layer(path, slots, settings, lists) for path, slots, settings in layers]
+        for attribute, filled in own:
+            # A layer that has no entry in the cache's own list holds an empty list in its place.
+            setattr(cache, attribute, [next(lists[attribute]) if is_filled else [] for is_filled in filled])
         if not grows:
             cache.layer_class_to_replicate = None
         _count(cache.layers)
@@ -56,10 +71,19 @@ def register_dynamic_cache(kind: type) -> None:
     register_class(kind, flatten, unflatten, flatten_with_keys)
 
 
-def caveat(value: Any) -> str | None:
-    """Say what a cache of windows alone cannot tell the model: how many positions were seen once they are full."""
-    if not any(parent.__module__ == "transformers.cache_utils" for parent in type(value).__mro__):
+def check_cache(name: str, value: Any) -> str | None:
+    """Refuse a cache that counts in Python, and say what one of windows alone cannot tell: how much was seen."""
+    if not any(parent.__module__ == _CACHES for parent in type(value).__mro__):
         return None
+    for layer in getattr(value, "layers", ()):
+        counts = _counts(layer)
+        if counts:
+            raise InputError(
+                f"{name} holds a layer of the class {type(layer).__qualname__}, which keeps numbers besides its "
+                f"tensors ({', '.join(counts)}): the exported model would go on with the example's. Export the model "
+                "without a cache (use_cache=False), or wrap it in a torch.nn.Module that takes tensors and makes the "
+                "cache itself."
+            )
     held = [layer for layer in getattr(value, "layers", ()) if _holds(layer)]
     windows = [layer.sliding_window for layer in held if hasattr(layer, _COUNTED)]
     if not windows or len(windows) < len(held):
@@ -96,6 +120,19 @@ def register_class(kind: type, flatten: Any, unflatten: Any, flatten_with_keys: 
         serialized_type_name=f"{kind.__module__}.{kind.__qualname__}",
         flatten_with_keys_fn=flatten_with_keys,
     )
+
+
+def _counts(layer: Any) -> list[str]:
+    """Name the numbers a layer keeps, other than those transformers' own layers are known for."""
+    if type(layer).__module__ == _CACHES:
+        return []
+    known = {*inspect.signature(type(layer).__init__).parameters, *_SET_ONCE, _COUNTED}
+    found = []
+    for attribute, value in vars(layer).items():
+        entries = value.values() if isinstance(value, dict) else [value]
+        if attribute not in known and any(type(entry) is int for entry in entries):
+            found.append(attribute)
+    return found
 
 
 def _states(layer: Any) -> Iterator[tuple[str, Any, torch.Tensor]]:
@@ -155,7 +192,8 @@ def _count(layers: list[Any]) -> None:
     for layer in layers:
         if hasattr(layer, _COUNTED) and _holds(layer):
             setattr(layer, _COUNTED, held[0] if held else layer.keys.shape[-2])
-            layer.get_mask_sizes = functools.partial(_mask_sizes, layer, layer.get_mask_sizes)
+            if type(layer).get_mask_sizes.__module__ == _CACHES:
+                layer.get_mask_sizes = functools.partial(_mask_sizes, layer, layer.get_mask_sizes)
 
 
 def _holds(layer: Any) -> bool:

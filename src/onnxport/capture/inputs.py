@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
-from onnxport.capture.caches import caveat
+from onnxport.capture.caches import check_cache
 from onnxport.capture.trees import Leaf, leaves, register_containers
 from onnxport.errors import InputError, Problem, listing
 
@@ -69,8 +69,10 @@ def bind(model: Model, args: Any, kwargs: Mapping[str, Any] | None, report: Call
     # What **kwargs swallowed are inputs like the others, each under its own name.
     extra: dict[str, Any] = arguments.pop(variadic.get(inspect.Parameter.VAR_KEYWORD, ""), {})
     arguments.update(extra)
-    for note in filter(None, map(caveat, arguments.values())):
-        report(note)
+    for name, value in arguments.items():
+        note = check_cache(name, value)
+        if note is not None:
+            report(note)
     # torch.export keeps the order in which keywords were given; inputs of the model follow the signature.
     known = {name: keywords[name] for name in signature.parameters if name in keywords}
     ordered = known | {name: value for name, value in keywords.items() if name not in known}

@@ -15,6 +15,7 @@ import torch.fx.experimental._config
 
 from onnxport.capture import forced
 from onnxport.capture.any_size import sizes_left_open
+from onnxport.capture.counts import counts_left_open
 from onnxport.capture.detached import data_as_detached
 from onnxport.capture.dynamic_shapes import Declarations
 from onnxport.capture.explain import explain
@@ -273,6 +274,7 @@ def _attempt(strategy: Strategy, request: Request, recorder: forced.Recorder) ->
         recorder.listening(),
         recurrences_of_any_length(),
         sizes_left_open(),
+        counts_left_open(),
         shapes_told_at_once(),
         data_as_detached(),
         _quiet(),

@@ -103,7 +103,22 @@ POOLED: dict[str, Case] = {
     ),
 }
 
-CASES = {**RESIZED, **POOLED}
+OTHERS: dict[str, Case] = {
+    "tensor-split": (
+        lambda x: torch.tensor_split(x, 3, -1),
+        [(2, 5)],
+        [[(2, size)] for size in (2, 6, 7, 9)],
+        [{1: "n"}],
+    ),
+    "stft-of-pairs": (
+        lambda x: torch.stft(x, 10, window=torch.hann_window(10), return_complex=False),
+        [(2, 100)],
+        [[(3, 123)]],
+        [{0: "b", 1: "n"}],
+    ),
+}
+
+CASES = {**RESIZED, **POOLED, **OTHERS}
 
 
 @pytest.mark.parametrize(("function", "traced", "others", "axes"), CASES.values(), ids=CASES.keys())

@@ -214,7 +214,7 @@ def _window(op: Builder, window: Tensor | None, size: int, length: int, dtype: t
     return op.Pad(window, [left, size - length - left]).with_shape([size])
 
 
-@translates("aten::stft", complex="only")
+@translates("aten::stft", complex="same")
 def stft(
     op: Builder,
     self: Tensor,

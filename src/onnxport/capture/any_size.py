@@ -30,6 +30,7 @@ def sizes_left_open() -> Iterator[None]:
         _aten.kron.default: _kron,
         _aten.max_pool1d.default: _max_pool1d,
         _aten.take_along_dim.default: _take_along_dim,
+        _aten.tensor_split.sections: _tensor_split,
         _aten.gradient.scalarint: _gradient_of_scalar,
         _aten.gradient.scalararray: _gradient_of_scalar,
         _aten.gradient.array: _gradient_of_scalar,
@@ -130,6 +131,17 @@ def _take_along_dim(self: torch.Tensor, indices: torch.Tensor, dim: int | None =
     source = [self.shape[axis] if at == axis else size for at, size in enumerate(others)]
     wanted = [indices.shape[axis] if at == axis else size for at, size in enumerate(others)]
     return self.expand(source).gather(axis, indices.expand(wanted))
+
+
+def _tensor_split(self: torch.Tensor, sections: int, dim: int = 0) -> list[torch.Tensor]:
+    """The first ones are longer by one where the size is no multiple, for each size another number of them."""
+    size, start = self.shape[dim], 0
+    parts = []
+    for index in range(sections):
+        length = (size + (sections - 1 - index)) // sections
+        parts.append(self.narrow(dim, start, length))
+        start = start + length
+    return parts
 
 
 def _axes(self: torch.Tensor, dim: int | Sequence[int] | None) -> list[int]:

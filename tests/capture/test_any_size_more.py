@@ -104,6 +104,18 @@ POOLED: dict[str, Case] = {
 }
 
 OTHERS: dict[str, Case] = {
+    "smoothed-labels": (
+        lambda x, y: F.cross_entropy(x, (y > 0).long(), label_smoothing=0.1),
+        [(2, 5), (2,)],
+        [[(3, 7), (3,)]],
+        [{0: "b", 1: "c"}, {0: "b"}],
+    ),
+    "smoothed-probabilities": (
+        lambda x, y: F.cross_entropy(x, y.softmax(1), label_smoothing=0.1),
+        [(2, 5), (2, 5)],
+        [[(3, 7), (3, 7)]],
+        [{0: "b", 1: "c"}, {0: "b", 1: "c"}],
+    ),
     "tensor-split": (
         lambda x: torch.tensor_split(x, 3, -1),
         [(2, 5)],

@@ -200,10 +200,12 @@ def _per_class(op: Builder, weight: Tensor, x: Tensor) -> Tensor:
     return op.unsqueeze(weight, list(range(1, x.rank - 1))) if x.rank > 2 else weight
 
 
-def _classes(x: Tensor) -> int:
+def _share(op: Builder, smoothing: float, x: Tensor) -> float | Tensor:
+    """What each class gets of the weight that is spread over all."""
     classes = x.shape[_class_axis(x)]
-    assert isinstance(classes, int), "The number of classes is fixed by the layer that gives their scores."
-    return classes
+    if isinstance(classes, int):
+        return smoothing / classes
+    return op.Div(op.const(smoothing, x.dtype), op.scalar(classes, x.dtype))
 
 
 def _with_probabilities(
@@ -211,7 +213,7 @@ def _with_probabilities(
 ) -> Tensor:
     axis = _class_axis(x)
     if smoothing:
-        target = target * (1 - smoothing) + smoothing / _classes(x)
+        target = op.cast(target, x.dtype) * (1 - smoothing) + _share(op, smoothing, x)
     loss = log_softmax(op, x, axis) * op.cast(target, x.dtype)
     if weight is not None:
         loss = loss * _per_class(op, weight, x)
@@ -251,7 +253,7 @@ def _smoothed(
         [axis],
     )
     spread = reduced(op, "ReduceSum", weighted, [axis], False)
-    loss = op.Where(ignored, zero, right * (smoothing - 1) - spread * (smoothing / _classes(x)))
+    loss = op.Where(ignored, zero, right * (smoothing - 1) - spread * _share(op, smoothing, x))
     loss = loss.with_shape(target.shape)
     if reduction == _NONE:
         return loss

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 from torch.utils import _pytree
-from transformers import DynamicCache, MistralConfig, MistralForCausalLM
+from transformers import DynamicCache, MistralConfig, MistralForCausalLM, StaticCache
 from transformers.cache_utils import (
     DynamicIndexedLayer,
     DynamicLayer,
@@ -138,6 +138,27 @@ def test_a_cache_keeps_lists_of_its_own() -> None:
     for sizes in [(2, 5, 3), (3, 4, 1)]:
         given = inputs(*sizes)
         expected = _pytree.tree_leaves(Continues()(*copy.deepcopy(given)))
+        torch.testing.assert_close(list(program(*given)), expected)
+
+
+class Fills(nn.Module):
+    def forward(self, x: torch.Tensor, cache: Any) -> Any:
+        keys, values = cache.update(x, x + 1, 0)
+        return x @ keys.mT @ values, cache.get_seq_length() + 0, cache
+
+
+def test_a_cache_of_a_fixed_size_counts_in_a_tensor() -> None:
+    config = MistralConfig(num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2, sliding_window=None)
+
+    def inputs(past: int, length: int) -> tuple[torch.Tensor, Any]:
+        cache = StaticCache(config=config, max_cache_len=8)
+        cache.update(torch.randn(2, 2, past, 4), torch.randn(2, 2, past, 4), 0)
+        return torch.randn(2, 2, length, 4), cache
+
+    program = onnxport.export(Fills(), inputs(2, 3), dynamic_shapes={"x": {2: "new"}, "cache": None})
+    for sizes in [(2, 3), (5, 2)]:
+        given = inputs(*sizes)
+        expected = _pytree.tree_leaves(Fills()(*copy.deepcopy(given)))
         torch.testing.assert_close(list(program(*given)), expected)
 
 

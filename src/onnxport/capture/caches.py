@@ -30,8 +30,13 @@ _COUNTED = "cumulative_length"
 """The number of positions seen: it grows with each call, so that it is read from the tensors, not kept."""
 
 
-def register_dynamic_cache(kind: type) -> None:
-    """Register a cache that grows as a container of its layers' states: keys, values, then what else there is."""
+def register_layered_cache(kind: type) -> None:
+    """Register a cache as a container of its layers' states: keys, values, then what else there is."""
+    base: Any = next(parent for parent in kind.__mro__ if (parent.__module__, parent.__name__) == (_CACHES, "Cache"))
+    is_told = any(
+        parameter.default is parameter.empty and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        for parameter in inspect.signature(kind).parameters.values()
+    )
 
     def flatten(cache: Any) -> tuple[list[Any], Any]:
         lists: dict[str, list[Any]] = {name: [] for name in _LISTS.values()}
@@ -58,13 +63,14 @@ def register_dynamic_cache(kind: type) -> None:
     def unflatten(children: Any, context: Any) -> Any:
         names, layers, own, grows = context
         lists = {name: iter(child) for name, child in zip(names, children, strict=True)}
-        cache: Any = kind()
-        cache.layers = [_layer(path, slots, settings, lists) for path, slots, settings in layers]
+        # One that must be told its size has nothing of its own but the layers.
+        cache: Any = object.__new__(kind) if is_told else kind()
+        base.__init__(cache, layers=[_layer(path, slots, settings, lists) for path, slots, settings in layers])
         for attribute, filled in own:
             # A layer that has no entry in the cache's own list holds an empty list in its place.
             setattr(cache, attribute, [next(lists[attribute]) if is_filled else [] for is_filled in filled])
-        if not grows:
-            cache.layer_class_to_replicate = None
+        if grows:
+            cache.layer_class_to_replicate = _find(_CACHES, "DynamicLayer")
         _count(cache.layers)
         return cache
 
@@ -85,7 +91,7 @@ def check_cache(name: str, value: Any) -> str | None:
                 "cache itself."
             )
     held = [layer for layer in getattr(value, "layers", ()) if _holds(layer)]
-    windows = [layer.sliding_window for layer in held if hasattr(layer, _COUNTED)]
+    windows = [layer.sliding_window for layer in held if _is_window(layer)]
     if not windows or len(windows) < len(held):
         return None
     return (
@@ -188,9 +194,9 @@ def _put(layer: Any, attribute: str, key: Any, value: Any) -> None:
 
 def _count(layers: list[Any]) -> None:
     """Tell the layers that forget how many positions were seen: what a layer that keeps them all holds."""
-    held = [layer.keys.shape[-2] for layer in layers if _holds(layer) and not hasattr(layer, _COUNTED)]
+    held = [layer.keys.shape[-2] for layer in layers if _holds(layer) and not _is_window(layer)]
     for layer in layers:
-        if hasattr(layer, _COUNTED) and _holds(layer):
+        if _is_window(layer) and _holds(layer):
             setattr(layer, _COUNTED, held[0] if held else layer.keys.shape[-2])
             if type(layer).get_mask_sizes.__module__ == _CACHES:
                 layer.get_mask_sizes = functools.partial(_mask_sizes, layer, layer.get_mask_sizes)
@@ -198,6 +204,11 @@ def _count(layers: list[Any]) -> None:
 
 def _holds(layer: Any) -> bool:
     return isinstance(getattr(layer, "keys", None), torch.Tensor)
+
+
+def _is_window(layer: Any) -> bool:
+    # A layer of a fixed size counts in a tensor, which is a state like the others.
+    return hasattr(layer, "sliding_window") and not isinstance(getattr(layer, _COUNTED, None), torch.Tensor)
 
 
 def _mask_sizes(layer: Any, otherwise: Callable[[int], tuple[int, int]], query_length: int) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
-from onnxport.capture.caches import register_dynamic_cache, register_encoder_decoder_cache
+from onnxport.capture.caches import register_encoder_decoder_cache, register_layered_cache
 
 Step = str | int
 
@@ -139,6 +139,7 @@ def _register_model_output(kind: type) -> bool:
 
 
 _CACHES: dict[str, Callable[[type], None]] = {
-    "DynamicCache": register_dynamic_cache,
+    "DynamicCache": register_layered_cache,
+    "StaticCache": register_layered_cache,
     "EncoderDecoderCache": register_encoder_decoder_cache,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
 import pytest
@@ -32,6 +33,21 @@ class Halves(torch.nn.Module):
         return x.reshape(-1, 2)
 
 
+class PadsToWhole(torch.nn.Module):
+    """What attention over windows does with a length that its window does not divide."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        windows = x.shape[1] / 3
+        if windows.is_integer():
+            return x
+        return torch.nn.functional.pad(x, (0, math.ceil(windows) * 3 - x.shape[1]))
+
+
+class ComparesRatio(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.shape[1] / x.shape[0] == 1.2 else x
+
+
 def _capture(module: torch.nn.Module, size: tuple[int, int]) -> EventLog:
     events = EventLog()
     capture(module, (torch.zeros(size),), dynamic_shapes=({0: "rows", 1: "columns"},), events=events)
@@ -41,6 +57,8 @@ def _capture(module: torch.nn.Module, size: tuple[int, int]) -> EventLog:
 WARNED = {
     Truncates: "equals 10",
     AsksParity: r"Mod\(rows, 2\) equals 1",
+    PadsToWhole: "columns / 3 is a whole number",
+    ComparesRatio: "equals 1.2",
 }
 
 
@@ -51,7 +69,9 @@ def test_a_value_that_is_fixed_is_a_warning(module: type[torch.nn.Module]) -> No
     assert "test_capture_assumptions.py" in str(caught[0].message)
 
 
-@pytest.mark.parametrize(("module", "told"), [(AsksSize, "rows is greater than 3"), (Halves, "")])
+@pytest.mark.parametrize(
+    ("module", "told"), [(AsksSize, "rows is greater than 3"), (Halves, ""), (ComparesRatio, "differs from 1.2")]
+)
 def test_others_are_events_only(module: type[torch.nn.Module], told: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", OnnxExporterWarning)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 import sympy  # type: ignore[import-untyped]
 import torch
-from torch.utils._sympy.functions import Mod, PythonMod
+from torch.utils._sympy.functions import FloatTrueDiv, IntTrueDiv, Mod, PythonMod, ToFloat
 
 from onnxport.errors import OnnxExporterWarning, Problem, listing
 from onnxport.events import EventLog
@@ -60,12 +60,15 @@ def _shape_env(program: torch.export.ExportedProgram) -> object:
 
 
 def _fixes_a_value(expression: sympy.Basic) -> bool:
-    """Whether a guard says that something computed from sizes is one certain number.
+    """Whether a guard says that something computed from sizes is one certain number, or a whole one.
 
-    Divisibility is left out: where it fails, a reshape fails as well, and loudly.
+    Divisibility is left out: where it fails, a reshape fails as well, and loudly. A fraction that is compared is none
+    of an operator's checks: Python asked, and went the example's way.
     """
     if not isinstance(expression, sympy.Eq):
         return False
+    if expression.has(ToFloat, IntTrueDiv, FloatTrueDiv):
+        return True
     left, right = expression.args
     if left.is_Integer:
         left, right = right, left
@@ -88,4 +91,13 @@ def _sentence(expression: sympy.Basic) -> str:
     if relation is None:
         return f"{expression} holds"
     left, right = expression.args
+    for whole, fraction in ((left, right), (right, left)):
+        if isinstance(whole, ToFloat) and whole.args[0] == sympy.floor(fraction):
+            return f"{_shown(fraction)} {'is' if relation == 'equals' else 'is not'} a whole number"
     return f"{left} {relation} {right}"
+
+
+def _shown(fraction: sympy.Basic) -> str:
+    if isinstance(fraction, IntTrueDiv | FloatTrueDiv):
+        return " / ".join(f"({part})" if part.is_Add or part.is_Mul else str(part) for part in fraction.args)
+    return str(fraction)

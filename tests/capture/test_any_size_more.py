@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 import onnxport
 from cases import Wrapped
+from onnxport.errors import DynamicShapeError
 
 R = torch.randn
 Shapes = list[tuple[int, ...]]
@@ -158,3 +159,16 @@ def test_a_factor_that_keeps_a_size(mode: str, shape: tuple[int, ...]) -> None:
     x = R(*shape)
     resize = _resized(mode, scale_factor=1.1)
     torch.testing.assert_close(onnxport.export(Wrapped(resize), (x,))(x)[0], resize(x), rtol=1e-4, atol=1e-5)
+
+
+class Rows(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        total = x.new_zeros(3)
+        for row in x:  # here
+            total = total * 2 + row
+        return total
+
+
+def test_a_loop_over_an_axis_that_varies_is_refused_with_its_line() -> None:
+    with pytest.raises(DynamicShapeError, match=r"test_any_size_more\.py:\d+ in forward: for row in x:  # here"):
+        onnxport.export(Rows(), (R(5, 3),), dynamic_shapes=({0: "n"},))

@@ -11,12 +11,14 @@ import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from types import FrameType
 from typing import Protocol
 
 import torch
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+_STRATEGIES = os.path.join(os.path.dirname(__file__), "strategies.py")
 _STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"] + os.sep
 _QUOTED_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 
@@ -96,18 +98,13 @@ def running(replay: Replay) -> Iterator[None]:
 
 
 def line_of_caller() -> str:
-    """Return the innermost user line that is running now, below the package's own call, or ''."""
+    """Return the innermost user line that is running now, above the one that asked for the capture, or ''."""
     if _replays:
         return _innermost(_quoted(_replays[-1].line()))
-    frame = sys._getframe(1)
-    # Skip the package's frames on top (the one that asks), then look down to where the package called into torch.
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    frame: FrameType | None = sys._getframe(1)
+    # The package's own kernels may be running for an operator of the user's; what began the capture ends the search.
+    while frame is not None and frame.f_code.co_filename != _STRATEGIES:
+        if _is_users(frame.f_code.co_filename):
+            return describe((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
         frame = frame.f_back
-    current = frame
-    while current is not None and not current.f_code.co_filename.startswith(_PACKAGE):
-        if _is_users(current.f_code.co_filename):
-            return describe((current.f_code.co_filename, current.f_lineno, current.f_code.co_name))
-        if current.f_back is None:
-            break
-        current = current.f_back
     return ""

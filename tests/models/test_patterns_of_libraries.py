@@ -163,14 +163,14 @@ def test_a_cache_of_a_fixed_size_counts_in_a_tensor() -> None:
 
 
 class Counting(DynamicLayer):
-    def __init__(self) -> None:
+    def __init__(self, config: Any) -> None:
         super().__init__()
         self.entry_count = {"compressor": 3}
 
 
 def test_a_cache_that_counts_in_python_is_refused() -> None:
     cache = DynamicCache()
-    cache.layers = [Counting()]
+    cache.layers = [Counting(None)]
     cache.update(torch.ones(1, 2, 3, 4), torch.ones(1, 2, 3, 4), 0)
     with pytest.raises(InputError, match=r"cache holds a layer of the class Counting, .* \(entry_count\)"):
         capture(Decodes(), (torch.ones(1, 2, 1, 4), cache), events=EventLog())

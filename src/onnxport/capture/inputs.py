@@ -62,6 +62,11 @@ def bind(model: Model, args: Any, kwargs: Mapping[str, Any] | None, report: Call
         signature.bind(*positional, **keywords)
     except TypeError as error:
         raise _mismatch(model, signature, positional, keywords) from error
+    # Before anything takes a cache apart: one that is refused can't be put together again.
+    for name, value in {**signature.bind(*positional, **keywords).arguments, **keywords}.items():
+        note = check_cache(name, value)
+        if note is not None:
+            report(note)
     register_containers([positional, keywords], report)
     positional, keywords = _distinct(positional, keywords)
     variadic = {p.kind: p.name for p in signature.parameters.values()}
@@ -69,10 +74,6 @@ def bind(model: Model, args: Any, kwargs: Mapping[str, Any] | None, report: Call
     # What **kwargs swallowed are inputs like the others, each under its own name.
     extra: dict[str, Any] = arguments.pop(variadic.get(inspect.Parameter.VAR_KEYWORD, ""), {})
     arguments.update(extra)
-    for name, value in arguments.items():
-        note = check_cache(name, value)
-        if note is not None:
-            report(note)
     # torch.export keeps the order in which keywords were given; inputs of the model follow the signature.
     known = {name: keywords[name] for name in signature.parameters if name in keywords}
     ordered = known | {name: value for name, value in keywords.items() if name not in known}

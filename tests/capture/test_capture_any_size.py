@@ -104,11 +104,12 @@ CASES: dict[str, Case] = {
 
 @pytest.mark.parametrize(("function", "traced", "other", "axes"), CASES.values(), ids=CASES.keys())
 def test_other_sizes(function: Callable[..., Any], traced: Shapes, other: Shapes, axes: list[dict[int, str]]) -> None:
+    torch.manual_seed(0)
     program = onnxport.export(Wrapped(function), tuple(map(R, traced)), dynamic_shapes={"inputs": tuple(axes)})
     inputs = tuple(map(R, other))
     expected = torch.utils._pytree.tree_leaves(function(*inputs))
     for ours, eager in zip(program(*inputs), expected, strict=True):
-        torch.testing.assert_close(ours, eager)
+        torch.testing.assert_close(ours, eager, rtol=1e-4, atol=2e-5)
 
 
 def test_kernels_are_as_before() -> None:

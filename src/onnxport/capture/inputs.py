@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from torch.utils import _pytree
 
 from onnxport.capture.caches import check_cache
 from onnxport.capture.trees import Leaf, leaves, register_containers
-from onnxport.errors import InputError, Problem, listing
+from onnxport.errors import InputError, OnnxExporterWarning, Problem, listing
 
 Model = torch.nn.Module | torch.export.ExportedProgram
 
@@ -64,9 +65,10 @@ def bind(model: Model, args: Any, kwargs: Mapping[str, Any] | None, report: Call
         raise _mismatch(model, signature, positional, keywords) from error
     # Before anything takes a cache apart: one that is refused can't be put together again.
     for name, value in {**signature.bind(*positional, **keywords).arguments, **keywords}.items():
-        note = check_cache(name, value)
-        if note is not None:
-            report(note)
+        limit = check_cache(name, value)
+        if limit is not None:
+            report(limit)
+            warnings.warn(limit, OnnxExporterWarning, stacklevel=4)
     register_containers([positional, keywords], report)
     positional, keywords = _distinct(positional, keywords)
     variadic = {p.kind: p.name for p in signature.parameters.values()}

@@ -89,7 +89,7 @@ def capture(
     captured = Captured(program, strategy, inputs.args, inputs.kwargs, failures=failures)
     captured.output_dim_names = declared.output_dim_names
     _name_dims(captured, sizes, events)
-    report_assumptions(program, captured.dim_names, captured.same_dims, events)
+    report_assumptions(program, captured.dim_names, captured.same_dims, recorder.guarded, events)
     return captured
 
 

@@ -19,11 +19,18 @@ from onnxport.events import EventLog
 
 
 def report_assumptions(
-    program: torch.export.ExportedProgram, names: Mapping[str, str], same: Mapping[str, str], events: EventLog
+    program: torch.export.ExportedProgram,
+    names: Mapping[str, str],
+    same: Mapping[str, str],
+    lines: Mapping[sympy.Basic, str],
+    events: EventLog,
 ) -> None:
-    """Record every guard of a captured program, and warn of those that quietly fix what should vary."""
+    """Record every guard of a captured program, and warn of those that quietly fix what should vary.
+
+    ``lines`` holds the user's line for guards of which it is known; for others it is what torch says.
+    """
     problems = []
-    for expression, where in _guards(program, names, same):
+    for expression, where in _guards(program, names, same, lines):
         shown = _sentence(expression)
         events.add("assumption", "capture", shown, where=where)
         if _fixes_a_value(expression):
@@ -34,7 +41,10 @@ def report_assumptions(
 
 
 def _guards(
-    program: torch.export.ExportedProgram, names: Mapping[str, str], same: Mapping[str, str]
+    program: torch.export.ExportedProgram,
+    names: Mapping[str, str],
+    same: Mapping[str, str],
+    lines: Mapping[sympy.Basic, str],
 ) -> Iterator[tuple[sympy.Basic, str]]:
     seen: set[sympy.Basic] = set()
     for guard in getattr(_shape_env(program), "guards", ()):
@@ -47,7 +57,7 @@ def _guards(
         if expression in (sympy.true, sympy.false) or expression in seen:
             continue
         seen.add(expression)
-        yield expression, str(guard.sloc).strip("()")
+        yield expression, lines.get(guard.expr) or str(guard.sloc).strip("()")
 
 
 def _shape_env(program: torch.export.ExportedProgram) -> object:

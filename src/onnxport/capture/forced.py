@@ -33,9 +33,15 @@ class Forced:
 
 @dataclass
 class Recorder:
-    """Keeps, for each size that became a number during a capture, the line that was running."""
+    """Keeps, for each size that became a number and each guard on sizes, the line that was running."""
 
     forced: list[Forced] = field(default_factory=list)
+    guarded: dict[Any, str] = field(default_factory=dict)
+
+    def clear(self) -> None:
+        """Forget what was recorded, before another attempt."""
+        self.forced.clear()
+        self.guarded.clear()
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
@@ -43,21 +49,29 @@ class Recorder:
         from torch._guards import TracingContext
         from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-        original = ShapeEnv._set_replacement
+        set_replacement, log_guard = ShapeEnv._set_replacement, ShapeEnv._log_guard
         recorder = self
+
+        def line() -> str:
+            return line_of_summary(TracingContext.extract_stack()) or line_of_caller()
 
         def record(env: Any, symbol: Any, target: Any, reason: str) -> None:
             if getattr(target, "is_Integer", False) and env.replacements.get(symbol) != target:
-                where = line_of_summary(TracingContext.extract_stack()) or line_of_caller()
                 sources = tuple(_text(source) for source in env.var_to_sources.get(symbol, ()))
-                recorder.forced.append(Forced(sources, int(target), where))
-            original(env, symbol, target, reason)
+                recorder.forced.append(Forced(sources, int(target), line()))
+            set_replacement(env, symbol, target, reason)
+
+        def record_guard(env: Any, prefix: str, guard: Any, forcing_spec: bool) -> None:
+            recorder.guarded.setdefault(guard, line())
+            log_guard(env, prefix, guard, forcing_spec)
 
         ShapeEnv._set_replacement = record  # type: ignore[method-assign, assignment]
+        ShapeEnv._log_guard = record_guard  # type: ignore[method-assign, assignment]
         try:
             yield
         finally:
-            ShapeEnv._set_replacement = original  # type: ignore[method-assign]
+            ShapeEnv._set_replacement = set_replacement  # type: ignore[method-assign]
+            ShapeEnv._log_guard = log_guard  # type: ignore[method-assign]
 
     def line(self, axis: Axis, value: int) -> str:
         """Return the line that forced an axis, or ''."""

@@ -249,7 +249,7 @@ def run(
     """Try strategies in order; return the first program, the strategy's name and the failures before it."""
     failures: list[Failure] = []
     for strategy in candidates:
-        recorder.forced.clear()
+        recorder.clear()
         try:
             program = _attempt(strategy, request, recorder)
         except InputError:

@@ -11,7 +11,7 @@ import torch
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
-from onnxport.errors import OnnxExporterWarning
+from onnxport.errors import warn
 
 # Each deprecated argument: its default, and what to do instead.
 _DEPRECATED: Mapping[str, tuple[Any, str]] = {
@@ -82,9 +82,7 @@ def warn_of_training(model: object) -> None:
         return
     sensitive = {type(m).__name__ for m in model.modules() if isinstance(m, _DropoutNd | _NormBase) and m.training}
     if sensitive:
-        warnings.warn(
+        warn(
             f"{type(model).__name__} is in training mode: {', '.join(sorted(sensitive))} will be exported as such. "
-            "Call model.eval() before exporting for inference.",
-            OnnxExporterWarning,
-            stacklevel=3,
+            "Call model.eval() before exporting for inference."
         )

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from onnxport.errors import OnnxExporterError, OnnxExporterWarning
+from onnxport.errors import OnnxExporterError, warn
 from onnxport.events import EventLog
 from onnxport.progress import progress
 from onnxport.report import Account, chrome_trace, html_page, markdown, profile_text
@@ -91,7 +90,7 @@ def _write(artifacts: Artifacts, account: Account, stem: Path) -> list[Path]:
         except Exception as error:  # noqa: BLE001 - the program is worth more than what is said about it
             message = f"{path} could not be written: {type(error).__name__}: {error}"
             account.events.add("warning", "artifacts", message)
-            warnings.warn(message, OnnxExporterWarning, stacklevel=4)
+            warn(message)
         else:
             written.append(path)
     return written

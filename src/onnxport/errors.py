@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import FrameType
+
+_PACKAGE = os.path.dirname(__file__) + os.sep
 
 
 class OnnxExporterError(RuntimeError):
@@ -17,6 +23,18 @@ class OnnxExporterError(RuntimeError):
 
 class OnnxExporterWarning(UserWarning):
     """Warnings the exporter gives: the export goes on, but the user should know."""
+
+
+def warn(message: str) -> None:
+    """Warn at the line that called the package, however deep inside the cause was found."""
+    level, depth = 2, 1
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        depth += 1
+        if frame.f_code.co_filename.startswith(_PACKAGE):
+            level = depth + 1
+        frame = frame.f_back
+    warnings.warn(message, OnnxExporterWarning, stacklevel=level)
 
 
 class CaptureError(OnnxExporterError):

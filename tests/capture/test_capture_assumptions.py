@@ -23,6 +23,11 @@ class AsksParity(torch.nn.Module):
         return x + 1 if x.shape[0] % 2 == 1 else x
 
 
+class AsksRemainder(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.shape[0] % 3 else x
+
+
 class AsksSize(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x + 1 if x.shape[0] > 3 else x
@@ -64,6 +69,7 @@ def _capture(module: torch.nn.Module, size: tuple[int, int]) -> EventLog:
 WARNED = {
     Truncates: "equals 10",
     AsksParity: r"Mod\(rows, 2\) equals 1",
+    AsksRemainder: r"Mod\(rows, 3\) differs from 0",
     PadsToWhole: "columns / 3 is a whole number",
     ComparesRatio: "equals 1.2",
     Chunks: "equals 3",

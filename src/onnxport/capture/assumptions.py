@@ -7,14 +7,13 @@ result to the example in a way that no error at run time would show are a warnin
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 
 import sympy  # type: ignore[import-untyped]
 import torch
 from torch.utils._sympy.functions import FloatTrueDiv, IntTrueDiv, Mod, PythonMod, ToFloat
 
-from onnxport.errors import OnnxExporterWarning, Problem, listing
+from onnxport.errors import Problem, listing, warn
 from onnxport.events import EventLog
 
 
@@ -37,7 +36,7 @@ def report_assumptions(
             problems.append(Problem(f"It is right only where {shown}", where))
     if problems:
         headline = "The exported model follows the example where the code depends on a size:"
-        warnings.warn(listing(headline, problems), OnnxExporterWarning, stacklevel=4)
+        warn(listing(headline, problems))
 
 
 def _guards(
@@ -72,9 +71,11 @@ def _shape_env(program: torch.export.ExportedProgram) -> object:
 def _fixes_a_value(expression: sympy.Basic) -> bool:
     """Whether a guard says that something computed from sizes is one certain number, or a whole one.
 
-    Divisibility is left out: where it fails, a reshape fails as well, and loudly. A fraction that is compared is none
-    of an operator's checks: Python asked, and went the example's way.
+    Divisibility is left out: where it fails, a reshape fails as well, and loudly. A fraction that is compared, or a
+    remainder that must not be nothing, is none of an operator's checks: Python asked, and went the example's way.
     """
+    if isinstance(expression, sympy.Ne):
+        return bool(expression.has(Mod, PythonMod))
     if not isinstance(expression, sympy.Eq):
         return False
     if expression.has(ToFloat, IntTrueDiv, FloatTrueDiv):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
-from onnxport.errors import OnnxExporterWarning
+from onnxport.errors import warn
 
 _IMPLICIT = torch._C.DispatchKey.CompositeImplicitAutograd
 _EXPLICIT = torch._C.DispatchKey.CompositeExplicitAutograd
@@ -24,11 +23,7 @@ Run = Callable[[Sequence[torch.Tensor], Sequence[int]], list[torch.Tensor]]
 
 def warn_of_example(what: str) -> None:
     """Say that the sizes of results are what they were in a few runs."""
-    warnings.warn(
-        f"{what}; the dtypes and sizes of its results are taken from runs on made-up values.",
-        OnnxExporterWarning,
-        stacklevel=3,
-    )
+    warn(f"{what}; the dtypes and sizes of its results are taken from runs on made-up values.")
 
 
 @contextlib.contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from torch.utils import _pytree
 
 from onnxport.capture.caches import check_cache
 from onnxport.capture.trees import Leaf, leaves, register_containers
-from onnxport.errors import InputError, OnnxExporterWarning, Problem, listing
+from onnxport.errors import InputError, Problem, listing, warn
 
 Model = torch.nn.Module | torch.export.ExportedProgram
 
@@ -68,7 +67,7 @@ def bind(model: Model, args: Any, kwargs: Mapping[str, Any] | None, report: Call
         limit = check_cache(name, value)
         if limit is not None:
             report(limit)
-            warnings.warn(limit, OnnxExporterWarning, stacklevel=4)
+            warn(limit)
     register_containers([positional, keywords], report)
     positional, keywords = _distinct(positional, keywords)
     variadic = {p.kind: p.name for p in signature.parameters.values()}

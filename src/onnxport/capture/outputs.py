@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +11,7 @@ from torch.export.graph_signature import ConstantArgument, OutputKind
 from torch.utils import _pytree
 
 from onnxport.capture.trees import leaves, register_containers
-from onnxport.errors import InputError, OnnxExporterWarning, Problem, listing
+from onnxport.errors import InputError, Problem, listing, warn
 from onnxport.events import EventLog
 
 _NUMBERS = (bool, int, float, complex, torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -67,7 +66,7 @@ def check_outputs(program: torch.export.ExportedProgram, events: EventLog) -> No
         listed = ", ".join(paths[i] for i in absent)
         message = f"The model returns None at {listed}; ONNX has no None, so the ONNX model leaves it out."
         events.add("warning", "capture", message)
-        warnings.warn(message, OnnxExporterWarning, stacklevel=4)
+        warn(message)
 
 
 def _returned(values: list[Any]) -> str:

@@ -25,7 +25,7 @@ from onnxport.capture.quick_shapes import shapes_told_at_once
 from onnxport.capture.recurrent import recurrences_of_any_length
 from onnxport.capture.source import line_of_error, line_of_summary
 from onnxport.capture.torchscript import Mirror, replaying, traced
-from onnxport.errors import CaptureError, InputError, OnnxExporterWarning, Problem, listing
+from onnxport.errors import CaptureError, InputError, Problem, listing, warn
 from onnxport.events import EventLog
 
 # What torch logs about a failure that another strategy may mend; the story is told by our error and events.
@@ -136,7 +136,7 @@ class DraftExport:
             )
         for problem in _assumptions(getattr(program, "_report", None)):
             request.events.add("warning", "capture", problem.what, where=problem.where)
-            warnings.warn(str(problem), OnnxExporterWarning, stacklevel=5)
+            warn(str(problem))
         return program
 
 
@@ -183,7 +183,7 @@ class Tracing:
             program = _export(request)
         for fact in facts:
             request.events.add("warning", "capture", fact.what, where=fact.where)
-            warnings.warn(str(fact), OnnxExporterWarning, stacklevel=5)
+            warn(str(fact))
         return program
 
 
@@ -293,7 +293,7 @@ def _attempt(strategy: Strategy, request: Request, recorder: forced.Recorder) ->
         if axis.must_vary and fixed is not None:
             problem = forced.problem(axis, fixed, recorder.line(axis, fixed))
             request.events.add("warning", "capture", problem.what, where=problem.where)
-            warnings.warn(str(problem), OnnxExporterWarning, stacklevel=6)
+            warn(str(problem))
     return program
 
 

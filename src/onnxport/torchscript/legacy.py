@@ -19,7 +19,7 @@ from torch.utils import _pytree
 from onnxport.capture.inputs import bind, named_tensors
 from onnxport.capture.strategies import follow_the_example
 from onnxport.capture.torchscript import mirrored
-from onnxport.errors import InputError, OnnxExporterWarning
+from onnxport.errors import InputError, warn
 from onnxport.program import ONNXProgram
 from onnxport.torchscript.mode import select_model_mode_for_export
 from onnxport.torchscript.types import TrainingMode
@@ -53,11 +53,7 @@ def export_legacy(
     if isinstance(model, torch.nn.DataParallel):
         raise InputError("A torch.nn.DataParallel has no ONNX form. Pass what it wraps: model.module.")
     if opset_version is not None and opset_version > _HIGHEST_OPSET:
-        warnings.warn(
-            f"Opset {opset_version} is newer than what torch.onnx writes with dynamo=False (7 to {_HIGHEST_OPSET}).",
-            OnnxExporterWarning,
-            stacklevel=3,
-        )
+        warn(f"Opset {opset_version} is newer than what torch.onnx writes with dynamo=False (7 to {_HIGHEST_OPSET}).")
     if isinstance(f, str | os.PathLike):
         check_destination(f)
     with select_model_mode_for_export(model, TrainingMode(training)), warnings.catch_warnings(), follow_the_example():
@@ -81,11 +77,7 @@ def export_legacy(
             )
     unused = [domain for domain in options.get("custom_opsets") or () if domain not in program.model.opset_imports]
     if unused:
-        warnings.warn(
-            f"custom_opsets names {', '.join(map(repr, unused))}, of which the model has no operator.",
-            OnnxExporterWarning,
-            stacklevel=3,
-        )
+        warn(f"custom_opsets names {', '.join(map(repr, unused))}, of which the model has no operator.")
     if verbose:
         print(program)
     if f is None:
@@ -142,18 +134,14 @@ def _known_axes(
     known = inputs | set(output_names or ())
     unknown = [name for name in dynamic_axes if name not in known]
     if unknown:
-        warnings.warn(
+        warn(
             f"dynamic_axes names {', '.join(map(repr, unknown))}, which is no input or output, and is left out there. "
-            f"Known are {', '.join(map(repr, sorted(known)))}.",
-            OnnxExporterWarning,
-            stacklevel=4,
+            f"Known are {', '.join(map(repr, sorted(known)))}."
         )
     if not any(name in inputs for name in dynamic_axes):
-        warnings.warn(
+        warn(
             "dynamic_axes names axes of outputs only. Those vary with axes of inputs; without one that varies, the "
-            "file states the sizes that the outputs have.",
-            OnnxExporterWarning,
-            stacklevel=4,
+            "file states the sizes that the outputs have."
         )
     return {name: axes for name, axes in dynamic_axes.items() if name in known}
 
@@ -174,11 +162,7 @@ def _without_text(model: Any) -> Iterator[None]:
         shown = ", ".join(map(repr, texts))
         if shown not in told:
             told.add(shown)
-            warnings.warn(
-                f"The model returns text ({shown}); ONNX models return tensors, so it is left out.",
-                OnnxExporterWarning,
-                stacklevel=2,
-            )
+            warn(f"The model returns text ({shown}); ONNX models return tensors, so it is left out.")
         return tuple(leaf for leaf in leaves if not isinstance(leaf, str))
 
     handle = model.register_forward_hook(leave_out)

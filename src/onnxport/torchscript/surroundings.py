@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 
-from onnxport.errors import OnnxExporterWarning
+from onnxport.errors import warn
 from onnxport.torchscript.log import disable_log, enable_log, is_onnx_log_enabled
 from onnxport.torchscript.mode import select_model_mode_for_export
 from onnxport.torchscript.types import TrainingMode
@@ -98,11 +97,7 @@ def warn_on_static_input_change(input_states: Sequence[Sequence[Any]]) -> None:
             what = f"the text {one!r}, which has become {other!r}"
         else:
             continue
-        warnings.warn(
-            f"Input {position} of the model is {what}; the exported model has what it was in the example.",
-            OnnxExporterWarning,
-            stacklevel=2,
-        )
+        warn(f"Input {position} of the model is {what}; the exported model has what it was in the example.")
 
 
 def unpack_quantized_tensor(value: Any, cast_onnx_accepted: bool = True) -> tuple[Any, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import traceback
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -13,7 +12,7 @@ import torch
 from torch.export import ExportedProgram
 
 from onnxport.capture import Captured
-from onnxport.errors import OnnxExporterError, OnnxExporterWarning, Problem, listing
+from onnxport.errors import OnnxExporterError, Problem, listing, warn
 from onnxport.events import EventLog
 from onnxport.program import ONNXProgram
 from onnxport.verification import running
@@ -136,7 +135,7 @@ def verify(program: ONNXProgram, model: object, captured: Captured, events: Even
     except OnnxExporterError as error:
         message = f"The exported model cannot be verified before it has its weights: {error}"
         events.add("warning", "verify", message)
-        warnings.warn(message, OnnxExporterWarning, stacklevel=3)
+        warn(message)
         return result
     result.checker_error = _check(program)
     for run in _runs(program, model, captured, events):
@@ -150,7 +149,7 @@ def verify(program: ONNXProgram, model: object, captured: Captured, events: Even
             events.add("warning", "verify", problem.what)
         message = listing("The ONNX model does not give what the model gives:", problems)
         remedy = "onnxport.verification.find_mismatch(program) names the first node that departs."
-        warnings.warn(f"{message}\n{remedy}", OnnxExporterWarning, stacklevel=3)
+        warn(f"{message}\n{remedy}")
     return result
 
 

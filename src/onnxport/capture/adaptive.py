@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from onnxport.capture.kernels import functions_replaced
+
 Pool = Callable[..., Any]
 
 
-@contextlib.contextmanager
-def pooled_to_any_size() -> Iterator[None]:
+def pooled_to_any_size() -> contextlib.AbstractContextManager[None]:
     """While this is open, adaptive pools take sizes that vary; those of plain numbers are as before."""
     average = F.adaptive_avg_pool1d
 
@@ -26,21 +27,15 @@ def pooled_to_any_size() -> Iterator[None]:
         return F.adaptive_avg_pool2d(input.unsqueeze(-2), [1, size]).squeeze(-2)
 
     bindings = torch._C._nn
-    places: list[tuple[Any, str, Pool]] = [
-        (F, "adaptive_avg_pool1d", line),
-        (torch, "adaptive_avg_pool1d", line),
-        (torch, "adaptive_max_pool1d", _largest(torch.adaptive_max_pool1d, 1)),
-        (bindings, "adaptive_max_pool2d", _largest(bindings.adaptive_max_pool2d, 2)),
-        (bindings, "adaptive_max_pool3d", _largest(bindings.adaptive_max_pool3d, 3)),
-    ]
-    before = [(place, name, vars(place)[name]) for place, name, _ in places]
-    for place, name, pool in places:
-        vars(place)[name] = pool
-    try:
-        yield
-    finally:
-        for place, name, original in before:
-            vars(place)[name] = original
+    return functions_replaced(
+        [
+            (F, "adaptive_avg_pool1d", line),
+            (torch, "adaptive_avg_pool1d", line),
+            (torch, "adaptive_max_pool1d", _largest(torch.adaptive_max_pool1d, 1)),
+            (bindings, "adaptive_max_pool2d", _largest(bindings.adaptive_max_pool2d, 2)),
+            (bindings, "adaptive_max_pool3d", _largest(bindings.adaptive_max_pool3d, 3)),
+        ]
+    )
 
 
 def _largest(original: Pool, spatial: int) -> Pool:

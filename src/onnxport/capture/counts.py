@@ -8,8 +8,7 @@ torch as before.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from types import ModuleType
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,33 +16,26 @@ import torch.backends.opt_einsum
 import torch.nn.functional as F
 from torch.fx.experimental.symbolic_shapes import optimization_hint
 
+from onnxport.capture.kernels import functions_replaced
+
 _Number = int | float | torch.Tensor
 
 # A size that only running tells is taken for this when contractions are put in order.
 _UNKNOWN_SIZE = 64
 
 
-@contextlib.contextmanager
-def counts_left_open() -> Iterator[None]:
+def counts_left_open() -> contextlib.AbstractContextManager[None]:
     """While this is open, these functions take counts that vary."""
-    replacements: list[tuple[ModuleType, str, Callable[[Any], Any]]] = [
-        (torch, "linspace", _linspace),
-        (torch, "triu_indices", _triu_indices),
-        (torch, "tril_indices", _tril_indices),
-        (F, "one_hot", _one_hot),
-        (torch.backends.opt_einsum, "get_opt_einsum", _ordering_by_example),
-    ]
-    saved = [(place, name, name in vars(place), getattr(place, name)) for place, name, _ in replacements]
-    try:
-        for (place, name, _, original), (_, _, make) in zip(saved, replacements, strict=True):
-            setattr(place, name, make(original))
-        yield
-    finally:
-        for place, name, own, original in saved:
-            if own:
-                setattr(place, name, original)
-            else:
-                delattr(place, name)
+    ordering: Any = torch.backends.opt_einsum
+    return functions_replaced(
+        [
+            (torch, "linspace", _linspace(torch.linspace)),
+            (torch, "triu_indices", _triangle(torch.triu_indices, torch.ge)),
+            (torch, "tril_indices", _triangle(torch.tril_indices, torch.le)),
+            (F, "one_hot", _one_hot(F.one_hot)),
+            (ordering, "get_opt_einsum", _ordering_by_example(ordering.get_opt_einsum)),
+        ]
+    )
 
 
 def _linspace(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
@@ -81,34 +73,19 @@ def _one_hot(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tenso
     return one_hot
 
 
-def _triu_indices(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    def triu_indices(row: int, col: int, offset: int = 0, **options: Any) -> torch.Tensor:
+def _triangle(
+    original: Callable[..., torch.Tensor], compare: Callable[[torch.Tensor, int], torch.Tensor]
+) -> Callable[..., torch.Tensor]:
+    """The places whose column, less their row, compares so with the offset."""
+
+    def indices(row: int, col: int, offset: int = 0, **options: Any) -> torch.Tensor:
         if not any(isinstance(number, torch.SymInt) for number in (row, col, offset)):
             return original(row, col, offset, **options)
-        return _places(row, col, lambda down, across: (across - down).ge(offset), options)
+        device = options.get("device")
+        diagonals = torch.arange(col, device=device) - torch.arange(row, device=device).unsqueeze(1)
+        return compare(diagonals, offset).nonzero().t().to(options.get("dtype", torch.int64))
 
-    return triu_indices
-
-
-def _tril_indices(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    def tril_indices(row: int, col: int, offset: int = 0, **options: Any) -> torch.Tensor:
-        if not any(isinstance(number, torch.SymInt) for number in (row, col, offset)):
-            return original(row, col, offset, **options)
-        return _places(row, col, lambda down, across: (across - down).le(offset), options)
-
-    return tril_indices
-
-
-def _places(
-    row: int,
-    col: int,
-    chosen: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
-    options: dict[str, Any],
-) -> torch.Tensor:
-    device = options.get("device")
-    down = torch.arange(row, device=device).unsqueeze(1)
-    places = chosen(down, torch.arange(col, device=device)).nonzero().t()
-    return places.to(options.get("dtype", torch.int64))
+    return indices
 
 
 def _ordering_by_example(original: Callable[[], Any]) -> Callable[[], Any]:

@@ -59,11 +59,11 @@ def bind(model: Model, args: Any, kwargs: Mapping[str, Any] | None, report: Call
         return _bind_program(model, positional, keywords)
     signature = inspect.signature(model.forward)
     try:
-        signature.bind(*positional, **keywords)
+        given = signature.bind(*positional, **keywords).arguments
     except TypeError as error:
         raise _mismatch(model, signature, positional, keywords) from error
     # Before anything takes a cache apart: one that is refused can't be put together again.
-    for name, value in {**signature.bind(*positional, **keywords).arguments, **keywords}.items():
+    for name, value in {**given, **keywords}.items():
         limit = check_cache(name, value)
         if limit is not None:
             report(limit)

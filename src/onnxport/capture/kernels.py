@@ -1,9 +1,9 @@
-"""Python kernels of operators, put in place for the length of a capture."""
+"""Python kernels of operators and functions of torch's modules, put in place for the length of a capture."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -26,3 +26,19 @@ def replaced(kernels: Mapping[torch._ops.OpOverload, Kernels]) -> Iterator[None]
             operator.py_kernels.clear()
             operator.py_kernels.update(before)
             operator._dispatch_cache.clear()
+
+
+@contextlib.contextmanager
+def functions_replaced(functions: Sequence[tuple[Any, str, Kernel]]) -> Iterator[None]:
+    """While this is open, modules have these functions by these names; afterwards those they had before."""
+    saved = [(place, name, name in vars(place), getattr(place, name)) for place, name, _ in functions]
+    try:
+        for place, name, function in functions:
+            setattr(place, name, function)
+        yield
+    finally:
+        for place, name, own, original in saved:
+            if own:
+                setattr(place, name, original)
+            else:
+                delattr(place, name)

@@ -1,7 +1,7 @@
 """Shapes of frequent layers, told at once.
 
 Where sizes vary, torch finds the shape of an activation or a batch norm by running its reference implementation, a
-dozen operators long, for every shape it meets: a quarter of the capture of a convolutional network. For tensors in
+dozen operators long, for every shape it meets: a fifth of the capture of a convolutional network. For tensors in
 one of the usual layouts the answer is that of the input.
 """
 

@@ -2,15 +2,14 @@
 
 import sys as _sys
 
-from onnxport import errors, ops, symbolic_helper, verification
+from onnxport import errors, ops, verification
 from onnxport.capture import enable_fake_mode, is_in_onnx_export
 from onnxport.errors import OnnxExporterError
 from onnxport.export import export
 from onnxport.exportable import ExportableModule
-from onnxport.legacy import ExportOptions, dynamo_export
 from onnxport.observing import InputObserver
 from onnxport.program import ONNXProgram
-from onnxport.torchscript import (
+from onnxport.symbolic import (
     PRODUCER_NAME,
     PRODUCER_VERSION,
     SYMBOLIC_OPSETS,
@@ -22,20 +21,22 @@ from onnxport.torchscript import (
     disable_log,
     enable_log,
     is_onnx_log_enabled,
-    jit_utils,
     log,
     register_custom_op_symbolic,
     select_model_mode_for_export,
     set_log_stream,
     unregister_custom_op_symbolic,
-    utils,
 )
-from onnxport.torchscript.utils import export_to_pretty_string
+from onnxport.symbolic.api import jit_utils, symbolic_helper
+from onnxport.torch_onnx import utils
+from onnxport.torch_onnx.dynamo_export import ExportOptions, dynamo_export
+from onnxport.torch_onnx.utils import export_to_pretty_string
 
 # symbolic_opset7 to symbolic_opset20, as `from onnxport import symbolic_opset9` and `import onnxport.symbolic_opset9`.
 globals().update(SYMBOLIC_OPSETS)
 _sys.modules["onnxport.utils"] = utils
 _sys.modules["onnxport.jit_utils"] = jit_utils
+_sys.modules["onnxport.symbolic_helper"] = symbolic_helper
 
 __version__ = "0.1.0"
 producer_name = PRODUCER_NAME

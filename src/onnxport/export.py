@@ -16,14 +16,14 @@ from onnxport.capture import capture
 from onnxport.collection import collection_paused
 from onnxport.events import EventLog
 from onnxport.functions import check_request, function_calls, outline
+from onnxport.legacy_call import export_legacy
 from onnxport.legalize import FIRST_IR_WITH_FUNCTIONS, check_ir_version, check_opset, legalize
 from onnxport.optimize import optimize as optimize_model
 from onnxport.options import Options
 from onnxport.prepare import prepare
 from onnxport.program import ONNXProgram
-from onnxport.torchscript import OperatorExportTypes, TrainingMode, kept_for_symbolics, log_events, symbolic_lookup
-from onnxport.torchscript.fallback import kept_operators
-from onnxport.torchscript.legacy import export_legacy
+from onnxport.symbolic import OperatorExportTypes, TrainingMode, kept_for_symbolics, log_events, symbolic_lookup
+from onnxport.symbolic.session.fallback import kept_operators
 from onnxport.translate import Names, is_translated, lookup, translate
 from onnxport.verification import verify as verify_program
 from onnxport.weights.saving import check_destination

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from onnxport.aten.indexing_plan import Entry, inverse, plan_indexing
+from onnxport.aten.indexing.indexing_plan import Entry, inverse, plan_indexing
 
 X = torch.arange(2 * 3 * 4 * 5).reshape(2, 3, 4, 5)
 I2 = torch.tensor([1, -1, 0])

@@ -45,7 +45,7 @@ def test_source_file(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) < 500
     assert not re.search(r"\b(TODO|FIXME|XXX)\b", text)
-    assert path.stem not in {"utils", "helpers", "misc", "common"} or path.parent.name == "torchscript"
+    assert path.stem not in {"utils", "helpers", "misc", "common"} or path.parent.name == "torch_onnx"
 
 
 def code_blocks(page: str, language: str) -> list[str]:

@@ -8,15 +8,16 @@ from typing import Any
 
 import torch
 
-from onnxport.capture import forced, strategies
-from onnxport.capture.assumptions import report_assumptions
-from onnxport.capture.dynamic_shapes import Axis, declare
-from onnxport.capture.fake_mode import enable_fake_mode, on_the_models_device
-from onnxport.capture.inputs import bind, check_model, check_names
-from onnxport.capture.outputs import check_outputs
-from onnxport.capture.state import exporting, is_in_onnx_export, preserved
+from onnxport.capture import strategies
+from onnxport.capture.diagnosis import forced_sizes
+from onnxport.capture.diagnosis.guards import report_assumptions
+from onnxport.capture.preserved import exporting, is_in_onnx_export, preserved
+from onnxport.capture.replay import has_packed_weights, mirrored, script_of, scripts_replayed
+from onnxport.capture.request.dynamic_shapes import Axis, declare
+from onnxport.capture.request.fake_mode import enable_fake_mode, on_the_models_device
+from onnxport.capture.request.inputs import bind, check_model, check_names
+from onnxport.capture.request.outputs import check_outputs
 from onnxport.capture.strategies import Failure
-from onnxport.capture.torchscript import has_packed_weights, mirrored, script_of, scripts_replayed
 from onnxport.events import EventLog
 
 __all__ = ["Captured", "Failure", "capture", "enable_fake_mode", "is_in_onnx_export"]
@@ -80,11 +81,11 @@ def capture(
         output_names=output_names,
     )
     request = strategies.Request(model, inputs, declared, events)
-    recorder = forced.Recorder()
+    recorder = forced_sizes.Recorder()
     tensors = [leaf.value for leaf in inputs.tensors]
     with preserved(model, tensors), exporting(), scripts_replayed(model):
         program, strategy, failures = strategies.run(request, recorder, candidates)
-    sizes = forced.check_placeholders(program, declared.axes, recorder, given=program is model)
+    sizes = forced_sizes.check_placeholders(program, declared.axes, recorder, given=program is model)
     check_outputs(program, events)
     captured = Captured(program, strategy, inputs.args, inputs.kwargs, failures=failures)
     captured.output_dim_names = declared.output_dim_names

@@ -13,18 +13,18 @@ from typing import Any, Protocol
 import torch
 import torch.fx.experimental._config
 
-from onnxport.capture import forced
-from onnxport.capture.any_size import sizes_left_open
-from onnxport.capture.counts import counts_left_open
-from onnxport.capture.detached import data_as_detached
-from onnxport.capture.dynamic_shapes import Declarations
-from onnxport.capture.explain import explain
-from onnxport.capture.inputs import Inputs, explicit_forward
-from onnxport.capture.outputs import watched
-from onnxport.capture.quick_shapes import shapes_told_at_once
-from onnxport.capture.recurrent import recurrences_of_any_length
-from onnxport.capture.source import line_of_error, line_of_summary
-from onnxport.capture.torchscript import Mirror, replaying, traced
+from onnxport.capture.diagnosis import forced_sizes
+from onnxport.capture.diagnosis.explanations import explain
+from onnxport.capture.diagnosis.user_lines import line_of_error, line_of_summary
+from onnxport.capture.patches.any_size import sizes_left_open
+from onnxport.capture.patches.counts import counts_left_open
+from onnxport.capture.patches.detached_data import data_as_detached
+from onnxport.capture.patches.quick_shapes import shapes_told_at_once
+from onnxport.capture.patches.recurrent import recurrences_of_any_length
+from onnxport.capture.replay import Mirror, replaying, traced
+from onnxport.capture.request.dynamic_shapes import Declarations
+from onnxport.capture.request.inputs import Inputs, explicit_forward
+from onnxport.capture.request.outputs import watched
 from onnxport.errors import CaptureError, InputError, Problem, listing, warn
 from onnxport.events import EventLog
 
@@ -244,7 +244,7 @@ def follow_the_example() -> Iterator[None]:
 
 
 def run(
-    request: Request, recorder: forced.Recorder, candidates: Sequence[Strategy]
+    request: Request, recorder: forced_sizes.Recorder, candidates: Sequence[Strategy]
 ) -> tuple[torch.export.ExportedProgram, str, list[Failure]]:
     """Try strategies in order; return the first program, the strategy's name and the failures before it."""
     failures: list[Failure] = []
@@ -255,8 +255,8 @@ def run(
         except InputError:
             raise
         except Exception as error:
-            if forced.is_violation(error):
-                raise forced.explain(error, request.declared.axes, recorder) from error
+            if forced_sizes.is_violation(error):
+                raise forced_sizes.explain(error, request.declared.axes, recorder) from error
             failures.append(Failure(strategy.name, error))
             continue
         if failures:
@@ -268,7 +268,7 @@ def run(
     raise refusal from _most_useful(failures).error
 
 
-def _attempt(strategy: Strategy, request: Request, recorder: forced.Recorder) -> torch.export.ExportedProgram:
+def _attempt(strategy: Strategy, request: Request, recorder: forced_sizes.Recorder) -> torch.export.ExportedProgram:
     # Size-oblivious: an axis whose example size is 1 is not specialised to 1.
     with (
         recorder.listening(),
@@ -283,15 +283,17 @@ def _attempt(strategy: Strategy, request: Request, recorder: forced.Recorder) ->
         try:
             return strategy.capture(request)
         except Exception as error:
-            if not _following or not forced.is_violation(error):
+            if not _following or not forced_sizes.is_violation(error):
                 raise
         asked = list(request.declared.axes)
         request.declared.allow_static()
         program = strategy.capture(request)
-    for axis, (_, size) in zip(asked, forced.check_placeholders(program, request.declared.axes, recorder), strict=True):
-        fixed = forced.fixed_value(size)
+    for axis, (_, size) in zip(
+        asked, forced_sizes.check_placeholders(program, request.declared.axes, recorder), strict=True
+    ):
+        fixed = forced_sizes.fixed_value(size)
         if axis.must_vary and fixed is not None:
-            problem = forced.problem(axis, fixed, recorder.line(axis, fixed))
+            problem = forced_sizes.problem(axis, fixed, recorder.line(axis, fixed))
             request.events.add("warning", "capture", problem.what, where=problem.where)
             warn(str(problem))
     return program

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
-from onnxport.capture.trees import Leaf, leaves, register_containers
+from onnxport.capture.request.trees import Leaf, leaves, register_containers
 
 _PLAIN = (bool, int, float, str, type(None))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from onnxport.capture.trees import leaves
+from onnxport.capture.request.trees import leaves
 from onnxport.observing.calls import Call, nested
 
 _SMALLEST = 2

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
-from onnxport.capture.dynamic_shapes import nest
-from onnxport.capture.trees import Leaf, leaves
+from onnxport.capture.request.dynamic_shapes import nest
+from onnxport.capture.request.trees import Leaf, leaves
 from onnxport.errors import InputError, Problem, listing
 from onnxport.observing.calls import Call, bound, nested, result_tensors
 from onnxport.observing.growth import grown

@@ -11,7 +11,7 @@ from torch._ops import HigherOrderOperator
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 
-from onnxport.capture.any_size import sizes_left_open
+from onnxport.capture.patches.any_size import sizes_left_open
 from onnxport.errors import Problem, TranslationError, listing
 from onnxport.events import EventLog
 from onnxport.prepare.decompose import HasTranslation, decompose, undecomposed

@@ -10,7 +10,7 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from onnxport.capture.torchscript.sequences import unpack
+from onnxport.capture.replay.values.sequences import unpack
 from onnxport.program import ONNXProgram
 from onnxport.translate.metadata import ORIGINAL_NAME, source_line
 from onnxport.verification import running

@@ -13,8 +13,8 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.utils import _pytree as pytree
 
-from onnxport.capture.state import preserved
-from onnxport.capture.torchscript.sequences import unpack
+from onnxport.capture.preserved import preserved
+from onnxport.capture.replay.values.sequences import unpack
 from onnxport.errors import OnnxExporterError
 from onnxport.prepare import FunctionalProgram, prepare
 from onnxport.prepare.emit import bind

@@ -1,0 +1,31 @@
+"""Layers of neural networks."""
+
+from onnxport.aten.nn import (
+    adaptive_pool,
+    attention,
+    conv,
+    embedding,
+    fold,
+    loss,
+    norm,
+    pool,
+    quantized,
+    resize,
+    rnn,
+    vision,
+)
+
+__all__ = [
+    "adaptive_pool",
+    "attention",
+    "conv",
+    "embedding",
+    "fold",
+    "loss",
+    "norm",
+    "pool",
+    "quantized",
+    "resize",
+    "rnn",
+    "vision",
+]

@@ -1,0 +1,93 @@
+"""Embeddings: rows of a table by index, alone or in bags."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from onnxport.aten.reduction.distance import shortened
+from onnxport.aten.reduction.reduce import flat
+from onnxport.translate import Builder, Int, Tensor, translates
+
+_SUM, _MEAN, _MAX = 0, 1, 2
+
+
+@translates("aten::embedding")
+def embedding(
+    op: Builder, weight: Tensor, indices: Tensor, padding_idx: Int, scale_grad_by_freq: bool, sparse: bool
+) -> Tensor:
+    return op.Gather(weight, indices)
+
+
+@translates("aten::embedding_renorm")
+def embedding_renorm(op: Builder, self: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """The table with the rows that are used brought to the maximal norm."""
+    used = flat(op, indices)
+    rows = op.Gather(self, used).with_shape([used.shape[0], self.shape[1]])
+    return op.ScatterND(
+        self, op.unsqueeze(op.cast(used, torch.int64), [1]), shortened(op, rows, norm_type, [1], max_norm)
+    )
+
+
+@translates(
+    "aten::embedding_bag",
+    "aten::embedding_bag.padding_idx",
+    "aten::_embedding_bag",
+    "aten::_embedding_bag_forward_only",
+)
+def embedding_bag(
+    op: Builder,
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool,
+    mode: int,
+    sparse: bool,
+    per_sample_weights: Tensor | None,
+    include_last_offset: bool,
+    padding_idx: int | None = None,
+) -> tuple[Tensor, None, None, None]:
+    """Rows added up (or averaged, or the largest taken) by bag; the other three results serve gradients only."""
+    count = indices.shape[0]
+    indices, offsets = op.cast(indices, torch.int64), op.cast(offsets, torch.int64)
+    bags = offsets.shape[0]
+    if include_last_offset:
+        bags = bags - 1
+        offsets = op.slice(offsets, 0, 0, -1).with_shape([bags])
+    # A bag begins where its offset points; how many have begun at an index is the index's bag.
+    begins = op.ScatterElements(
+        op.full(0, [count + 1], torch.int64), offsets, op.full(1, [bags], torch.int64), axis=0, reduction="add"
+    )
+    bag = op.CumSum(op.slice(begins, 0, 0, -1), op.const(0, torch.int64)) - 1
+    rows = op.Gather(weight, indices).with_shape([count, weight.shape[1]])
+    counted = op.full(1, [count, 1], weight.dtype)
+    padding = None
+    if padding_idx is not None and padding_idx != -1:
+        if padding_idx < 0:
+            padding = op.Equal(indices, op.scalar(weight.shape[0] + padding_idx, torch.int64))
+        else:
+            padding = op.Equal(indices, op.scalar(padding_idx, torch.int64))
+        padding = op.unsqueeze(padding.with_shape([count]), [1])
+        counted = op.cast(~padding, weight.dtype)
+    target = op.unsqueeze(bag.with_shape([count]), [1])
+    shape = [bags, weight.shape[1]]
+    if mode == _MAX:
+        lowest = op.scalar(-math.inf, weight.dtype)
+        if padding is not None:
+            rows = op.Where(padding, lowest, rows)
+        result = op.ScatterND(op.full(-math.inf, shape, weight.dtype), target, rows, reduction="max")
+        empty = op.Equal(
+            op.ScatterND(op.full(0, [bags, 1], weight.dtype), target, counted, reduction="add"),
+            op.scalar(0, weight.dtype),
+        )
+        return op.Where(empty, op.scalar(0, weight.dtype), result), None, None, None
+    if per_sample_weights is not None:
+        rows = rows * op.unsqueeze(per_sample_weights, [1])
+    if padding is not None:
+        rows = op.Where(padding, op.scalar(0, weight.dtype), rows)
+    result = op.ScatterND(op.full(0, shape, weight.dtype), target, rows, reduction="add")
+    if mode == _MEAN:
+        sizes = op.ScatterND(op.full(0, [bags, 1], weight.dtype), target, counted, reduction="add")
+        result = result / op.Max(sizes, op.scalar(1, weight.dtype))
+    return result, None, None, None

@@ -1,0 +1,5 @@
+"""Random numbers."""
+
+from onnxport.aten.random import draws
+
+__all__ = ["draws"]

@@ -1,0 +1,128 @@
+"""Running sums, products and extremes, and differences along an axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+
+from onnxport.aten.axes import axis_of
+from onnxport.aten.reduction.reduce import accumulated
+from onnxport.translate import Builder, Dim, Tensor, translates
+from onnxport.translate.loop import scan
+
+
+@translates("aten::cumsum")
+def cumsum(op: Builder, self: Tensor, dim: int, dtype: torch.dtype | None) -> Tensor:
+    self = accumulated(op, self, dtype)
+    return op.CumSum(self, op.scalar(axis_of(dim, self.rank), torch.int64)) if self.rank else self
+
+
+def _running(
+    op: Builder, x: Tensor, dim: int, start: float, combine: Callable[[Builder, Tensor, Tensor], Tensor]
+) -> Tensor:
+    """The results of combining the elements of an axis one after the other, by a Scan."""
+    axis = axis_of(dim, x.rank)
+    rest = [size for position, size in enumerate(x.shape) if position != axis]
+
+    def body(inner: Builder, state: Sequence[Tensor], slices: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        following = combine(inner, state[0], slices[0]).with_shape(rest)
+        return [following], [following]
+
+    _, (result,) = scan(op, body, [op.full(start, rest, x.dtype)], [(x, axis)], [axis])
+    return result
+
+
+@translates("aten::cumprod")
+def cumprod(op: Builder, self: Tensor, dim: int, dtype: torch.dtype | None) -> Tensor:
+    self = accumulated(op, self, dtype)
+    if not self.rank or 0 in self.shape:
+        return self
+    # onnxruntime 1.31's CumProd crashes on an empty tensor, which one of any size may be.
+    if any(isinstance(size, Dim) for size in self.shape):
+        return _running(op, self, dim, 1, lambda inner, a, b: a * b)
+    axis = op.scalar(axis_of(dim, self.rank), torch.int64)
+    return op.custom("", "CumProd", [self, axis], {}, [(self.dtype, self.shape)], version=26)[0]
+
+
+def add_exponentials(op: Builder, a: Tensor, b: Tensor) -> Tensor:
+    """``log(exp(a) + exp(b))`` without overflow; infinities, where the difference is NaN, are their own answer."""
+    larger = op.Max(a, b)
+    sum_ = larger + op.Log(op.Exp(-op.Abs(a - b)) + 1)
+    return op.Where(op.IsInf(larger), larger, sum_)
+
+
+@translates("aten::logcumsumexp", "aten::_logcumsumexp")
+def logcumsumexp(op: Builder, self: Tensor, dim: int) -> Tensor:
+    return _running(op, self, dim, -math.inf, add_exponentials) if self.rank else self
+
+
+def _extremes(op: Builder, x: Tensor, dim: int, op_type: str) -> tuple[Tensor, Tensor]:
+    """Running extremes and where they were last met: a later equal value moves the position, NaN stays for good."""
+    if not x.rank:
+        return op.Identity(x), op.scalar(0, torch.int64)
+    axis = axis_of(dim, x.rank)
+    as_bool = x.dtype == torch.bool
+    if as_bool:
+        x = op.cast(x, torch.uint8)
+    rest = [size for position, size in enumerate(x.shape) if position != axis]
+    length = x.shape[axis]
+    counter = op.Range(op.scalar(0, torch.int64), op.scalar(length, torch.int64), op.scalar(1, torch.int64))
+    positions = op.expand(
+        op.reshape(counter.with_shape([length]), [length, *[1] * (x.rank - axis - 1)]),
+        x.shape,
+    )
+
+    def body(inner: Builder, state: Sequence[Tensor], slices: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        best, place = state
+        value, position = slices
+        new = (value >= best) if op_type == "max" else (value <= best)
+        if value.is_float:
+            new = new | inner.IsNaN(value)
+        following = [inner.Where(new, value, best), inner.Where(new, position, place)]
+        return following, following
+
+    # The first element is no worse than the start, so that it is always taken.
+    start = [op.full(_worst(x.dtype, op_type), rest, x.dtype), op.full(0, rest, torch.int64)]
+    _, (values, places) = scan(op, body, start, [(x, axis), (positions, axis)], [axis, axis])
+    return (op.cast(values, torch.bool) if as_bool else values), places
+
+
+def _worst(dtype: torch.dtype, op_type: str) -> float:
+    if dtype.is_floating_point:
+        return -math.inf if op_type == "max" else math.inf
+    limits = torch.iinfo(dtype)
+    return limits.min if op_type == "max" else limits.max
+
+
+@translates("aten::cummax")
+def cummax(op: Builder, self: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    return _extremes(op, self, dim, "max")
+
+
+@translates("aten::cummin")
+def cummin(op: Builder, self: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    return _extremes(op, self, dim, "min")
+
+
+@translates("aten::diff")
+def diff(op: Builder, self: Tensor, n: int, dim: int, prepend: Tensor | None, append: Tensor | None) -> Tensor:
+    if n == 0:
+        return self
+    axis = axis_of(dim, self.rank)
+    parts = [part for part in (prepend, self, append) if part is not None]
+    if len(parts) > 1:
+        length = parts[0].shape[axis]
+        for part in parts[1:]:
+            length = length + part.shape[axis]
+        shape = [length if position == axis else size for position, size in enumerate(self.shape)]
+        self = op.Concat(*parts, axis=axis).with_shape(shape)
+    for _ in range(n):
+        shape = list(self.shape)
+        if shape[axis] == 0:
+            return self
+        shape[axis] = shape[axis] - 1
+        later, earlier = op.slice(self, axis, 1, None), op.slice(self, axis, 0, -1)
+        self = (op.Xor(later, earlier) if self.dtype == torch.bool else later - earlier).with_shape(shape)
+    return self

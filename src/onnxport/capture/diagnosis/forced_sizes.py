@@ -1,0 +1,214 @@
+"""Sizes the model itself forces on an axis that was declared dynamic: which axis, which value, which line."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from onnxport.capture.diagnosis.user_lines import line_of_caller, line_of_error, line_of_summary
+from onnxport.capture.request.dynamic_shapes import Axis
+from onnxport.errors import DynamicShapeError, Problem, listing
+
+_STEP = re.compile(r"\['([^']*)'\]|\[(\d+)\]|\.(\w+)")
+_SIZE = re.compile(r"(?:L|inputs)((?:\['[^']*'\]|\[\d+\]|\.(?!size\b|shape\b)\w+)+)\.(?:size\(\)|shape)\[(\d+)\]")
+_CONSTANT = re.compile(r"constant \((\d+)\)|static shape of (\d+)")
+_UNBOUNDED = re.compile(r" and [^,;]* <= IntInfinity\(\)")
+_CONFLICT = "Found the following conflicts between user-specified ranges"
+_OR_STATIC = "or declare the axis static (leave it out) or Dim.AUTO (dynamic if possible)."
+
+
+@dataclass(frozen=True)
+class Forced:
+    """A symbol that became a number while the model was traced."""
+
+    sources: tuple[str, ...]
+    value: int
+    where: str
+
+
+@dataclass
+class Recorder:
+    """Keeps, for each size that became a number and each guard on sizes, the line that was running."""
+
+    forced: list[Forced] = field(default_factory=list)
+    guarded: dict[Any, str] = field(default_factory=dict)
+
+    def clear(self) -> None:
+        """Forget what was recorded, before another attempt."""
+        self.forced.clear()
+        self.guarded.clear()
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """Record while the block runs. torch keeps the guard but, outside bytecode tracing, not the user's line."""
+        from torch._guards import TracingContext
+        from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+        set_replacement, log_guard = ShapeEnv._set_replacement, ShapeEnv._log_guard
+        recorder = self
+
+        def line() -> str:
+            return line_of_summary(TracingContext.extract_stack()) or line_of_caller()
+
+        def record(env: Any, symbol: Any, target: Any, reason: str) -> None:
+            if getattr(target, "is_Integer", False) and env.replacements.get(symbol) != target:
+                sources = tuple(_text(source) for source in env.var_to_sources.get(symbol, ()))
+                recorder.forced.append(Forced(sources, int(target), line()))
+            set_replacement(env, symbol, target, reason)
+
+        def record_guard(env: Any, prefix: str, guard: Any, forcing_spec: bool) -> None:
+            recorder.guarded.setdefault(guard, line())
+            log_guard(env, prefix, guard, forcing_spec)
+
+        ShapeEnv._set_replacement = record  # type: ignore[method-assign, assignment]
+        ShapeEnv._log_guard = record_guard  # type: ignore[method-assign, assignment]
+        try:
+            yield
+        finally:
+            ShapeEnv._set_replacement = set_replacement  # type: ignore[method-assign]
+            ShapeEnv._log_guard = log_guard  # type: ignore[method-assign]
+
+    def line(self, axis: Axis, value: int) -> str:
+        """Return the line that forced an axis, or ''."""
+        for forced in self.forced:
+            if any(_names(source, axis) for source in forced.sources):
+                return forced.where
+        # An axis tied to another by an equality has no record of its own; the other's value gives it away.
+        same = {forced.where for forced in self.forced if forced.value == value}
+        return same.pop() if len(same) == 1 else ""
+
+
+def _text(source: Any) -> str:
+    name = source.name
+    return str(name() if callable(name) else name)
+
+
+def _names(source: str, axis: Axis) -> bool:
+    if axis.axis is None:
+        steps = tuple(next(filter(None, groups)) for groups in _STEP.findall(source))
+        return steps == tuple(map(str, axis.leaf.steps))
+    match = _SIZE.search(source)
+    if match is None or int(match[2]) != axis.axis:
+        return False
+    steps = tuple(next(filter(None, groups)) for groups in _STEP.findall(match[1]))
+    if steps[0] == "flat_args":
+        return steps[1:] == (str(axis.index),)
+    return steps == tuple(map(str, axis.leaf.steps))
+
+
+def problem(axis: Axis, value: int, where: str) -> Problem:
+    """Say which axis the model forces, to which value, on which line, and what to do."""
+    named = f" as '{axis.name}'" if axis.name is not None else ""
+    what = f"{str(axis)[0].upper()}{str(axis)[1:]} was declared dynamic{named}, but the model forces it to be {value}."
+    return Problem(what, where, f"Make {'that line' if where else 'the model'} work for any size, {_OR_STATIC}")
+
+
+def error_of(problems: Sequence[Problem]) -> DynamicShapeError:
+    """Make the one error for all forced axes."""
+    return DynamicShapeError(listing("The model does not allow the declared dynamic shapes:", problems))
+
+
+def is_violation(error: BaseException) -> bool:
+    """Whether torch refused the declared dynamic shapes (and not the model)."""
+    from torch._dynamo.exc import UserError, UserErrorType
+    from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
+
+    if isinstance(error, ConstraintViolationError):
+        return True
+    if isinstance(error, UserError):
+        # Bytecode tracing files data-dependent failures under the same type; those are the model's.
+        declared = error.error_type == UserErrorType.CONSTRAINT_VIOLATION and "data-dependent" not in str(error)
+        return declared or "Constraints violated" in str(error)
+    return isinstance(error, ValueError) and _CONFLICT in str(error)
+
+
+def explain(error: BaseException, axes: Sequence[Axis], recorder: Recorder) -> DynamicShapeError:
+    """Turn torch's refusal into sentences about the user's axes."""
+    complaints = [line.strip()[2:] for line in str(error).splitlines() if line.strip().startswith("- ")]
+    problems: list[Problem] = []
+    told: set[str] = set()
+    for forced in recorder.forced:
+        for axis in axes:
+            if axis.must_vary and str(axis) not in told and any(_names(source, axis) for source in forced.sources):
+                told.add(str(axis))
+                problems.append(problem(axis, forced.value, forced.where))
+    for complaint in complaints:
+        axis_of = next((a for a in axes if a.must_vary and _mentions(complaint, a)), None)
+        value = _CONSTANT.search(complaint)
+        if axis_of is not None and str(axis_of) in told:
+            continue
+        if axis_of is not None and value is not None:
+            told.add(str(axis_of))
+            size = int(value[1] or value[2])
+            problems.append(problem(axis_of, size, recorder.line(axis_of, size) or line_of_error(error)))
+        else:
+            problems.append(Problem(_readable(complaint, axes), line_of_error(error), _suggestion(str(error))))
+    return error_of(problems or [Problem(_readable(str(error).split("\n")[0], axes), line_of_error(error))])
+
+
+def _mentions(complaint: str, axis: Axis) -> bool:
+    if _names(complaint, axis):
+        return True
+    return axis.kind == "dim" and axis.name is not None and complaint.startswith(f"You marked {axis.name} as dynamic")
+
+
+def _readable(text: str, axes: Sequence[Axis]) -> str:
+    def replace(match: re.Match[str]) -> str:
+        axis = next((axis for axis in axes if _names(match[0], axis)), None)
+        return str(axis) if axis is not None else match[0]
+
+    return _UNBOUNDED.sub("", _SIZE.sub(replace, text)).strip()
+
+
+def _suggestion(text: str) -> str:
+    _, found, fixes = text.partition("Suggested fixes:\n")
+    lines = []
+    for line in fixes.splitlines() if found else ():
+        if not line.startswith("  "):
+            break
+        lines.append(line.strip())
+    return f"Declare instead: {'; '.join(lines)}." if lines else ""
+
+
+def fixed_value(size: Any) -> int | None:
+    """The number that a size is, or None if it varies. A size that was fixed late is still symbolic, of one value."""
+    if isinstance(size, torch.SymInt):
+        known: int | None = size.node.maybe_as_int()
+        return known
+    return size if isinstance(size, int) else None
+
+
+def check_placeholders(
+    program: torch.export.ExportedProgram, axes: Sequence[Axis], recorder: Recorder, *, given: bool = False
+) -> list[tuple[Axis, Any]]:
+    """Return each declared axis with its size in the program; one that had to vary and does not is an error.
+
+    A program that was given, not captured here, is to be exported anew; there is no line to point at.
+    """
+    placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    user = [spec.arg for spec in program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
+    sizes: list[tuple[Axis, Any]] = []
+    problems: list[Problem] = []
+    for axis in axes:
+        node = placeholders.get(user[axis.index].name)
+        value = node.meta.get("val") if node is not None else axis.leaf.value
+        size = value if axis.axis is None else value.shape[axis.axis]
+        sizes.append((axis, size))
+        fixed = fixed_value(size)
+        if not axis.must_vary or fixed is None:
+            continue
+        if given:
+            what = f"The exported program has {axis} fixed at {fixed}, but it was declared dynamic."
+            problems.append(
+                Problem(what, remedy="Export the program with that axis dynamic, or leave the axis out here.")
+            )
+        else:
+            problems.append(problem(axis, fixed, recorder.line(axis, fixed)))
+    if problems:
+        raise error_of(problems)
+    return sizes

@@ -1,0 +1,196 @@
+"""Operators that torch computes with plain integers, where a size that varies would be fixed to the example's.
+
+Their kernels, and some rules for their shapes, are written in C++ for numbers only. While capturing, and while
+operators are taken apart, each is computed by what it stands for, in operators that take sizes of any kind; the graph
+shows the operator itself as before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch._C import DispatchKey
+
+from onnxport.capture.patches.adaptive_pools import pooled_to_any_size
+from onnxport.capture.patches.fourier import fourier_kernels
+from onnxport.capture.patches.replacing import Kernel, Kernels, replaced
+
+_aten = torch.ops.aten
+
+
+@contextlib.contextmanager
+def sizes_left_open() -> Iterator[None]:
+    """While this is open, fake tensors pass through these operators with sizes that vary."""
+    composites: dict[torch._ops.OpOverload, Kernel] = {
+        **fourier_kernels(),
+        _aten.cov.default: _cov,
+        _aten.corrcoef.default: _corrcoef,
+        _aten.kron.default: _kron,
+        _aten.max_pool1d.default: _max_pool1d,
+        _aten.take_along_dim.default: _take_along_dim,
+        _aten.tensor_split.sections: _tensor_split,
+        _aten.gradient.scalarint: _gradient_of_scalar,
+        _aten.gradient.scalararray: _gradient_of_scalar,
+        _aten.gradient.array: _gradient_of_scalar,
+        _aten.gradient.scalarrayint: _gradient_of_scalars,
+        _aten.gradient.scalarrayarray: _gradient_of_scalars,
+    }
+    shapes: dict[torch._ops.OpOverload, Kernel] = {
+        _aten.adaptive_max_pool3d.default: _pooled_to,
+        _aten.fractional_max_pool3d.default: _pooled_at_random,
+        _aten.geqrf.default: _reflections,
+    }
+    kernels: dict[torch._ops.OpOverload, Kernels] = {
+        **{operator: {DispatchKey.CompositeImplicitAutograd: kernel} for operator, kernel in composites.items()},
+        **{operator: {DispatchKey.Meta: kernel} for operator, kernel in shapes.items()},
+    }
+    with replaced(kernels), pooled_to_any_size():
+        yield
+
+
+def _cov(
+    self: torch.Tensor,
+    *,
+    correction: int = 1,
+    fweights: torch.Tensor | None = None,
+    aweights: torch.Tensor | None = None,
+) -> torch.Tensor:
+    x = self.reshape(1, -1) if self.dim() < 2 else self
+    given = [weights for weights in (fweights, aweights) if weights is not None]
+    weights = given[0] if given else x.new_ones(x.shape[1], dtype=torch.int64)
+    if len(given) == 2:
+        weights = weights * given[1]
+    total = weights.sum()
+    freedom = total - correction
+    if aweights is not None and correction != 0:
+        freedom = total - correction * (weights * aweights).sum() / total
+    centred = x - ((x * weights).sum(1) / total).unsqueeze(1)
+    products = centred @ (centred * weights).t().conj() / freedom.clamp(min=0)
+    alone = self.dim() < 2 or (isinstance(self.shape[0], int) and self.shape[0] == 1)
+    return products.reshape([]) if alone else products
+
+
+def _corrcoef(self: torch.Tensor) -> torch.Tensor:
+    covariance = _cov(self)
+    if covariance.dim() == 0:
+        return covariance / covariance
+    variances = covariance.diagonal()
+    deviations = (variances.real if variances.is_complex() else variances).sqrt()
+    scaled = covariance / deviations.unsqueeze(1) / deviations.unsqueeze(0)
+    if scaled.is_complex():
+        return torch.complex(scaled.real.clip(-1, 1), scaled.imag.clip(-1, 1))
+    return scaled.clip(-1, 1)
+
+
+def _kron(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    rank = max(a.dim(), b.dim())
+    left = [1] * (rank - a.dim()) + list(a.shape)
+    right = [1] * (rank - b.dim()) + list(b.shape)
+    apart = a.reshape([size for each in left for size in (each, 1)])
+    product = apart * b.reshape([size for each in right for size in (1, each)])
+    return product.reshape([x * y for x, y in zip(left, right, strict=True)])
+
+
+def _one(numbers: int | Sequence[int], default: int) -> int:
+    if isinstance(numbers, int):
+        return numbers
+    return numbers[0] if len(numbers) else default
+
+
+def _max_pool1d(
+    self: torch.Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    ceil_mode: bool = False,
+) -> torch.Tensor:
+    kernel = _one(kernel_size, 1)
+    pooled = _aten.max_pool2d_with_indices.default(
+        self.unsqueeze(-2),
+        [1, kernel],
+        [1, _one(stride, kernel)],
+        [0, _one(padding, 0)],
+        [1, _one(dilation, 1)],
+        ceil_mode,
+    )
+    values: torch.Tensor = pooled[0]
+    return values.squeeze(-2)
+
+
+def _take_along_dim(self: torch.Tensor, indices: torch.Tensor, dim: int | None = None) -> torch.Tensor:
+    if dim is None:
+        return self.reshape(-1).gather(0, indices.reshape(-1))
+    axis = dim % self.dim()
+    others = torch.broadcast_shapes(
+        [1 if at == axis else size for at, size in enumerate(self.shape)],
+        [1 if at == axis else size for at, size in enumerate(indices.shape)],
+    )
+    source = [self.shape[axis] if at == axis else size for at, size in enumerate(others)]
+    wanted = [indices.shape[axis] if at == axis else size for at, size in enumerate(others)]
+    return self.expand(source).gather(axis, indices.expand(wanted))
+
+
+def _tensor_split(self: torch.Tensor, sections: int, dim: int = 0) -> list[torch.Tensor]:
+    """The first ones are longer by one where the size is no multiple, for each size another number of them."""
+    size, start = self.shape[dim], 0
+    parts = []
+    for index in range(sections):
+        length = (size + (sections - 1 - index)) // sections
+        parts.append(self.narrow(dim, start, length))
+        start = start + length
+    return parts
+
+
+def _axes(self: torch.Tensor, dim: int | Sequence[int] | None) -> list[int]:
+    if dim is None:
+        return list(range(self.dim()))
+    return [axis % self.dim() for axis in ([dim] if isinstance(dim, int) else dim)]
+
+
+def _slope(self: torch.Tensor, axis: int, step: float, edge_order: int) -> torch.Tensor:
+    """Differences of neighbours over their distance, one-sided at both ends."""
+    length = self.shape[axis]
+
+    def part(start: int, count: int = 1) -> torch.Tensor:
+        return self.narrow(axis, start, count)
+
+    inner = (part(2, length - 2) - part(0, length - 2)) / (2 * step)
+    if edge_order == 1:
+        start, end = part(1) - part(0), part(length - 1) - part(length - 2)
+    else:
+        start = 2 * part(1) - 1.5 * part(0) - 0.5 * part(2)
+        end = 1.5 * part(length - 1) - 2 * part(length - 2) + 0.5 * part(length - 3)
+    return torch.cat([start / step, inner, end / step], axis)
+
+
+def _gradient_of_scalar(
+    self: torch.Tensor, *, spacing: float | None = None, dim: int | Sequence[int] | None = None, edge_order: int = 1
+) -> list[torch.Tensor]:
+    step = 1 if spacing is None else spacing
+    return [_slope(self, axis, step, edge_order) for axis in _axes(self, dim)]
+
+
+def _gradient_of_scalars(
+    self: torch.Tensor, *, spacing: Sequence[float], dim: int | Sequence[int] | None = None, edge_order: int = 1
+) -> list[torch.Tensor]:
+    axes = _axes(self, dim)
+    return [_slope(self, axis, step, edge_order) for axis, step in zip(axes, spacing, strict=True)]
+
+
+def _pooled_to(self: torch.Tensor, output_size: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    shape = [*self.shape[:-3], *output_size]
+    return self.new_empty(shape), self.new_empty(shape, dtype=torch.int64)
+
+
+def _pooled_at_random(
+    self: torch.Tensor, kernel_size: Sequence[int], output_size: Sequence[int], random_samples: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return _pooled_to(self, output_size)
+
+
+def _reflections(self: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    *batch, rows, columns = self.shape
+    return torch.empty_like(self), self.new_empty([*batch, torch.sym_min(rows, columns)])

@@ -1,0 +1,102 @@
+"""Functions that take a count as a plain integer, where a size that varies would be fixed to the example's.
+
+Their bindings read the number before any operator is recorded, so a kernel of an operator comes too late. While
+capturing, each is written with operators that take sizes of any kind whenever the count varies; a plain count goes to
+torch as before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.backends.opt_einsum
+import torch.nn.functional as F
+from torch.fx.experimental.symbolic_shapes import optimization_hint
+
+from onnxport.capture.patches.replacing import functions_replaced
+
+_Number = int | float | torch.Tensor
+
+# A size that only running tells is taken for this when contractions are put in order.
+_UNKNOWN_SIZE = 64
+
+
+def counts_left_open() -> contextlib.AbstractContextManager[None]:
+    """While this is open, these functions take counts that vary."""
+    ordering: Any = torch.backends.opt_einsum
+    return functions_replaced(
+        [
+            (torch, "linspace", _linspace(torch.linspace)),
+            (torch, "triu_indices", _triangle(torch.triu_indices, torch.ge)),
+            (torch, "tril_indices", _triangle(torch.tril_indices, torch.le)),
+            (F, "one_hot", _one_hot(F.one_hot)),
+            (ordering, "get_opt_einsum", _ordering_by_example(ordering.get_opt_einsum)),
+        ]
+    )
+
+
+def _linspace(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def linspace(
+        start: _Number, end: _Number, steps: int, *, dtype: torch.dtype | None = None, **options: Any
+    ) -> torch.Tensor:
+        if not isinstance(steps, torch.SymInt) or options.get("out") is not None:
+            return original(start, end, steps, dtype=dtype, **options)
+        wanted = torch.get_default_dtype() if dtype is None else dtype
+        # The bounds of a sequence of whole numbers are whole first; the steps between them need not be.
+        computed = wanted if wanted.is_floating_point or wanted.is_complex else torch.float32
+        device = options.get("device")
+        first, last = (
+            (bound if isinstance(bound, torch.Tensor) else torch.full((), bound, dtype=wanted, device=device))
+            .to(wanted)
+            .to(computed)
+            for bound in (start, end)
+        )
+        place = torch.arange(steps, device=first.device)
+        stride = (last - first) / torch.sym_max(steps - 1, 1)
+        # Counted from the nearer end, so that both ends come out exactly.
+        near = first + stride * place
+        far = last - stride * (steps - 1 - place)
+        return torch.where(place < (steps + 1) // 2, near, far).to(wanted)
+
+    return linspace
+
+
+def _one_hot(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
+        if not isinstance(num_classes, torch.SymInt):
+            return original(tensor, num_classes)
+        return tensor.unsqueeze(-1).eq(torch.arange(num_classes, device=tensor.device)).to(torch.int64)
+
+    return one_hot
+
+
+def _triangle(
+    original: Callable[..., torch.Tensor], compare: Callable[[torch.Tensor, int], torch.Tensor]
+) -> Callable[..., torch.Tensor]:
+    """The places whose column, less their row, compares so with the offset."""
+
+    def indices(row: int, col: int, offset: int = 0, **options: Any) -> torch.Tensor:
+        if not any(isinstance(number, torch.SymInt) for number in (row, col, offset)):
+            return original(row, col, offset, **options)
+        device = options.get("device")
+        diagonals = torch.arange(col, device=device) - torch.arange(row, device=device).unsqueeze(1)
+        return compare(diagonals, offset).nonzero().t().to(options.get("dtype", torch.int64))
+
+    return indices
+
+
+def _ordering_by_example(original: Callable[[], Any]) -> Callable[[], Any]:
+    """Put the contractions of an einsum in the order that suits the example; the package reads sizes as numbers."""
+
+    class Ordering:
+        @staticmethod
+        def contract_path(equation: str, *operands: torch.Tensor, **options: Any) -> Any:
+            shapes = [
+                tuple(optimization_hint(size, fallback=_UNKNOWN_SIZE) for size in operand.shape) for operand in operands
+            ]
+            return original().contract_path(equation, *shapes, shapes=True, **options)
+
+    return lambda: Ordering

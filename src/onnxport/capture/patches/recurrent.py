@@ -1,0 +1,57 @@
+"""Recurrent layers with a sequence length that varies.
+
+torch computes the shapes of ``aten::lstm`` and its kin on fake tensors by running the layer step by step, which fixes
+the number of steps to the example's. While capturing, the shapes are computed as what they are: the length
+of the input, and the sizes of the states.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
+
+from onnxport.capture.patches.replacing import replaced
+
+_OPERATORS = [
+    getattr(getattr(torch.ops.aten, name), overload)
+    for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")
+    for overload in ("input", "data")
+]
+
+
+def _shapes(operator: torch._ops.OpOverload) -> Callable[..., Any]:
+    packed = operator._overloadname == "data"
+    bidirectional_at = [argument.name for argument in operator._schema.arguments].index("bidirectional")
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        sequence, hidden = args[0], args[2 if packed else 1]
+        bidirectional = args[bidirectional_at] if bidirectional_at < len(args) else kwargs["bidirectional"]
+        states = list(hidden) if isinstance(hidden, list | tuple) else [hidden]
+        width = states[0].shape[-1] * (2 if bidirectional else 1)
+        output = sequence.new_empty([*sequence.shape[:-1], width])
+        return (output, *(state.new_empty(state.shape) for state in states))
+
+    return kernel
+
+
+def _chosen(shapes: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        traced = isinstance(args[0], FakeTensor | FunctionalTensor) or args[0].device.type == "meta"
+        return (shapes if traced else original)(*args, **kwargs)
+
+    return kernel
+
+
+def recurrences_of_any_length() -> contextlib.AbstractContextManager[None]:
+    """While this is open, fake tensors pass through recurrent layers without being stepped through."""
+    return replaced(
+        {
+            operator: {key: _chosen(_shapes(operator), kernel) for key, kernel in operator.py_kernels.items()}
+            for operator in _OPERATORS
+        }
+    )

@@ -1,0 +1,46 @@
+"""Scripts inside a model that is not one: what its Python code calls is replayed while it is captured."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from onnxport.capture.replay.interpreter import Interpreter
+from onnxport.capture.replay.mirror import Mirror, mirror_of, signature_of
+
+
+@contextlib.contextmanager
+def scripts_replayed(model: Any) -> Iterator[None]:
+    """While the block runs, the scripts in a model are mirrors of them, and functions that were scripted are replayed.
+
+    So branches and loops of theirs are captured as such, where running them would need the data.
+    """
+    interpreter = Interpreter()
+    mirrors: dict[int, Mirror] = {}
+    places = []
+    for module in model.modules() if isinstance(model, torch.nn.Module) else ():
+        if not isinstance(module, torch.jit.ScriptModule | Mirror):
+            scripts = {n: m for n, m in module._modules.items() if isinstance(m, torch.jit.ScriptModule)}
+            places += [(module._modules, name, script) for name, script in scripts.items()]
+    for modules, name, script in places:
+        modules[name] = mirror_of(script, interpreter, mirrors)
+    call = torch.jit.ScriptFunction.__call__
+
+    def replay(function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if torch._C._get_tracing_state() is not None:
+            # The tracer notes the call itself; its recording is replayed later.
+            return call(function, *args, **kwargs)
+        _, bind = signature_of(function, 0)
+        return Interpreter().run_top(None, function, bind(args, kwargs))
+
+    vars_of: Any = torch.jit.ScriptFunction
+    vars_of.__call__ = replay
+    try:
+        yield
+    finally:
+        vars_of.__call__ = call
+        for modules, name, script in places:
+            modules[name] = script

@@ -1,0 +1,170 @@
+"""Mirrors of TorchScript modules: ordinary modules of the same tree, weights and signature, whose forward is a replay.
+
+The names of weights, the paths of modules and their classes are those of the original, so that everything
+that is derived from them is the same as for the module it was scripted or traced from.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from onnxport.capture.replay.interpreter import Interpreter
+from onnxport.capture.replay.python_ops import FUNCTIONS
+
+_MANGLING = re.compile(r"___torch_mangle_\d+\.")
+
+
+class Method(str):
+    """The name of the method that a script calls of a module."""
+
+
+class Mirror(torch.nn.Module):
+    """A module that replays the graphs of a TorchScript module or function."""
+
+    methods: dict[str, Any]
+    interpreter: Interpreter
+    core: Any = None
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Replay the method that a script calls: forward, or one that the tracer made for another call of it.
+
+        Python code that the module is part of calls it with the arguments only.
+        """
+        if args and type(args[0]) is Method:
+            return self.interpreter.method(self, str(args[0]), args[1:])
+        return self.called("forward", *args, **kwargs)
+
+    def called(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Replay a method that Python code calls."""
+        method = self.methods[name]
+        _, bind = signature_of(method, 1)
+        return self.interpreter.run_top(self, method, bind(args, kwargs))
+
+    def __getattr__(self, name: str) -> Any:
+        own = self.__dict__
+        if name in own.get("methods", ()):
+            return functools.partial(self.called, name)
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            core = own.get("core")
+            if core is None or not core.hasattr(name):
+                raise
+            return core.getattr(name)
+
+    def attribute(self, name: str) -> Any:
+        """A parameter, buffer or child, or what else the script keeps under a name."""
+        if name in self._parameters or name in self._buffers or name in self._modules or name in self.__dict__:
+            return getattr(self, name)
+        value = self.core.getattr(name)
+        self.__dict__[name] = value
+        return value
+
+
+def mirrored(model: Any) -> Any:
+    """The mirror of a TorchScript module or function; any other model itself."""
+    if isinstance(model, torch.jit.ScriptFunction):
+        root = _make("torch.jit", str(model.name))
+        root.methods["forward"] = model
+        skipped = 0
+    elif isinstance(model, torch.jit.ScriptModule):
+        root = mirror_of(model, Interpreter(), {})
+        skipped = 1
+    else:
+        return model
+    interpreter = root.__dict__.setdefault("interpreter", Interpreter())
+    method = root.methods["forward"]
+    signature, bind = signature_of(method, skipped)
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        interpreter.forget()
+        return interpreter.run_top(root, method, bind(args, kwargs))
+
+    vars(forward)["__signature__"] = signature
+    root.__dict__["forward"] = forward
+    return root
+
+
+def mirror_of(script: Any, interpreter: Interpreter, made: dict[int, Mirror]) -> Mirror:
+    """The mirror of a TorchScript module, as part of a model; ``made`` are those that there are already."""
+    mirror = made.get(id(script)) or _mirror(script, made, {})
+    for module in mirror.modules():
+        module.__dict__["interpreter"] = interpreter
+    return mirror
+
+
+def _make(module: str, name: str) -> Mirror:
+    kind = type(name, (Mirror,), {"__module__": module, "__qualname__": name})
+    made: Mirror = kind()
+    made.__dict__["methods"] = {}
+    return made
+
+
+def _mirror(script: Any, made: dict[int, Mirror], tied: dict[int, torch.nn.Parameter]) -> Mirror:
+    core = script._c
+    kind = core._type().qualified_name()
+    path = _MANGLING.sub("", kind).removeprefix("__torch__.")
+    module, _, name = path.rpartition(".")
+    original = getattr(script, "original_name", None)
+    mirror = _make(module if module else "__main__", original if original else name)
+    made[id(script)] = mirror
+    mirror.training = bool(getattr(script, "training", False))
+    for name, weight in torch._C.ParameterDict(core).items():  # type: ignore[attr-defined]
+        mirror.register_parameter(name, _parameter(weight, tied))
+    for name, buffer in torch._C.BufferDict(core).items():  # type: ignore[attr-defined]
+        mirror.register_buffer(name, buffer)
+    for name, child in script.named_children():
+        mirror.add_module(name, made.get(id(child)) or _mirror(child, made, tied))
+    for method in core._method_names():
+        mirror.methods[method] = core._get_method(method)
+    mirror.__dict__["core"] = core
+    return mirror
+
+
+def _parameter(weight: torch.Tensor, tied: dict[int, torch.nn.Parameter]) -> torch.nn.Parameter:
+    """A weight as a parameter; those of a file are plain tensors, the same one where they were tied."""
+    if isinstance(weight, torch.nn.Parameter):
+        return weight
+    key = weight.data_ptr() if weight.numel() else id(weight)
+    found = tied.get(key)
+    if found is None or found.shape != weight.shape:
+        found = tied[key] = torch.nn.Parameter(weight, requires_grad=weight.requires_grad)
+    return found
+
+
+_NUMBERS = {"IntType": "aten::Int", "FloatType": "aten::Float", "BoolType": "aten::Bool"}
+
+
+def _kind(type_: Any) -> str:
+    return str((type_.getElementType() if type_.kind() == "OptionalType" else type_).kind())
+
+
+def _fitted(value: Any, kind: str) -> Any:
+    """An argument as the script declares it: a number may be given as a tensor, whose value only run time knows."""
+    if isinstance(value, torch.Tensor) and kind in _NUMBERS:
+        return FUNCTIONS[_NUMBERS[kind]](value)
+    return value
+
+
+def signature_of(method: Any, skipped: int) -> tuple[inspect.Signature, Callable[[Any, Any], list[Any]]]:
+    """The signature of a script, which is what inputs are bound to, and what binds them."""
+    parameters = []
+    for argument in method.schema.arguments[skipped:]:
+        default = argument.default_value if argument.has_default_value() else inspect.Parameter.empty
+        kind = inspect.Parameter.KEYWORD_ONLY if argument.kwarg_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
+        parameters.append(inspect.Parameter(argument.name, kind, default=default))
+    signature = inspect.Signature(parameters)
+    kinds = [_kind(argument.type) for argument in method.schema.arguments[skipped:]]
+
+    def bind(args: Any, kwargs: Any) -> list[Any]:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return [_fitted(value, kind) for value, kind in zip(bound.arguments.values(), kinds, strict=True)]
+
+    return signature, bind

@@ -1,0 +1,281 @@
+"""Quantized tensors of a script: each is replayed as the real numbers it stands for, rounded where the script rounds.
+
+That is the form of ONNX too: a QuantizeLinear and a DequantizeLinear around operators of real numbers, and weights that
+are kept as the integers they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
+
+from onnxport.capture.replay.calls import dtype_of
+from onnxport.capture.replay.interpreter import Env, Interpreter, handles
+from onnxport.capture.replay.values.kinds import materialized, plain
+from onnxport.errors import CaptureError
+
+Layer = Callable[[torch.Tensor], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The numbers that a quantized tensor can hold."""
+
+    scale: Any
+    zero_point: Any
+    dtype: torch.dtype
+
+
+@dataclass
+class Grids:
+    """Which tensors of a replay stand for quantized ones, and the layers whose weights were packed.
+
+    Both by identity, with what is identified.
+    """
+
+    tensors: dict[int, tuple[torch.Tensor, Grid]] = field(default_factory=dict)
+    layers: dict[int, tuple[Any, Layer]] = field(default_factory=dict)
+
+    def __call__(self, kind: str, values: Sequence[Any], result: Any) -> Any:
+        """What an operator that knows nothing of quantization gives of quantized tensors: on their grid again."""
+        if not kind.startswith("aten::") or kind in ("aten::dequantize", "aten::quantize_per_tensor"):
+            return result
+        leaves = [leaf for leaf in pytree.tree_leaves(list(values)) if isinstance(leaf, torch.Tensor)]
+        grid = next((self.tensors[id(leaf)][1] for leaf in leaves if id(leaf) in self.tensors), None)
+        if grid is None:
+            return result
+
+        def placed(leaf: torch.Tensor) -> torch.Tensor:
+            if id(leaf) in self.tensors or not leaf.dtype.is_floating_point:
+                return leaf
+            if kind not in _MOVING:
+                return self.rounded(leaf, _RANGES.get(kind, grid))
+            self.tensors[id(leaf)] = (leaf, grid)
+            return leaf
+
+        return pytree.tree_map_only(torch.Tensor, placed, result)
+
+    def rounded(self, x: torch.Tensor, grid: Grid) -> torch.Tensor:
+        """Real numbers as the nearest that a quantized tensor can hold."""
+        if grid.dtype not in _INTEGERS:
+            raise CaptureError(f"A tensor is quantized to {grid.dtype}, for which there is no ONNX form; use 8 bits.")
+        kind, low, high = _INTEGERS[grid.dtype]
+        quantize, dequantize = _decomposed().quantize_per_tensor, _decomposed().dequantize_per_tensor
+        if isinstance(grid.scale, float) and isinstance(grid.zero_point, int):
+            bounds: Any = (grid.scale, grid.zero_point, low, high, kind)
+            real = dequantize.default(quantize.default(x, *bounds), *bounds)
+        else:
+            scale, zero_point = _tensor(grid.scale, torch.float64), _tensor(grid.zero_point, torch.int64)
+            bounds = (scale, zero_point, low, high, kind)
+            real = dequantize.tensor(quantize.tensor(x, *bounds), *bounds)
+        self.tensors[id(real)] = (real, grid)
+        return real  # type: ignore[no-any-return]
+
+    def like(self, x: Any, scale: Any, zero_point: Any) -> Grid:
+        """A grid of the type that a tensor's has."""
+        found = self.tensors.get(id(x))
+        return Grid(scale, zero_point, torch.quint8 if found is None else found[1].dtype)
+
+    def layer(self, kind: str, packed: Any) -> Layer:
+        """The layer whose weights were packed."""
+        if id(packed) not in self.layers:
+            self.layers[id(packed)] = (packed, _LAYERS[kind](packed))
+        return self.layers[id(packed)][1]
+
+
+def _grids(run: Interpreter) -> Grids:
+    if not isinstance(run.finish, Grids):
+        run.finish = Grids()
+    return run.finish
+
+
+_INTEGERS = {torch.quint8: (torch.uint8, 0, 255), torch.qint8: (torch.int8, -128, 127)}
+
+
+def _decomposed() -> Any:
+    # Defines the operators; loading takes long, and few models need it.
+    import torch.ao.quantization.fx._decomposed
+
+    return torch.ops.quantized_decomposed
+
+
+def _tensor(value: Any, dtype: torch.dtype) -> torch.Tensor:
+    return value.reshape([]).to(dtype) if isinstance(value, torch.Tensor) else torch.scalar_tensor(value, dtype=dtype)
+
+
+@handles("aten::quantize_per_tensor")
+def _quantize(run: Interpreter, node: Any, values: list[Any], env: Env) -> torch.Tensor:
+    run.trace()
+    x, scale, zero_point, dtype = values
+    return _grids(run).rounded(materialized(x), Grid(scale, zero_point, dtype_of(dtype)))
+
+
+@handles("aten::dequantize")
+def _dequantize(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
+    """The real numbers are there already; as a tensor of its own, for it has no grid."""
+    return pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, values[0])
+
+
+@handles("aten::q_scale", "aten::q_zero_point")
+def _parameter(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
+    grid = _grids(run).tensors[id(values[0])][1]
+    return plain(grid.scale if node.kind() == "aten::q_scale" else grid.zero_point)
+
+
+# --- layers with packed weights --------------------------------------------------------------------------------------
+
+
+def _weight(packed: torch.Tensor) -> Callable[[], torch.Tensor]:
+    """What makes a weight's real numbers of its integers, in the graph."""
+    per_channel = packed.qscheme() == torch.per_channel_affine
+    integers, (kind, low, high) = packed.int_repr(), _INTEGERS[packed.dtype]
+    if not per_channel:
+        scale, zero_point = packed.q_scale(), packed.q_zero_point()
+        return lambda: _decomposed().dequantize_per_tensor.default(integers, scale, zero_point, low, high, kind)
+    scales = packed.q_per_channel_scales().to(torch.float32)
+    zero_points, axis = packed.q_per_channel_zero_points(), packed.q_per_channel_axis()
+    return lambda: _decomposed().dequantize_per_channel.default(integers, scales, zero_points, axis, low, high, kind)
+
+
+def _linear(packed: Any) -> Layer:
+    with _disable_current_modes():
+        weight, bias = torch.ops.quantized.linear_unpack(packed)
+        real, offset = _weight(weight), None if bias is None else bias.detach()
+    return lambda x: F.linear(x, real(), offset)
+
+
+def _convolution(axes: int, transposed: bool) -> Callable[[Any], Layer]:
+    def unpacked(packed: Any) -> Layer:
+        prefix = f"conv_transpose{axes}d" if transposed else f"conv{axes}d"
+        # What is packed for one axis is that for two, of which the first has one element.
+        options = prefix.replace("1d", "2d")
+
+        def option(name: str) -> Any:
+            found = getattr(torch.ops.quantized, f"{options}_{name}")(packed)
+            return list(found)[-axes:] if isinstance(found, list | tuple) else found
+
+        with _disable_current_modes():
+            weight, bias = getattr(torch.ops.quantized, f"{prefix}_unpack")(packed)
+            real, offset = _weight(weight), None if bias is None else bias.detach()
+            stride, padding, dilation, groups = (option(n) for n in ("stride", "padding", "dilation", "groups"))
+            output_padding = option("output_padding") if transposed else None
+        function = getattr(F, prefix)
+        if transposed:
+            return lambda x: function(x, real(), offset, stride, padding, output_padding, groups, dilation)
+        return lambda x: function(x, real(), offset, stride, padding, dilation, groups)
+
+    return unpacked
+
+
+_LAYERS: dict[str, Callable[[Any], Layer]] = {
+    "quantized::linear": _linear,
+    **{f"quantized::conv{axes}d": _convolution(axes, False) for axes in (1, 2, 3)},
+    **{f"quantized::conv_transpose{axes}d": _convolution(axes, True) for axes in (1, 2, 3)},
+}
+
+
+@handles(*_LAYERS, *(f"{name}_relu" for name in _LAYERS))
+def _layer(run: Interpreter, node: Any, values: list[Any], env: Env) -> torch.Tensor:
+    run.trace()
+    kind = node.kind()
+    x, packed, scale, zero_point = values[0], values[1], values[-2], values[-1]
+    grids = _grids(run)
+    y = grids.layer(kind.removesuffix("_relu"), packed)(x)
+    return grids.rounded(y.relu() if kind.endswith("_relu") else y, grids.like(x, scale, zero_point))
+
+
+@handles("quantized::linear_dynamic", "quantized::linear_relu_dynamic")
+def _dynamic(run: Interpreter, node: Any, values: list[Any], env: Env) -> torch.Tensor:
+    """A layer that quantizes its input by the range that it has, and whose result is not quantized."""
+    run.trace()
+    x, packed, reduce_range = values
+    # With the sums of products in mind, one bit less, on processors that need it.
+    high = 127 if reduce_range and torch.backends.quantized.engine != "qnnpack" else 255
+    operators = _decomposed()
+    scale, zero_point = operators.choose_qparams.tensor(x, 0, high, torch.finfo(torch.float32).eps, torch.uint8)
+    quantized = operators.quantize_per_tensor.tensor(x, scale, zero_point, 0, high, torch.uint8)
+    real = operators.dequantize_per_tensor.tensor(quantized, scale, zero_point, 0, high, torch.uint8)
+    y = _grids(run).layer("quantized::linear", packed)(real)
+    return y.relu() if "relu" in node.kind() else y
+
+
+# --- other operators -------------------------------------------------------------------------------------------------
+
+
+def _elu(x: torch.Tensor, scale: Any, zero_point: Any, alpha: Any, *_: Any) -> torch.Tensor:
+    return F.elu(x, alpha)
+
+
+# With the positions of the scale and the zero point among the arguments.
+_FUNCTIONS: dict[str, tuple[Callable[..., torch.Tensor], int]] = {
+    "add": (lambda a, b, *_: a + b, 2),
+    "add_relu": (lambda a, b, *_: (a + b).relu(), 2),
+    "mul": (lambda a, b, *_: a * b, 2),
+    "mul_relu": (lambda a, b, *_: (a * b).relu(), 2),
+    "matmul": (lambda a, b, *_: a @ b, 2),
+    "cat": (lambda items, axis, *_: torch.cat(items, axis), 2),
+    "cat_relu": (lambda items, axis, *_: torch.cat(items, axis).relu(), 2),
+    "hardswish": (lambda x, *_: F.hardswish(x), 1),
+    "sigmoid": (lambda x, *_: x.sigmoid(), 1),
+    "softmax": (lambda x, axis, *_: x.softmax(axis), 2),
+    "leaky_relu": (lambda x, slope, *_: F.leaky_relu(x, slope), 3),
+    "elu": (_elu, 1),
+    "layer_norm": (lambda x, shape, weight, bias, eps, *_: F.layer_norm(x, shape, weight, bias, eps), 5),
+    "group_norm": (lambda x, groups, weight, bias, eps, *_: F.group_norm(x, groups, weight, bias, eps), 5),
+    "instance_norm": (lambda x, weight, bias, eps, *_: F.instance_norm(x, None, None, weight, bias, eps=eps), 4),
+}
+
+
+def _batch_norm(x: Any, weight: Any, bias: Any, mean: Any, variance: Any, eps: Any, *_: Any) -> torch.Tensor:
+    return F.batch_norm(x, mean, variance, weight, bias, eps=eps)
+
+
+for _name in ("batch_norm", "batch_norm1d", "batch_norm2d", "batch_norm3d"):
+    _FUNCTIONS[_name] = (_batch_norm, 6)
+    _FUNCTIONS[f"{_name}_relu"] = (lambda *values: _batch_norm(*values).relu(), 6)
+
+
+@handles(*(f"quantized::{name}" for name in _FUNCTIONS))
+def _function(run: Interpreter, node: Any, values: list[Any], env: Env) -> torch.Tensor:
+    run.trace()
+    function, position = _FUNCTIONS[node.kind().partition("::")[2]]
+    first = values[0][0] if isinstance(values[0], list) else values[0]
+    scale, zero_point = values[position : position + 2]
+    grids = _grids(run)
+    return grids.rounded(function(*values), grids.like(first, scale, zero_point))
+
+
+# These stay on the grid of their input.
+_SAME: dict[str, Callable[..., torch.Tensor]] = {
+    "quantized::relu6": lambda x, *_: F.relu6(x),
+    "quantized::clamp": torch.clamp,
+    "quantized::dropout": lambda x, *_: x,
+}
+
+
+@handles(*_SAME)
+def _on_the_same(run: Interpreter, node: Any, values: list[Any], env: Env) -> torch.Tensor:
+    run.trace()
+    grids = _grids(run)
+    return grids.rounded(_SAME[node.kind()](*values), grids.tensors[id(values[0])][1])
+
+
+# Results of these are on a grid of their own, whatever that of the input is.
+_RANGES = {
+    "aten::sigmoid": Grid(1 / 256, 0, torch.quint8),
+    "aten::hardsigmoid": Grid(1 / 256, 0, torch.quint8),
+    "aten::tanh": Grid(2 / 256, 128, torch.quint8),
+}
+# And of these they are items of the input, which need no rounding.
+_MOVING_NAMES = (
+    "view reshape flatten permute transpose t contiguous slice select squeeze unsqueeze clone detach expand expand_as "
+    "narrow chunk split index_select index relu relu_ max_pool1d max_pool2d max_pool3d dropout alias unbind flip roll "
+    "pixel_shuffle channel_shuffle adaptive_max_pool2d to __getitem__ repeat"
+)
+_MOVING = {f"aten::{name}" for name in _MOVING_NAMES.split()}

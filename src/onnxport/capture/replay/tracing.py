@@ -1,0 +1,176 @@
+"""Tracing: one run of a model on its example, recorded. What Python decides on the way is fixed, and told by line."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.jit._trace import TracerWarning
+from torch.utils import _pytree
+
+from onnxport.capture.diagnosis.user_lines import describe
+from onnxport.capture.replay.interpreter import Interpreter
+from onnxport.capture.replay.mirror import Mirror
+from onnxport.capture.request.inputs import Inputs
+from onnxport.errors import Problem
+
+_REASONS = (
+    (re.compile(r"Converting a tensor to a Python (\w+)"), "A tensor becomes a Python {0}: its value is fixed."),
+    (re.compile(r"Converting a tensor to a NumPy array"), "A tensor becomes a NumPy array: its values are fixed."),
+    (re.compile(r"Iterating over a tensor"), "The code iterates over a tensor: the number of items is fixed."),
+    (re.compile(r"Using len to get tensor shape"), "len() of a tensor is a plain number: it is fixed."),
+    (re.compile(r"torch\.(\w+) results are registered as constants"), "torch.{0} makes a constant: it is fixed."),
+    (re.compile(r"There are (\d+) live references"), "An item of a tensor is written that {0} variables refer to."),
+)
+
+
+@dataclass
+class Recording:
+    """What the tracer recorded of one call: a graph of the input tensors followed by the weights."""
+
+    model: torch.nn.Module
+    graph: Any
+    weights: list[tuple[torch.nn.Module, str]]
+    results: list[Any]
+    out_spec: Any
+    modules: list[tuple[str, str]]
+    interpreter: Interpreter = field(default_factory=Interpreter)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Replay the recorded call on other inputs."""
+        tensors = [leaf for leaf in _pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        weights = [getattr(owner, name) for owner, name in self.weights]
+        self.interpreter.modules = self.modules
+        outcome = self.interpreter.run_graph(self.graph, [*tensors, *weights])
+        values = iter(outcome if isinstance(outcome, tuple) else (outcome,))
+        leaves = [next(values) if leaf is _TENSOR else leaf for leaf in self.results]
+        return _pytree.tree_unflatten(leaves, self.out_spec)
+
+
+_TENSOR = object()
+
+
+def traced(model: torch.nn.Module, inputs: Inputs, tell: Callable[[Problem], None]) -> Recording:
+    """Run a model once and record what it does; ``tell`` gets each fact that the recording takes for granted."""
+    leaves, in_spec = _pytree.tree_flatten((inputs.args, inputs.kwargs))
+    positions = [position for position, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    weights: dict[int, tuple[torch.nn.Module, str]] = {}
+    tensors: list[torch.Tensor] = [leaves[position] for position in positions]
+    modules: list[tuple[str, str]] = []
+    scopes = {}
+    for path, module in model.named_modules():
+        scopes[module] = f"m{len(modules)}"
+        modules.append((path, f"{type(module).__module__}.{type(module).__qualname__}"))
+        for name, weight in (*module._parameters.items(), *module._buffers.items()):
+            if weight is not None and id(weight) not in weights:
+                weights[id(weight)] = (module, name)
+                tensors.append(weight)
+    outcome: list[Any] = []
+
+    def call(*given: torch.Tensor) -> Any:
+        filled = list(leaves)
+        for position, tensor in zip(positions, given, strict=False):
+            filled[position] = tensor
+        args, kwargs = _pytree.tree_unflatten(filled, in_spec)
+        flat, out_spec = _pytree.tree_flatten(model(*args, **kwargs))
+        outcome[:] = [[_TENSOR if isinstance(leaf, torch.Tensor) else leaf for leaf in flat], out_spec]
+        return tuple(leaf for leaf in flat if isinstance(leaf, torch.Tensor))
+
+    with _told(tell), _recording_scopes(scopes), torch.no_grad():
+        graph, _ = torch._C._create_graph_by_tracing(call, tensors, lambda _: "", False, False)
+    return Recording(model, graph, list(weights.values()), outcome[0], outcome[1], modules)
+
+
+def has_packed_weights(model: Any) -> bool:
+    """Whether layers of a model have weights packed for quantized operators, which only a script can name."""
+    if not isinstance(model, torch.nn.Module) or isinstance(model, torch.jit.ScriptModule | Mirror):
+        return False
+    return any(type(module).__module__.startswith(_PACKED) for module in model.modules())
+
+
+_PACKED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.nn.quantized")
+
+
+def script_of(model: torch.nn.Module, inputs: Inputs) -> Any:
+    """A model as the script of one run of it."""
+    given = _named(model, inputs)
+    options: Any = {"example_kwarg_inputs": given} if inputs.kwargs else {"example_inputs": inputs.args}
+    with torch.no_grad():
+        return torch.jit.trace(model, strict=False, check_trace=False, **options)
+
+
+def _named(model: torch.nn.Module, inputs: Inputs) -> dict[str, Any]:
+    return dict(inspect.signature(model.forward).bind(*inputs.args, **inputs.kwargs).arguments)
+
+
+@contextlib.contextmanager
+def _recording_scopes(scopes: dict[torch.nn.Module, str]) -> Iterator[None]:
+    """Let the tracer note the module of each node, and keep encoders from fusing what only inference fuses."""
+    before = torch.jit._trace._trace_module_map
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.jit._trace._trace_module_map = scopes
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.jit._trace._trace_module_map = before
+        torch.backends.mha.set_fastpath_enabled(fast)
+
+
+@contextlib.contextmanager
+def _told(tell: Callable[[Problem], None]) -> Iterator[None]:
+    """Hand over the tracer's warnings as facts, one for each line, and let the others through."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        warnings.simplefilter("always", TracerWarning)
+        yield
+    seen = set()
+    for warning in caught:
+        if not issubclass(warning.category, TracerWarning):
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+            continue
+        text = _reason(str(warning.message))
+        # A script that is replayed while the tracer runs has no frame of its own, and notes its line instead.
+        noted = getattr(warning.message, "__notes__", None)
+        where = noted[0] if noted else describe((warning.filename, warning.lineno, "forward"))
+        if text is not None and (text, where) not in seen:
+            seen.add((text, where))
+            tell(Problem(text, where, "The exported model does for every input what it did for the example."))
+
+
+def _reason(message: str) -> str | None:
+    for pattern, sentence in _REASONS:
+        match = pattern.search(message)
+        if match:
+            return sentence.format(*match.groups())
+    return message.split("\n")[0]
+
+
+@contextlib.contextmanager
+def replaying(recording: Recording) -> Iterator[None]:
+    """While the block runs, the model's forward is the recording, without the hooks that it has recorded."""
+    model = recording.model
+    own = vars(model)
+    forward = own.get("forward")
+    signature = inspect.signature(model.forward)
+
+    def replay(*args: Any, **kwargs: Any) -> Any:
+        return recording.forward(*args, **kwargs)
+
+    vars(replay)["__signature__"] = signature
+    hooks = {name: own[name] for name in ("_forward_hooks", "_forward_pre_hooks")}
+    own.update({name: type(table)() for name, table in hooks.items()})
+    own["forward"] = replay
+    try:
+        yield
+    finally:
+        own.update(hooks)
+        del own["forward"]
+        if forward is not None:
+            own["forward"] = forward

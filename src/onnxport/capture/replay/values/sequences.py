@@ -1,0 +1,154 @@
+"""Sequences of tensors as torch operators: what a list whose length only run time knows is in a captured graph.
+
+A sequence is carried by one tensor, its handle, so that branches and loops can pass it on. While capturing, the handle
+says no more than the element type of the items. When a captured program is run, it holds the items themselves, packed.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+_NAMESPACE = "onnxport"
+# The size of every handle as far as a capture is concerned: loops want states that keep their shape.
+_HANDLE = (1,)
+# torch releases a library's operators with the object.
+_LIBRARIES: list[torch.library.Library] = []
+
+
+def pack(items: Sequence[torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
+    """The handle of a sequence with these items.
+
+    >>> import torch
+    >>> from onnxport.capture.replay.values.sequences import pack, unpack
+    >>> unpack(pack([torch.ones(2), torch.ones(3)], torch.float32))
+    [tensor([1., 1.]), tensor([1., 1., 1.])]
+    """
+    file = io.BytesIO()
+    torch.save([item.detach().clone() for item in items], file)
+    content = torch.frombuffer(bytearray(file.getvalue()), dtype=torch.uint8)
+    if dtype == torch.bool:
+        # A bool keeps one bit when it is copied.
+        return content.unsqueeze(1).bitwise_and(_BITS).ne(0).flatten()
+    # Whole elements; what follows an archive is not read.
+    return torch.nn.functional.pad(content, (0, -len(content) % dtype.itemsize)).view(dtype)
+
+
+def unpack(handle: torch.Tensor) -> list[torch.Tensor]:
+    """The items of the sequence that a handle holds."""
+    if handle.dtype == torch.bool:
+        content = handle.reshape(-1, len(_BITS)).mul(_BITS).sum(1, dtype=torch.uint8)
+    else:
+        content = handle.contiguous().view(torch.uint8)
+    items: list[torch.Tensor] = torch.load(io.BytesIO(content.numpy().tobytes()), weights_only=True)
+    return items
+
+
+_BITS = torch.tensor([1 << bit for bit in range(8)], dtype=torch.uint8)
+
+
+def _empty(dtype: torch.dtype) -> torch.Tensor:
+    return pack([], dtype)
+
+
+def _construct(items: Sequence[torch.Tensor]) -> torch.Tensor:
+    return pack(items, items[0].dtype)
+
+
+def _unbind(x: torch.Tensor) -> torch.Tensor:
+    return pack(x.unbind(0), x.dtype)
+
+
+def _split(x: torch.Tensor, size: int, axis: int) -> torch.Tensor:
+    return pack(x.split(size, axis), x.dtype)
+
+
+def _insert(sequence: torch.Tensor, item: torch.Tensor, position: int | None) -> torch.Tensor:
+    items = unpack(sequence)
+    items.insert(len(items) if position is None else position, item)
+    return pack(items, sequence.dtype)
+
+
+def _erase(sequence: torch.Tensor, position: int) -> torch.Tensor:
+    items = unpack(sequence)
+    del items[position]
+    return pack(items, sequence.dtype)
+
+
+def _take(sequence: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    items = unpack(sequence)
+    return pack([items[position] for position in positions.tolist()], sequence.dtype)
+
+
+def _extend(sequence: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return pack([*unpack(sequence), *unpack(other)], sequence.dtype)
+
+
+def _at(sequence: torch.Tensor, position: int, sizes: Sequence[int]) -> torch.Tensor:
+    return unpack(sequence)[position]
+
+
+def _length(sequence: torch.Tensor) -> torch.Tensor:
+    return torch.tensor(len(unpack(sequence)))
+
+
+def _join(sequence: torch.Tensor, axis: int, new_axis: bool, sizes: Sequence[int]) -> torch.Tensor:
+    items = unpack(sequence)
+    return torch.stack(items, axis) if new_axis else torch.cat(items, axis)
+
+
+def _fake_handle(*arguments: Any) -> torch.Tensor:
+    """Of the element type of what it is made from: a dtype, a tensor, a list of them, or another handle."""
+    source = arguments[0]
+    if isinstance(source, torch.dtype):
+        return torch.empty(_HANDLE, dtype=source)
+    tensor: torch.Tensor = source[0] if isinstance(source, list | tuple) else source
+    return tensor.new_empty(_HANDLE)
+
+
+def _fake_item(sequence: torch.Tensor, *arguments: Any) -> torch.Tensor:
+    """The sizes come last; -1 is one that only run time knows."""
+    context = torch.library.get_ctx()
+    sizes = [context.new_dynamic_size() if isinstance(size, int) and size < 0 else size for size in arguments[-1]]
+    return sequence.new_empty(sizes)
+
+
+def _fake_length(sequence: torch.Tensor) -> torch.Tensor:
+    return sequence.new_empty([], dtype=torch.int64)
+
+
+_OPERATORS: dict[str, tuple[str, Callable[..., Any], Callable[..., Any]]] = {
+    "sequence_empty": ("(ScalarType dtype) -> Tensor", _empty, _fake_handle),
+    "sequence_construct": ("(Tensor[] items) -> Tensor", _construct, _fake_handle),
+    "sequence_unbind": ("(Tensor x) -> Tensor", _unbind, _fake_handle),
+    "sequence_split": ("(Tensor x, SymInt size, int axis) -> Tensor", _split, _fake_handle),
+    "sequence_insert": ("(Tensor sequence, Tensor item, SymInt? position) -> Tensor", _insert, _fake_handle),
+    "sequence_erase": ("(Tensor sequence, SymInt position) -> Tensor", _erase, _fake_handle),
+    "sequence_take": ("(Tensor sequence, Tensor positions) -> Tensor", _take, _fake_handle),
+    "sequence_extend": ("(Tensor sequence, Tensor other) -> Tensor", _extend, _fake_handle),
+    "sequence_at": ("(Tensor sequence, SymInt position, SymInt[] sizes) -> Tensor", _at, _fake_item),
+    "sequence_length": ("(Tensor sequence) -> Tensor", _length, _fake_length),
+    "sequence_join": ("(Tensor sequence, int axis, bool new_axis, SymInt[] sizes) -> Tensor", _join, _fake_item),
+}
+
+
+@functools.cache
+def _defined() -> Any:
+    # Defined when a model first needs them: registering a fake kernel reads the source of its caller.
+    library = torch.library.Library(_NAMESPACE, "FRAGMENT")
+    _LIBRARIES.append(library)
+    for name, (schema, kernel, fake) in _OPERATORS.items():
+        library.define(f"{name}{schema}")
+        library.impl(name, kernel, "CompositeExplicitAutograd")
+        torch.library.register_fake(f"{_NAMESPACE}::{name}", fake, lib=library)
+    return torch.ops.onnxport
+
+
+def operator(name: str) -> Callable[..., torch.Tensor]:
+    """The operator on sequences of this name, such as ``insert``."""
+    overload: Callable[..., torch.Tensor] = getattr(_defined(), f"sequence_{name}").default
+    return overload

@@ -1,0 +1,96 @@
+"""What a model may return: tensors and numbers; None is left out; anything else has no place in ONNX."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.export.graph_signature import ConstantArgument, OutputKind
+from torch.utils import _pytree
+
+from onnxport.capture.request.trees import leaves, register_containers
+from onnxport.errors import InputError, Problem, listing, warn
+from onnxport.events import EventLog
+
+_NUMBERS = (bool, int, float, complex, torch.SymInt, torch.SymFloat, torch.SymBool)
+_REMEDY = "Return tensors (in tuples, lists, dicts or dataclasses); leave this value out, or wrap the model to drop it."
+
+
+def _refusal(unfit: list[tuple[str, Any]]) -> InputError:
+    problems = [
+        Problem(f"{path} is of type {type(value).__qualname__}: {repr(value)[:60]}.", remedy=_REMEDY)
+        for path, value in unfit
+    ]
+    return InputError(listing("The model returns what an ONNX model cannot:", problems))
+
+
+@contextlib.contextmanager
+def watched(model: object, report: Callable[[str], None]) -> Iterator[None]:
+    """While the block runs, register the containers that the model returns and refuse what cannot be an output."""
+    if not isinstance(model, torch.nn.Module):
+        yield
+        return
+
+    def look(module: torch.nn.Module, args: Any, output: Any) -> None:
+        register_containers(output, report)
+        kinds = (torch.Tensor, str, type(None), *_NUMBERS)
+        unfit = [(leaf.path, leaf.value) for leaf in leaves(output, "output", ()) if not isinstance(leaf.value, kinds)]
+        if unfit:
+            raise _refusal(unfit)
+
+    handle = model.register_forward_hook(look)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def check_outputs(program: torch.export.ExportedProgram, events: EventLog) -> None:
+    """Refuse strings and empty results; say which None outputs the ONNX model leaves out."""
+    user = [spec.arg for spec in program.graph_signature.output_specs if spec.kind == OutputKind.USER_OUTPUT]
+    constants = {i: arg.value for i, arg in enumerate(user) if isinstance(arg, ConstantArgument)}
+    unfit = [i for i, value in constants.items() if value is not None and not isinstance(value, _NUMBERS)]
+    absent = [i for i, value in constants.items() if value is None]
+    if unfit or absent:
+        paths = _paths(program.call_spec.out_spec, len(user))
+        if unfit:
+            raise _refusal([(paths[i], constants[i]) for i in unfit])
+    if len(constants) == len(user):
+        raise InputError(
+            f"The model returns no tensor ({_returned(list(constants.values()))}), so there is nothing to compute. "
+            "Return at least one tensor from forward."
+        )
+    if absent:
+        listed = ", ".join(paths[i] for i in absent)
+        message = f"The model returns None at {listed}; ONNX has no None, so the ONNX model leaves it out."
+        events.add("warning", "capture", message)
+        warn(message)
+
+
+def _returned(values: list[Any]) -> str:
+    if not values:
+        return "its result is empty"
+    return f"it returns {', '.join(map(repr, values))}"
+
+
+def _paths(spec: _pytree.TreeSpec | None, count: int) -> list[str]:
+    if spec is None:
+        return [f"output[{index}]" for index in range(count)]
+    found: list[str] = []
+    _walk(spec, "output", found)
+    return found
+
+
+def _walk(spec: _pytree.TreeSpec, path: str, found: list[str]) -> None:
+    if spec.is_leaf():
+        found.append(path)
+        return
+    children = spec.children()
+    # A dict's context is its keys; a namedtuple's is its class. Other containers count their children.
+    keys: list[Any] = list(range(len(children)))
+    if isinstance(spec.context, list) and len(spec.context) == len(children):
+        keys = spec.context
+    for key, child in zip(keys, children, strict=True):
+        _walk(child, f"{path}[{key!r}]", found)

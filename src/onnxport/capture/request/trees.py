@@ -1,0 +1,145 @@
+"""Walking nested inputs and outputs: children with readable paths, and registration of unknown containers."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree
+
+from onnxport.capture.request.caches import register_encoder_decoder_cache, register_layered_cache
+
+Step = str | int
+
+
+@dataclasses.dataclass(frozen=True)
+class Leaf:
+    """A leaf of the inputs: the parameter it belongs to, the steps from there, and its value."""
+
+    path: str
+    steps: tuple[Step, ...]
+    value: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Branch:
+    """The children of a container, with the step and the printed form of the step to each."""
+
+    steps: tuple[Step, ...]
+    suffixes: tuple[str, ...]
+    children: Sequence[Any]
+    by_name: bool
+    flattens_to: type | None
+
+
+def _key_step(key: Any) -> tuple[Step, str]:
+    if isinstance(key, _pytree.MappingKey):
+        return (key.key if isinstance(key.key, int) else str(key.key)), f"[{key.key!r}]"
+    if isinstance(key, _pytree.GetAttrKey):
+        return key.name, f".{key.name}"
+    index = key.idx if isinstance(key, _pytree.SequenceKey) else str(key)
+    return index, f"[{index}]"
+
+
+def branch(value: Any) -> Branch | None:
+    """Return the children of a container, or None for a leaf."""
+    kind = _pytree._get_node_type(value)
+    node = _pytree.SUPPORTED_NODES.get(kind)
+    if node is None:
+        return None
+    children, _ = node.flatten_fn(value)
+    if node.flatten_with_keys_fn is not None:
+        keys = [_key_step(key) for key, _ in node.flatten_with_keys_fn(value)[0]]
+    else:
+        keys = [(index, f"[{index}]") for index in range(len(children))]
+    builtin = kind in _pytree.BUILTIN_TYPES
+    return Branch(
+        steps=tuple(step for step, _ in keys),
+        suffixes=tuple(suffix for _, suffix in keys),
+        children=children,
+        by_name=any(isinstance(step, str) for step, _ in keys) or isinstance(value, dict),
+        # torch matches a registered class against the plain sequence that its flatten function returns.
+        flattens_to=None if builtin else type(children),
+    )
+
+
+def leaves(value: Any, path: str, steps: tuple[Step, ...]) -> list[Leaf]:
+    """List the leaves below a value, in flattening order."""
+    here = branch(value)
+    if here is None:
+        return [Leaf(path, steps, value)]
+    found: list[Leaf] = []
+    for step, suffix, child in zip(here.steps, here.suffixes, here.children, strict=True):
+        found += leaves(child, path + suffix, (*steps, step))
+    return found
+
+
+def register_containers(value: Any, report: Callable[[str], None]) -> None:
+    """Teach torch the dataclasses and transformers caches in a value, so that it sees the tensors inside.
+
+    The registration stays: the captured program's input and output structures refer to it.
+    """
+    kind = type(value)
+    here = branch(value)
+    if here is None and _register(value):
+        report(f"{kind.__module__}.{kind.__qualname__} was registered as a container of tensors for torch.export.")
+        here = branch(value)
+    _complete(_pytree._get_node_type(value))
+    for child in here.children if here is not None else ():
+        register_containers(child, report)
+
+
+def _complete(kind: Any) -> None:
+    """Give a class the user registered without keys the keys torch.export asks for: positions."""
+    node = _pytree.SUPPORTED_NODES.get(kind)
+    if node is None or node.flatten_with_keys_fn is not None:
+        return
+    flatten = node.flatten_fn
+
+    def flatten_with_keys(value: Any) -> tuple[list[tuple[Any, Any]], Any]:
+        children, context = flatten(value)
+        return [(_pytree.SequenceKey(index), child) for index, child in enumerate(children)], context
+
+    _pytree.SUPPORTED_NODES[kind] = node._replace(flatten_with_keys_fn=flatten_with_keys)
+
+
+def _register(value: Any) -> bool:
+    if isinstance(value, (torch.Tensor, str, int, float, complex, bytes, type(None), torch.dtype, torch.device)):
+        return False
+    for kind in type(value).__mro__:
+        if kind.__module__ == "transformers.cache_utils" and kind.__name__ in _CACHES:
+            _CACHES[kind.__name__](type(value))
+            return True
+        if kind.__module__ == "transformers.utils.generic" and kind.__name__ == "ModelOutput":
+            return _register_model_output(type(value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        torch.export.register_dataclass(type(value))
+        return True
+    return False
+
+
+def _register_model_output(kind: type) -> bool:
+    """Have transformers register an output class, which it puts off for one defined while torch traces.
+
+    It keeps its own list of what it registered and refuses to find a class registered by others.
+    """
+    register = getattr(sys.modules["transformers.utils.generic"], "_register_model_output_pytree_node", None)
+    if register is None:
+        return False
+    is_compiling = torch.compiler.is_compiling
+    torch.compiler.is_compiling = lambda: False
+    try:
+        register(kind)
+    finally:
+        torch.compiler.is_compiling = is_compiling
+    return kind in _pytree.SUPPORTED_NODES
+
+
+_CACHES: dict[str, Callable[[type], None]] = {
+    "DynamicCache": register_layered_cache,
+    "StaticCache": register_layered_cache,
+    "EncoderDecoderCache": register_encoder_decoder_cache,
+}

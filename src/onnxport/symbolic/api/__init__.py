@@ -1,0 +1,1 @@
+"""Modules and functions of ``torch.onnx`` that symbolic functions are written with."""

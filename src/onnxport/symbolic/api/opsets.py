@@ -1,0 +1,149 @@
+"""``symbolic_opset7`` to ``symbolic_opset20``: operators by name, for symbolic functions that build on others.
+
+In ``torch.onnx`` these are modules of symbolic functions, one per opset. Here each name is the translation that the
+exporter itself uses, and what it writes is taken to the opset of the file like all else, so the modules are alike.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from onnxport.symbolic.helper import writing
+from onnxport.symbolic.helper.parsing import maybe_get_const, parse_arg
+from onnxport.symbolic.helper.questions import get_tensor_rank
+from onnxport.symbolic.session.delegation import delegate
+from onnxport.symbolic.session.graph_context import GraphContext
+
+OPSETS = range(7, 21)
+_OTHER_NAMES = {"_slice": "slice", "_reshape_from_tensor": "reshape"}
+
+
+class SymbolicOpset(ModuleType):
+    """The operators of ATen as symbolic functions: ``symbolic_opset9.relu(g, x)``.
+
+    >>> from onnxport import symbolic_opset9
+    >>> symbolic_opset9.relu.__name__
+    'relu'
+    """
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        function = _symbolic(name)
+        if function is None:
+            raise AttributeError(f"ATen has no operator {name!r}, so {self.__name__} has none.")
+        setattr(self, name, function)
+        return function
+
+
+def _symbolic(name: str) -> Callable[..., Any] | None:
+    if name in _OWN:
+        return _OWN[name]
+    operator = _OTHER_NAMES.get(name, name)
+    if name.startswith("__") or not hasattr(torch.ops.aten, operator):
+        return None
+
+    def symbolic(g: GraphContext, *args: Any, **kwargs: Any) -> Any:
+        return delegate(g, operator, args, kwargs)
+
+    symbolic.__name__ = symbolic.__qualname__ = name
+    symbolic.__doc__ = f"Write a call of ``aten::{operator}``."
+    return symbolic
+
+
+def _by_shape(operator: str, write: Callable[..., Any]) -> Callable[..., Any]:
+    """An operator that takes a shape, which may also be computed: then as a tensor, not as numbers."""
+
+    def symbolic(g: GraphContext, self: Any, shape: Any, *rest: Any) -> Any:
+        computed = isinstance(maybe_get_const(shape, "is"), torch._C.Value)
+        packed = computed and shape.node().kind() == "prim::ListConstruct"
+        return write(g, self, shape) if computed and not packed else delegate(g, operator, (self, shape, *rest), {})
+
+    symbolic.__name__ = symbolic.__qualname__ = operator
+    symbolic.__doc__ = f"Write a call of ``aten::{operator}``."
+    return symbolic
+
+
+def _size(g: GraphContext, self: Any, dim: Any = None) -> Any:
+    """Write the shape of a tensor, or one size of it."""
+    return g.op("Shape", self) if dim is None else writing.size(g, self, dim)
+
+
+def _select(g: GraphContext, self: Any, dim: Any, index: Any) -> Any:
+    """Write the slice at an index of an axis; an index that is a vector takes several, and the axis stays."""
+    axis = maybe_get_const(dim, "i")
+    if isinstance(index, torch._C.Value) and get_tensor_rank(index) == 1 and isinstance(axis, int):
+        return g.op("Gather", self, index, axis_i=axis)
+    return delegate(g, "select", (self, dim, index), {})
+
+
+def _padded(mode: str) -> Callable[..., Any]:
+    """Padding of any number of dimensions, which ATen has an operator for each of."""
+
+    def symbolic(g: GraphContext, input: Any, padding: Any) -> Any:
+        dimensions = len(parse_arg(padding, "is")) // 2
+        return delegate(g, f"{mode}{dimensions}d", (input, padding), {})
+
+    symbolic.__name__ = symbolic.__qualname__ = mode
+    symbolic.__doc__ = f"Write a call of ``aten::{mode}1d``, ``2d`` or ``3d``."
+    return symbolic
+
+
+def _onnx_paddings(dim: int, pad: Sequence[int]) -> list[int]:
+    """Paddings in the order of ONNX: all beginnings, then all ends; torch has them by axis, from the last one on."""
+    missing = dim - len(pad) // 2
+    begins, ends = list(pad[0::2])[::-1], list(pad[1::2])[::-1]
+    return [*[0] * missing, *begins, *[0] * missing, *ends]
+
+
+def _tanhshrink(g: GraphContext, self: Any) -> Any:
+    """Write ``x - tanh(x)``."""
+    return g.op("Sub", self, g.op("Tanh", self))
+
+
+def _unused(g: GraphContext) -> Any:
+    """Write nothing: an input that an operator leaves out."""
+    return writing.optional_input_placeholder_tensor(g)
+
+
+def _chunk(g: GraphContext, self: Any, chunks: Any, dim: Any) -> Any:
+    """Write the parts of a tensor, so many of them along an axis."""
+    return delegate(g, "chunk", (self, chunks, dim), {})
+
+
+def _split(g: GraphContext, self: Any, split_size: Any, dim: Any) -> Any:
+    """Write the parts of a tensor, so long each along an axis."""
+    return delegate(g, "split", (self, split_size, dim), {})
+
+
+_OWN: dict[str, Callable[..., Any]] = {
+    "size": _size,
+    "select": _select,
+    "reflection_pad": _padded("reflection_pad"),
+    "replication_pad": _padded("replication_pad"),
+    "_prepare_onnx_paddings": _onnx_paddings,
+    "tanhshrink": _tanhshrink,
+    "unused": _unused,
+    "prim_constant_chunk": _chunk,
+    "prim_constant_split": _split,
+    "prim_shape": _size,
+    "reshape": _by_shape("reshape", writing.reshape),
+    "view": _by_shape("view", writing.reshape),
+    "expand": _by_shape("expand", lambda g, self, shape: g.op("Expand", self, shape)),
+}
+
+
+def _modules() -> dict[str, SymbolicOpset]:
+    """One module per opset, importable by its name."""
+    made = {}
+    for opset in OPSETS:
+        name = f"symbolic_opset{opset}"
+        module = SymbolicOpset(f"onnxport.{name}", f"The operators of ATen as symbolic functions, for opset {opset}.")
+        sys.modules[module.__name__] = made[name] = module
+    return made
+
+
+MODULES = _modules()

@@ -1,0 +1,176 @@
+"""Registered symbolic functions as translations of the operators they are for."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from onnxport.errors import OnnxExporterError, TranslationError
+from onnxport.symbolic.session.emission import Emission
+from onnxport.symbolic.session.given import tensor_type
+from onnxport.symbolic.session.graph_context import CallNode, GraphContext, SymbolicContext
+from onnxport.symbolic.session.registration import Symbolic
+from onnxport.symbolic.session.session import Expected, Session
+from onnxport.symbolic.session.traced_names import Arrange
+from onnxport.translate import Builder, Tensor
+from onnxport.translate.engine import call_translation
+from onnxport.translate.registry import Translation
+
+Value = torch._C.Value
+
+_OUTPUTS = "_outputs"
+
+
+def by_symbolic(
+    function: Symbolic,
+    target: torch._ops.OpOverload,
+    own: Translation | None,
+    opset: int,
+    domains: Mapping[str, int],
+    arrange: Arrange | None = None,
+) -> Callable[..., Any]:
+    """A registered symbolic function as a translation; where it returns None, the one there is takes its place.
+
+    ``arrange`` makes the arguments of ``target`` out of those of the call, where these are different operators.
+    """
+
+    def translate(op: Builder, **arguments: Any) -> Any:
+        arranged = arguments if arrange is None else arrange(arguments)
+        results = None if arranged is None else write(op, arranged)
+        if results is not None:
+            return results
+        if own is None:
+            raise TranslationError(f"the symbolic function registered for {target._schema.name} returned None")
+        return call_translation(op, own, {name: arguments[name] for name in own.parameters if name in arguments})
+
+    def write(op: Builder, arguments: Mapping[str, Any]) -> Any:
+        session = Session(op, opset, domains)
+        needs = _gradients(op)
+        values = [
+            session.give(value, requires_grad=position < len(needs) and needs[position])
+            for position, value in enumerate(arguments.values())
+        ]
+        expected, several = expected_results(op)
+        node = session.add(target._schema.name, values, len(expected))
+        taken = values[: _accepted(function, target, list(arguments.values()))]
+        # How many values there are to return, for functions that want to know.
+        counted = {_OUTPUTS: len(expected)} if several and _OUTPUTS in inspect.signature(function).parameters else {}
+        results = run_symbolic(function, session, CallNode(node), expected, taken, counted)
+        return None if results is None else tuple(results) if several else results[0]
+
+    return translate
+
+
+def run_symbolic(
+    function: Symbolic,
+    session: Session,
+    node: CallNode,
+    expected: Expected,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+) -> list[Tensor | None] | None:
+    """Call a symbolic function and emit what it wrote; None if it declined by returning None.
+
+    It may return None for a result too, which nobody then may use.
+    """
+    for output, (dtype, shape) in zip(node.outputs(), expected, strict=True):
+        output.setType(tensor_type(dtype, shape, requires_grad=any(_needs_gradient(value) for value in args)))
+    block: Any = session.graph.block()
+    context = SymbolicContext(params_dict=session.parameters, cur_node=node, onnx_block=block)
+    g = GraphContext(
+        graph=session.graph,
+        block=block,
+        opset=session.opset,
+        original_node=context.cur_node,
+        params_dict=context.params_dict,
+        env=context.env,
+        values_in_env=set(),
+    )
+    first: list[Any] = [context, g] if wants_context(function) else [g]
+    try:
+        result = function(*first, *args, **kwargs)
+    except OnnxExporterError:
+        raise
+    except Exception as error:
+        name = getattr(function, "__qualname__", repr(function))
+        raise TranslationError(f"the symbolic function {name} failed with {type(error).__name__}: {error}") from error
+    if result is None:
+        return None
+    values = list(result) if isinstance(result, list | tuple) else [result]
+    if len(values) == 1 and len(expected) != 1 and _is_list(values[0]):
+        values = list(values[0].node().inputs())
+    if len(values) != len(expected):
+        raise TranslationError(f"the symbolic function returned {len(values)} values where there are {len(expected)}")
+    for value in values:
+        if value is not None and not isinstance(value, Value):
+            raise TranslationError(f"the symbolic function returned {value!r}, which is not a value of the graph")
+    for position, value in enumerate(values):
+        if value is None and _is_used(session.op, position, len(values)):
+            raise TranslationError(f"the symbolic function returned None for result {position}, which the model uses")
+    return Emission(session).take(values, expected)
+
+
+def _is_used(op: Builder, position: int, count: int) -> bool:
+    """Whether anyone reads a result of the call."""
+    assert op.call is not None
+    return count == 1 or any(user.target is not operator.getitem or user.args[1] == position for user in op.call.users)
+
+
+def _accepted(function: Symbolic, target: torch._ops.OpOverload, arguments: Sequence[Any]) -> int:
+    """How many arguments to pass: one that has its default is left out where the function has no place for it."""
+    parameters = list(inspect.signature(function).parameters.values())
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+        return len(arguments)
+    kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    positional = [parameter for parameter in parameters if parameter.kind in kinds and parameter.name != _OUTPUTS]
+    places = len(positional) - 1 - wants_context(function)
+    count = len(arguments)
+    for argument, value in zip(reversed(target._schema.arguments), reversed(arguments), strict=True):
+        is_default = argument.has_default_value() and type(value) is type(argument.default_value)
+        if count <= places or not is_default or value != argument.default_value:
+            break
+        count -= 1
+    return count
+
+
+def wants_context(function: Symbolic) -> bool:
+    """Whether the first parameter of a symbolic function is annotated as the context of the call."""
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters:
+        return False
+    annotation = parameters[0].annotation
+    name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    return name.rpartition(".")[2] == "SymbolicContext"
+
+
+def expected_results(op: Builder) -> tuple[Expected, bool]:
+    """What torch says of the results of the call being translated, and whether they are a list."""
+    assert op.call is not None
+    value = op.call.meta["val"]
+    several = isinstance(value, list | tuple)
+    results = [
+        (one.dtype, op.shared.dim_names.shape(one)) if isinstance(one, torch.Tensor) else (torch.int64, ())
+        for one in (value if several else [value])
+    ]
+    return results, several
+
+
+def _gradients(op: Builder) -> list[bool]:
+    assert op.call is not None
+    return [
+        isinstance(argument, torch.fx.Node) and getattr(argument.meta.get("val"), "requires_grad", False)
+        for argument in op.call.args
+    ]
+
+
+def _needs_gradient(value: Any) -> bool:
+    # torch asserts that the value it is asked for is a tensor.
+    return isinstance(value, Value) and isinstance(value.type(), torch._C.TensorType) and bool(value.requiresGrad())
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Value) and value.node().kind() == "prim::ListConstruct"

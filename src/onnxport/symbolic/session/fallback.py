@@ -1,0 +1,84 @@
+"""Operators without an ONNX form that are to stay in the file as they are, for a runtime that knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from onnxport.errors import TranslationError
+from onnxport.symbolic.session.export_types import OperatorExportTypes
+from onnxport.translate import Builder, Dim, Tensor
+from onnxport.translate.registry import Lookup, Translation
+
+_ATEN = "org.pytorch.aten"
+
+
+def kept_operators(kind: int, domains: Mapping[str, int] | None) -> Lookup | None:
+    """A look-up of last resort: a node of the operator's own name, or ``ATen`` with the name as an attribute.
+
+    Only ATen's own operators have the second form; those of other libraries keep their names in either case.
+    """
+    if kind not in (OperatorExportTypes.ONNX_FALLTHROUGH, OperatorExportTypes.ONNX_ATEN_FALLBACK):
+        return None
+
+    def find(target: object, of_complex: bool = False) -> Translation | None:
+        if not isinstance(target, torch._ops.OpOverload) or _is_decomposable(target) or of_complex:
+            return None
+        parameters = frozenset(argument.name for argument in target._schema.arguments)
+        as_aten = kind == OperatorExportTypes.ONNX_ATEN_FALLBACK and target.namespace == "aten"
+        return Translation(_writer(target, as_aten, {} if domains is None else domains), parameters=parameters)
+
+    return find
+
+
+def _is_decomposable(target: torch._ops.OpOverload) -> bool:
+    from torch._decomp import decomposition_table
+
+    # What a library calls an operator stays one, whatever it is made of.
+    return target in decomposition_table or (target.namespace == "aten" and target._can_decompose())
+
+
+def _writer(target: torch._ops.OpOverload, as_aten: bool, domains: Mapping[str, int]) -> Any:
+    name = target._schema.name.partition("::")[2]
+    domain = _ATEN if target.namespace == "aten" else target.namespace
+
+    def write(op: Builder, **arguments: Any) -> Any:
+        inputs: list[Tensor | None] = []
+        attributes: dict[str, Any] = {}
+        for key, value in arguments.items():
+            if value is None or isinstance(value, Tensor):
+                inputs.append(value)
+            elif isinstance(value, list | tuple) and value and all(isinstance(item, Tensor) for item in value):
+                inputs.extend(value)
+            elif isinstance(value, Dim):
+                inputs.append(op.scalar(value, torch.int64))
+            else:
+                attributes[key] = _attribute(target, key, value)
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        if as_aten:
+            attributes = {"operator": name, "overload_name": target._schema.overload_name, **attributes}
+        assert op.call is not None
+        value = op.call.meta["val"]
+        several = isinstance(value, list | tuple)
+        outputs = [(item.dtype, op.shared.dim_names.shape(item)) for item in (value if several else [value])]
+        results = op.custom(
+            domain, "ATen" if as_aten else name, inputs, attributes, outputs, version=domains.get(domain)
+        )
+        return results if several else results[0]
+
+    return write
+
+
+def _attribute(target: torch._ops.OpOverload, name: str, value: Any) -> Any:
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, int | float | str):
+        return value
+    if isinstance(value, list | tuple) and all(isinstance(item, int | float | str) for item in value):
+        return [int(item) if isinstance(item, bool) else item for item in value] if value else None
+    if isinstance(value, torch.dtype | torch.device | torch.layout | torch.memory_format):
+        return str(value)
+    raise TranslationError(f"`{name}` of {target} is {value!r}, which can't be an attribute of a node")

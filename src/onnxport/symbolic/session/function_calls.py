@@ -1,0 +1,111 @@
+"""Autograd functions in the graph: written by their ``symbolic`` method, by what is registered for them, or inlined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from onnxport.capture.patches.autograd_functions import CALLS, FunctionCall, FunctionClass, Size
+from onnxport.capture.patches.autograd_functions import Tensor as Place
+from onnxport.errors import TranslationError
+from onnxport.events import EventLog
+from onnxport.prepare.decompose import decompose
+from onnxport.prepare.functionalize import functionalize, writes
+from onnxport.prepare.trace import trace
+from onnxport.symbolic.session.calling import expected_results, run_symbolic
+from onnxport.symbolic.session.graph_context import FUNCTION_KIND, CallNode
+from onnxport.symbolic.session.registration import registered_symbolic
+from onnxport.symbolic.session.session import Session
+from onnxport.translate import REGISTRY, Builder, Tensor, is_translated
+
+PYTHON_OP = "prim::PythonOp"
+
+
+def keeps_whole(opset: int, *, inlining: bool = True) -> Callable[[FunctionClass], bool]:
+    """Which autograd functions are not looked into: those that someone writes, and all if they are not inlined."""
+    all_of_them = not inlining or registered_symbolic(PYTHON_OP, opset) is not None
+
+    def wanted(function: FunctionClass) -> bool:
+        # torch's own functions are part of how it computes, and of how it captures.
+        return hasattr(function, "symbolic") or (all_of_them and not function.__module__.startswith("torch."))
+
+    return wanted
+
+
+def function_translation(opset: int, *, inlining: bool = True, domains: Mapping[str, int]) -> Callable[..., Any]:
+    """The translation of the operator that stands for autograd functions."""
+
+    def translate(op: Builder, tensors: Sequence[Tensor], sizes: Sequence[Any], key: str) -> list[Any]:
+        call = CALLS[key]
+        results = _by_symbolic(op, call, tensors, sizes, opset, domains)
+        if results is not None:
+            return results
+        return _inlined(op, call, tensors, sizes) if inlining else _as_node(op, call, tensors)
+
+    return translate
+
+
+def _by_symbolic(
+    op: Builder,
+    call: FunctionCall,
+    tensors: Sequence[Tensor],
+    sizes: Sequence[Any],
+    opset: int,
+    domains: Mapping[str, int],
+) -> list[Tensor | None] | None:
+    name = call.function.__name__
+    own = getattr(call.function, "symbolic", None)
+    function = registered_symbolic(PYTHON_OP, opset) if own is None else own
+    if function is None:
+        return None
+    session = Session(op, opset, domains)
+    values = [session.give(tensor, requires_grad=needs) for tensor, needs in zip(tensors, _needs(op), strict=True)]
+    arguments = call.arguments(values, [session.give(size) for size in sizes])
+    expected, _ = expected_results(op)
+    node = session.add(FUNCTION_KIND, values, len(expected))
+    node.s_("name", name)
+    scalars = [leaf for leaf in call.leaves if not isinstance(leaf, Place)]
+    convention = "".join("d" if isinstance(leaf, Place) else "c" for leaf in call.leaves)
+    called = CallNode(node, call.function, scalars, convention)
+    kwargs = {"name": name} if own is None else {}
+    results = run_symbolic(function, session, called, expected, arguments, kwargs)
+    if results is None and own is not None:
+        raise TranslationError(f"the symbolic method of {name} returned None")
+    return results
+
+
+def _needs(op: Builder) -> list[bool]:
+    assert op.call is not None
+    tensors: Any = op.call.args[0]
+    return [bool(getattr(tensor.meta.get("val"), "requires_grad", False)) for tensor in tensors]
+
+
+def _inlined(op: Builder, call: FunctionCall, tensors: Sequence[Tensor], sizes: Sequence[Any]) -> list[Tensor]:
+    """What the forward of the function computes, where it stands."""
+    assert op.call is not None
+
+    def run(tensors: Sequence[torch.Tensor], sizes: Sequence[int], key: str) -> list[torch.Tensor]:
+        leaves = pytree.tree_leaves(call.run(tensors, sizes))
+        return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+    traced = trace(op.call, run)
+    if writes(traced.graph):
+        functionalize(traced.graph, traced.attach)
+    decompose(traced.graph, partial(is_translated, REGISTRY.find), traced.attach, EventLog())
+    return op.body(op, torch.fx.GraphModule(traced.owner, traced.graph), [*tensors, *sizes])
+
+
+def _as_node(op: Builder, call: FunctionCall, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """One node that names the function, its fixed arguments as attributes by their position."""
+    attributes: dict[str, Any] = {"name": f"{call.function.__module__}.{call.function.__qualname__}"}
+    for position, leaf in enumerate(call.leaves):
+        if isinstance(leaf, Size):
+            raise TranslationError(f"{call.function.__name__} is given a run-time size, which a node can't have")
+        if isinstance(leaf, bool | int | float | str):
+            attributes[f"arg_{position}"] = leaf
+    expected, _ = expected_results(op)
+    return list(op.custom("prim", "PythonOp", list(tensors), attributes, list(expected)))

@@ -1,0 +1,101 @@
+"""What a symbolic function is given: the arguments of a call as values of a TorchScript graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from onnxport.symbolic.session.scalar_types import JitScalarType
+from onnxport.translate import Int
+
+Value = torch._C.Value
+
+_ITEMS: dict[type, Any] = {
+    bool: torch._C.BoolType.get,
+    int: torch._C.IntType.get,
+    float: torch._C.FloatType.get,
+    str: torch._C.StringType.get,
+}
+
+
+def tensor_type(dtype: torch.dtype, shape: Sequence[Int] | None, *, requires_grad: bool = False) -> Any:
+    """The TorchScript type of a tensor; sizes that vary are left open."""
+    kind = torch._C.TensorType
+    if shape is None:
+        return kind.get().with_dtype(dtype)
+    sizes = [size if isinstance(size, int) else None for size in shape]
+    example = torch.empty([1 if size is None else size for size in sizes], dtype=dtype, device="meta")
+    needs = requires_grad and (dtype.is_floating_point or dtype.is_complex)
+    created: Any = kind.create_from_tensor(example.requires_grad_(needs))
+    full = created.with_device(torch.device("cpu"))
+    return full.with_sizes(sizes) if None in sizes else full
+
+
+def plain(value: Any) -> Any:
+    """An argument that TorchScript has no type for, as the number or text it uses instead."""
+    if isinstance(value, torch.dtype):
+        return int(JitScalarType.from_dtype(value))
+    if isinstance(value, torch.device):
+        return str(value)
+    if isinstance(value, torch.memory_format):
+        return _MEMORY_FORMATS.index(value)
+    if isinstance(value, torch.layout):
+        return 0
+    return value
+
+
+# By the numbers that TorchScript gives them.
+_MEMORY_FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
+
+
+def constant(graph: torch._C.Graph, value: Any) -> Value:
+    """A number, text or tensor as an ``onnx::Constant``, as TorchScript's exporter has them; None stays ``prim``."""
+    content = plain(value)
+    if content is None:
+        untyped: Any = graph
+        none: Value = untyped.insertConstant(None)
+        return none
+    node = graph.create("onnx::Constant", [], 1)
+    graph.insertNode(node)
+    if isinstance(content, str):
+        node.s_("value", content)
+        node.output().setType(torch._C.StringType.get())
+        return node.output()
+    # A Python float has the precision of a double.
+    dtype = torch.float64 if isinstance(content, float) else None
+    tensor = content if isinstance(content, torch.Tensor) else torch.tensor(content, dtype=dtype)
+    node.t_("value", tensor)
+    node.output().setType(tensor_type(tensor.dtype, tuple(tensor.shape)))
+    return node.output()
+
+
+def list_of(graph: torch._C.Graph, items: Sequence[Value], kind: type | None) -> Value:
+    """Values as one ``prim::ListConstruct``; ``kind`` is that of its items, None for tensors."""
+    node = graph.create("prim::ListConstruct", list(items), 1)
+    graph.insertNode(node)
+    item: Any = torch._C.TensorType.get() if kind is None else _ITEMS[kind]()
+    if kind is None and any(value.node().mustBeNone() for value in items):
+        item = torch._C.OptionalType(item)
+    node.output().setType(torch._C.ListType(item))
+    return node.output()
+
+
+def constant_of(value: Value) -> Any:
+    """The content of a value that is a constant: a tensor, number, text or list of numbers; None if it is not."""
+    node = value.node()
+    match node.kind():
+        case "onnx::Constant" if node.hasAttribute("value"):
+            return node.s("value") if node.kindOf("value") == "s" else node.t("value")
+        case "prim::Constant":
+            return value.toIValue()
+        case "prim::ListConstruct":
+            items = [_number(constant_of(item)) for item in node.inputs()]
+            return items if all(isinstance(item, bool | int | float) for item in items) else None
+        case _:
+            return None
+
+
+def _number(content: Any) -> Any:
+    return content.item() if isinstance(content, torch.Tensor) and content.dim() == 0 else content

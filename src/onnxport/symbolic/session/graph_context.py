@@ -1,0 +1,182 @@
+"""``GraphContext``: the ``g`` of symbolic functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from onnxport.symbolic.session import given
+from onnxport.symbolic.session.attributes import attribute_name, set_attribute
+from onnxport.symbolic.session.inference import Result
+from onnxport.symbolic.session.session import Session, session_of
+from onnxport.translate import Builder, Tensor
+from onnxport.translate.script import Emitter
+
+Value = torch._C.Value
+
+
+@dataclass
+class SymbolicContext:
+    """What a symbolic function is told of the call it writes, if its first parameter is annotated with this class.
+
+    ``cur_node`` is the node of the call as TorchScript has it: inputs, outputs and their types. ``params_dict`` has the
+    weights among its inputs, by the names of the values.
+    """
+
+    params_dict: dict[str, torch.Tensor] = field(default_factory=dict)
+    env: dict[Value, Value] = field(default_factory=dict)
+    cur_node: Any = None
+    onnx_block: Any = None
+
+
+@dataclass(eq=False)
+class GraphContext:
+    """Where a symbolic function writes: ``g.op`` adds a node, everything else is the TorchScript graph's own.
+
+    ``opset`` is the opset of the file, for which standard operators are written; ``original_node`` is the call.
+    ``block`` is where nodes are added, the graph's own block or one of an ``If`` or a ``Loop``:
+    ``dataclasses.replace(g, block=node.addBlock())`` writes into another.
+    """
+
+    graph: torch._C.Graph
+    block: Any
+    opset: int
+    original_node: Any
+    params_dict: dict[str, torch.Tensor]
+    env: dict[Value, Value]
+    values_in_env: set[Value]
+    new_nodes: list[torch._C.Node] = field(default_factory=list)
+
+    @property
+    def session(self) -> Session:
+        """The call that is being written."""
+        return session_of(self.graph)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("graph", "block"):
+            raise AttributeError(name)
+        return getattr(self.graph, name)
+
+    def enter(self) -> Session:
+        """Let what is written next go to the end of the block."""
+        self.graph.setInsertPoint(self.block)
+        return self.session
+
+    def op(self, opname: str, *raw_args: Any, outputs: int = 1, **kwargs: Any) -> Any:
+        """Add a node and return its output, or a tuple of its outputs if there are several.
+
+        Args:
+            opname: The operator, ``"Relu"`` for ONNX's own, ``"mydomain::MyOp"`` for others.
+            raw_args: The inputs: values, constant tensors or numbers, None for one that is left out.
+            outputs: The number of outputs.
+            kwargs: The attributes, each with its type behind its name: ``axis_i=1``, ``alpha_f=0.5``, ``mode_s="x"``,
+                ``value_t=tensor``, ``perm_i=[1, 0]``; those that are None are left out.
+        """
+        kind = opname if "::" in opname else f"onnx::{opname}"
+        domain, _, op_type = kind.partition("::")
+        if domain in ("ai.onnx", ""):
+            kind = f"onnx::{op_type}"
+        session = self.enter()
+        node = session.add(kind, [self._input(argument) for argument in raw_args], outputs)
+        for key, value in sorted(kwargs.items()):
+            if value is not None:
+                set_attribute(node, key, value)
+        session.infer(node)
+        self.new_nodes.append(node)
+        return node.output() if outputs == 1 else tuple(node.outputs())
+
+    def at(self, operator: str, *args: Any, overload_name: str = "", outputs: int = 1, **kwargs: Any) -> Any:
+        """Add a node that stands for an operator of ATen, for runtimes that have them."""
+        return self.op(
+            "aten::ATen", *args, operator_s=operator, overload_name_s=overload_name, outputs=outputs, **kwargs
+        )
+
+    aten_op = at
+
+    def onnxscript_op(self, onnx_fn: Any, *raw_args: Any, outputs: int = 1, **kwargs: Any) -> Any:
+        """Add a call of an ONNX Script function, which becomes a function of the model.
+
+        Args:
+            onnx_fn: The function, as ``onnxscript.script`` makes it.
+            raw_args: Its inputs, as for :meth:`op`.
+            outputs: The number of its outputs.
+            kwargs: Its attributes, with their types behind their names, as for :meth:`op`.
+        """
+        session = self.enter()
+        attributes = {attribute_name(key): value for key, value in kwargs.items() if value is not None}
+
+        def write(op: Builder, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+            found = Emitter(op).eval_function(onnx_fn, tensors, attributes)
+            return found if isinstance(found, tuple) else (found,)
+
+        kind = f"{onnx_fn.opset.domain}::{onnx_fn.name}"
+        node = session.add_call(kind, [self._input(argument) for argument in raw_args], [Result()] * outputs, write)
+        self.new_nodes.append(node)
+        return node.output() if outputs == 1 else tuple(node.outputs())
+
+    def _input(self, argument: Any) -> Value:
+        if isinstance(argument, Value):
+            return argument
+        if isinstance(argument, np.ndarray | np.generic):
+            argument = torch.from_numpy(np.asarray(argument))
+        if isinstance(argument, torch.Tensor):
+            value: Value = self.op("Constant", value_t=argument)
+            return value
+        if isinstance(argument, Sequence) and not isinstance(argument, str):
+            items = [self._input(item) for item in argument]
+            kind = type(argument[0]) if argument and isinstance(argument[0], int | float) else None
+            return given.list_of(self.graph, items, kind)
+        return self.session.give(argument)
+
+
+FUNCTION_KIND = "function::PythonOp"
+"""The kind of a node that stands for an autograd function: torch takes a ``prim::PythonOp`` for one it has traced."""
+
+
+class CallNode:
+    """A node of TorchScript that also answers for the Python function it calls, if it is one.
+
+    ``type`` is that of its only output: of a node itself TorchScript knows none.
+    """
+
+    def __init__(
+        self, node: torch._C.Node, function: type | None = None, scalars: Sequence[Any] = (), convention: str = ""
+    ) -> None:
+        self._node = node
+        self._function = function
+        self._scalars = list(scalars)
+        self._convention = convention
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._node, name)
+
+    def __repr__(self) -> str:
+        return str(self._node).replace(FUNCTION_KIND, "prim::PythonOp")
+
+    def kind(self) -> str:
+        """The operator with its namespace; that of an autograd function is ``prim::PythonOp``."""
+        return "prim::PythonOp" if self._function is not None else str(self._node.kind())
+
+    def type(self) -> Any:
+        """The type of the output."""
+        return self._node.output().type()
+
+    def pyobj(self) -> Any:
+        """The ``torch.autograd.Function``'s ``apply``, as in a traced graph."""
+        return None if self._function is None else self._function.apply  # type: ignore[attr-defined]
+
+    def pyname(self) -> str:
+        """The name of the function."""
+        return str(self._node.kind()) if self._function is None else self._function.__name__
+
+    def scalar_args(self) -> list[Any]:
+        """The arguments that are not tensors."""
+        return self._scalars
+
+    def cconv(self) -> str:
+        """A letter per argument: ``d`` for a tensor, ``c`` for anything else."""
+        return self._convention

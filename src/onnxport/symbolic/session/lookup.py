@@ -1,0 +1,67 @@
+"""What the user has registered, as the engine looks it up."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+
+import torch
+
+from onnxport.capture.patches.autograd_functions import functions_kept
+from onnxport.capture.patches.by_example import operators_by_example
+from onnxport.symbolic.session.calling import by_symbolic
+from onnxport.symbolic.session.function_calls import function_translation, keeps_whole
+from onnxport.symbolic.session.registration import Symbolic, operators_of_libraries, registered_symbolic
+from onnxport.symbolic.session.traced_names import CONVOLUTION, Arrange, traced_as
+from onnxport.translate import REGISTRY
+from onnxport.translate.registry import Lookup, Translation
+
+_FUNCTION = "onnxport::autograd_function"
+
+
+@contextlib.contextmanager
+def kept_for_symbolics(opset: int, find: Lookup, *, inlining: bool = True) -> Iterator[None]:
+    """While this is open, what symbolic functions write is captured as it is called, and not what it is made of.
+
+    Operators that ``find`` knows need not tell the sizes of their results without values.
+    """
+    known = (operator for operator in operators_of_libraries() if find(operator, False) is not None)
+    with functions_kept(keeps_whole(opset, inlining=inlining)), operators_by_example(known):
+        yield
+
+
+def symbolic_lookup(opset: int, custom_opsets: Mapping[str, int] | None = None, *, inlining: bool = True) -> Lookup:
+    """The look-up of symbolic functions, for a file of an opset and the versions of other domains in it."""
+    domains = {} if custom_opsets is None else custom_opsets
+    of_functions = Translation(
+        function_translation(opset, inlining=inlining, domains=domains),
+        parameters=frozenset({"tensors", "sizes", "key"}),
+    )
+
+    def find(target: object, of_complex: bool = False) -> Translation | None:
+        if not isinstance(target, torch._ops.OpOverload):
+            return None
+        name = target._schema.name
+        if name == _FUNCTION:
+            return of_functions
+        function = registered_symbolic(name, opset)
+        if function is not None:
+            return made(function, target, target, None, of_complex)
+        convolution = registered_symbolic(CONVOLUTION._schema.name, opset)
+        traced = None if convolution is None else traced_as(target)
+        if convolution is None or traced is None:
+            return None
+        return made(convolution, target, *traced, of_complex)
+
+    def made(
+        function: Symbolic,
+        target: torch._ops.OpOverload,
+        written_as: torch._ops.OpOverload,
+        arrange: Arrange | None,
+        of_complex: bool,
+    ) -> Translation:
+        own = REGISTRY.find(target, of_complex)
+        parameters = frozenset(argument.name for argument in target._schema.arguments)
+        return Translation(by_symbolic(function, written_as, own, opset, domains, arrange), parameters=parameters)
+
+    return find

@@ -1,0 +1,1 @@
+"""Functions of ``torch.onnx`` other than ``export`` that export a model: each is a way to call it."""

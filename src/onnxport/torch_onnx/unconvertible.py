@@ -1,0 +1,117 @@
+"""All operators of a model that can't be written, at once: those without a translation, and those the opset lacks."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from onnxport.capture import capture
+from onnxport.capture.replay import mirrored
+from onnxport.capture.strategies import follow_the_example
+from onnxport.errors import TranslationError
+from onnxport.events import EventLog
+from onnxport.legacy_call import call_arguments
+from onnxport.legalize import check_opset
+from onnxport.legalize.engine import Rewriter
+from onnxport.legalize.schemas import schema_of
+from onnxport.legalize.validate import form_fault
+from onnxport.prepare import FunctionalProgram, prepare
+from onnxport.report.analysis import missing_translations
+from onnxport.symbolic.api.mode import select_model_mode_for_export
+from onnxport.symbolic.session.export_types import OperatorExportTypes, TrainingMode
+from onnxport.symbolic.session.fallback import kept_operators
+from onnxport.symbolic.session.lookup import kept_for_symbolics, symbolic_lookup
+from onnxport.translate import Names, is_translated, lookup, translate
+from onnxport.translate.registry import Lookup
+from onnxport.translate.signatures import CANONICAL_OPSET
+
+_TARGET = re.compile(r"(\w+)\.(\w+)\.\w+")
+_FX_NODE = "pkg.torch.onnx.fx_node"
+
+
+def unconvertible_ops(
+    model: Any, args: Any, training: TrainingMode = TrainingMode.EVAL, opset_version: int | None = None
+) -> tuple[torch._C.Graph, list[str]]:
+    """Find every operator of a model that can't be exported to an opset.
+
+    Args:
+        model: The model, or a TorchScript module of it.
+        args: Example inputs.
+        training: The mode the model is traced in.
+        opset_version: The opset; the default is that of ``export``.
+
+    Returns:
+        The TorchScript graph of the model, and the names of its operators that can't be exported, one for each call.
+
+    >>> import torch, onnxport
+    >>> class Model(torch.nn.Module):
+    ...     def forward(self, x):
+    ...         return torch.relu(x)
+    >>> graph, names = onnxport.utils.unconvertible_ops(Model(), torch.ones(3), opset_version=17)
+    >>> "aten::relu" in str(graph), names
+    (True, [])
+    """
+    opset = check_opset(20 if opset_version is None else opset_version)
+    events = EventLog()
+    symbolics = symbolic_lookup(opset)
+    # What has no translation passes as it is, to find what else is in the way.
+    rest = lookup(None, symbolics, kept_operators(OperatorExportTypes.ONNX_FALLTHROUGH, None))
+    with select_model_mode_for_export(model, training):
+        positional, keywords = call_arguments(model, args, None)
+        graph = _torchscript_graph(model, positional, keywords)
+        with kept_for_symbolics(opset, rest), follow_the_example():
+            captured = capture(mirrored(model), positional, keywords, events=events)
+    find = lookup(None, symbolics)
+    program = prepare(captured.program, partial(is_translated, find), events)
+    missing = [_name(node) for nodes in missing_translations(program.graph, find).values() for node in nodes]
+    return graph, [*missing, *_refused(program, rest, opset, events)]
+
+
+def _torchscript_graph(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch._C.Graph:
+    if isinstance(model, torch.jit.ScriptFunction):
+        function: torch._C.Graph = model.graph
+        return function
+    if not isinstance(model, torch.jit.ScriptModule):
+        with warnings.catch_warnings():
+            # That tracing is deprecated is not news to whoever asks for its graph.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            model = torch.jit.trace(model, args, example_kwarg_inputs=kwargs if kwargs else None, check_trace=False)
+    graph: torch._C.Graph = model.inlined_graph
+    return graph
+
+
+def _name(node: torch.fx.Node) -> str:
+    target = node.target
+    return target._schema.name if isinstance(target, torch._ops.OpOverload) else str(target)
+
+
+def _refused(program: FunctionalProgram, find: Lookup, opset: int, events: EventLog) -> Iterator[str]:
+    """The operators whose use can't be translated; if all can, those whose translation the opset can't hold."""
+    try:
+        model = translate(program, find, Names(), events)
+    except TranslationError as error:
+        for line in str(error).splitlines():
+            found = _TARGET.match(line.removeprefix("  - "))
+            if found is not None and line.startswith("  - "):
+                yield f"{found[1]}::{found[2]}"
+        return
+    rewriter = Rewriter(model, opset)
+    rewriter.run(model.opset_imports.get("", CANONICAL_OPSET))
+    calls = dict.fromkeys(
+        node.metadata_props.get(_FX_NODE, f"torch.ops.onnx.{node.op_type}")
+        for node in model.graph.all_nodes()
+        if node in rewriter.refusals or _is_unknown(node, opset)
+    )
+    for call in calls:
+        found = re.search(r"torch\.ops\.(\w+)\.(\w+)", call)
+        yield call if found is None else f"{found[1]}::{found[2]}"
+
+
+def _is_unknown(node: ir.Node, opset: int) -> bool:
+    return node.domain in ("", "ai.onnx") and form_fault(node, schema_of(node.op_type, opset), opset) is not None

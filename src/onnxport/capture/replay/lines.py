@@ -11,7 +11,7 @@ _TRACED = re.compile(r"^(?P<file>.+)\((?P<line>\d+)\): (?P<function>\S+)$", re.M
 _SCRIPTED = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 # What calls forward rather than being called by it.
 _CALLERS = re.compile(r"torch[/\\]nn[/\\]modules[/\\]module\.py$")
-_TRACER = re.compile(r"(torch[/\\]jit[/\\]_trace|capture[/\\]torchscript[/\\]tracing)\.py$")
+_TRACER = re.compile(r"(torch[/\\]jit[/\\]_trace|capture[/\\]replay[/\\]tracing)\.py$")
 
 
 def frames_of(node: Any, function: str) -> list[tuple[str, int, str]]:

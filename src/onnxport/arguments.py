@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.nn.modules.batchnorm import _NormBase
-from torch.nn.modules.dropout import _DropoutNd
 
 from onnxport.errors import warn
+from onnxport.torch_internals.layers import DropoutNd, NormBase
 
 # Each deprecated argument: its default, and what to do instead.
 _DEPRECATED: Mapping[str, tuple[Any, str]] = {
@@ -80,7 +79,7 @@ def warn_of_training(model: object) -> None:
     """Say that a model in training mode is exported with dropout and batch statistics, if it has any."""
     if not isinstance(model, torch.nn.Module):
         return
-    sensitive = {type(m).__name__ for m in model.modules() if isinstance(m, _DropoutNd | _NormBase) and m.training}
+    sensitive = {type(m).__name__ for m in model.modules() if isinstance(m, DropoutNd | NormBase) and m.training}
     if sensitive:
         warn(
             f"{type(model).__name__} is in training mode: {', '.join(sorted(sensitive))} will be exported as such. "

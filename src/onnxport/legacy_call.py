@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils import _pytree
 
 from onnxport.capture.replay import mirrored
 from onnxport.capture.request.inputs import bind, named_tensors
@@ -23,6 +22,7 @@ from onnxport.errors import InputError, warn
 from onnxport.program import ONNXProgram
 from onnxport.symbolic.api.mode import select_model_mode_for_export
 from onnxport.symbolic.session.export_types import TrainingMode
+from onnxport.torch_internals import pytree
 from onnxport.weights.saving import check_destination
 
 _QUIET = (
@@ -101,7 +101,7 @@ def call_arguments(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> t
         signature = inspect.signature(model.forward)
         if all(isinstance(name, str) for name in last) and _fits(signature, positional[:-1], {**last, **keywords}):
             positional, keywords = positional[:-1], {**last, **keywords}
-    return _pytree.tree_map(_tensor, (positional, keywords))  # type: ignore[no-any-return]
+    return pytree.tree_map(_tensor, (positional, keywords))  # type: ignore[no-any-return]
 
 
 def _fits(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -155,7 +155,7 @@ def _without_text(model: Any) -> Iterator[None]:
     told: set[str] = set()
 
     def leave_out(module: torch.nn.Module, args: Any, output: Any) -> Any:
-        leaves = _pytree.tree_leaves(output)
+        leaves = pytree.tree_leaves(output)
         texts = [leaf for leaf in leaves if isinstance(leaf, str)]
         if not texts:
             return None

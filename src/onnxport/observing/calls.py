@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.utils import _pytree
 
 from onnxport.capture.request.trees import Leaf, leaves, register_containers
+from onnxport.torch_internals import pytree
 
 _PLAIN = (bool, int, float, str, type(None))
 
@@ -59,16 +59,16 @@ def bound(signature: inspect.Signature, args: Sequence[Any], kwargs: dict[str, A
 
 def copied(value: Any) -> Any:
     """A copy that later writes to the tensors do not reach."""
-    return _pytree.tree_map(lambda leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf, value)
+    return pytree.tree_map(lambda leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf, value)
 
 
 def result_tensors(result: Any) -> list[torch.Tensor]:
     """Copies of the tensors in what a call returned, in the order of the outputs of an export."""
     register_containers(result, lambda message: None)
-    return [leaf.detach().clone() for leaf in _pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+    return [leaf.detach().clone() for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
 
 
 def nested(value: Any, make: Callable[[Leaf], Any], name: str) -> Any:
     """What ``make`` gives for the leaves of an argument, in the argument's structure."""
     made = [make(leaf) for leaf in leaves(value, name, (name,))]
-    return _pytree.tree_unflatten(made, _pytree.tree_structure(value))
+    return pytree.tree_unflatten(made, pytree.tree_structure(value))

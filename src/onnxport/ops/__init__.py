@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import torch
-
 from onnxport.ops.attention import attention
 from onnxport.ops.custom import custom_op
 from onnxport.ops.library import KERNELS, Kernel
 from onnxport.ops.recent import bit_cast, cum_prod, rms_normalization, swish, tensor_scatter
 from onnxport.ops.rotary import rotary_embedding
 from onnxport.ops.symbolic import symbolic, symbolic_multi_out
+from onnxport.torch_internals.operators import OpOverload
 
 __all__ = [
     "aten_decompositions",
@@ -26,7 +25,7 @@ __all__ = [
 ]
 
 
-def aten_decompositions() -> dict[torch._ops.OpOverload, Kernel]:
+def aten_decompositions() -> dict[OpOverload, Kernel]:
     """What each operator of this package is made of in ATen, for ``ExportedProgram.run_decompositions``.
 
     >>> import torch, onnxport

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
+from onnxport.torch_internals.operators import OpOverload
 from onnxport.translate.builder import Builder
 from onnxport.translate.registry import STORAGE_ARGUMENTS
 from onnxport.translate.tensor import Tensor
@@ -46,7 +45,7 @@ def custom_op(domain_op: str, version: int = 1) -> Callable[..., Any]:
     def emit(op: Builder, **arguments: Any) -> Tensor | tuple[Tensor, ...]:
         assert op.call is not None
         target = op.call.target
-        assert isinstance(target, torch._ops.OpOverload)
+        assert isinstance(target, OpOverload)
         types = {argument.name: str(argument.type) for argument in target._schema.arguments}
         inputs: list[Tensor | None] = []
         attributes = {}

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from onnxport.torch_internals.operators import OpOverload
+
 NAMESPACE = "onnxport"
 
 # torch releases a library's operators with the object, so it lives as long as the module.
@@ -14,11 +16,11 @@ _LIBRARY = torch.library.Library(NAMESPACE, "FRAGMENT")
 
 Kernel = Callable[..., Any]
 
-KERNELS: dict[torch._ops.OpOverload, Kernel] = {}
+KERNELS: dict[OpOverload, Kernel] = {}
 """Every operator with its eager kernel, which is written in ATen operators only."""
 
 
-def define(schema: str, kernel: Kernel, fake: Kernel) -> torch._ops.OpOverload:
+def define(schema: str, kernel: Kernel, fake: Kernel) -> OpOverload:
     """Define ``onnxport::name(...)`` so that ``torch.export`` keeps each call of it whole."""
     name = schema.partition("(")[0]
     _LIBRARY.define(schema)
@@ -26,11 +28,11 @@ def define(schema: str, kernel: Kernel, fake: Kernel) -> torch._ops.OpOverload:
     # As a kernel for meta tensors and not by `torch.library.register_fake`, which looks up the source of its caller:
     # a tenth of a second at import.
     _LIBRARY.impl(name, fake, "Meta")
-    overload: torch._ops.OpOverload = getattr(getattr(torch.ops, NAMESPACE), name).default
+    overload: OpOverload = getattr(getattr(torch.ops, NAMESPACE), name).default
     return overload
 
 
-def define_with_kernel(schema: str, kernel: Kernel, fake: Kernel) -> torch._ops.OpOverload:
+def define_with_kernel(schema: str, kernel: Kernel, fake: Kernel) -> OpOverload:
     """Define an operator that computes what ONNX says: it can be trained through, and decomposed to ATen."""
     overload = define(schema, kernel, fake)
     KERNELS[overload] = kernel

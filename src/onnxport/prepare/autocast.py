@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from onnxport.prepare.emit import Emitter, fake_mode_of, kinds, on_fake_values, value_of
 from onnxport.prepare.trace import Attach, splice, trace
+from onnxport.torch_internals import pytree
+from onnxport.torch_internals.fake_tensors import TorchDispatchMode
+from onnxport.torch_internals.operators import OpOverload, dispatch_has_kernel_for_dispatch_key
 
 aten = torch.ops.aten
 _autocast: Any = torch.autocast
@@ -63,7 +64,7 @@ _PLANS: dict[Any, _Plan] = {}
 def apply_autocast(node: torch.fx.Node, autocast: Autocast, attach: Attach) -> None:
     """Give a call of an autocast region the casts that autocast makes for it."""
     target = node.target
-    if not autocast.enabled or not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable:
+    if not autocast.enabled or not isinstance(target, OpOverload) or target._schema.is_mutable:
         return
     key = (autocast, target, kinds((node.args, node.kwargs)), tuple(_dtypes(node.meta["val"])))
     if key not in _PLANS:
@@ -83,11 +84,11 @@ def apply_autocast(node: torch.fx.Node, autocast: Autocast, attach: Attach) -> N
         splice(node, trace(node, run), attach)
 
 
-def _plan(node: torch.fx.Node, target: torch._ops.OpOverload, autocast: Autocast) -> _Plan:
+def _plan(node: torch.fx.Node, target: OpOverload, autocast: Autocast) -> _Plan:
     values, keywords = value_of((list(node.args), dict(node.kwargs)))
     leaves, structure = pytree.tree_flatten((values, keywords))
     casts: list[torch.dtype | None] = [None] * len(leaves)
-    known = torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), f"Autocast{autocast.device_type.upper()}")
+    known = dispatch_has_kernel_for_dispatch_key(target.name(), f"Autocast{autocast.device_type.upper()}")
     with on_fake_values(fake_mode_of(leaves)):
         if known:
             watch = _CastsOf([leaf for leaf in leaves if isinstance(leaf, torch.Tensor)])

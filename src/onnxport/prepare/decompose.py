@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
-from torch.utils import _pytree as pytree
 
 from onnxport.events import EventLog
 from onnxport.prepare.emit import dim_key, where
 from onnxport.prepare.functionalize import functionalize, writes
 from onnxport.prepare.trace import Attach, Traced, splice, trace
+from onnxport.torch_internals import pytree
+from onnxport.torch_internals.operators import OpOverload
 
 
 class HasTranslation(Protocol):
@@ -41,15 +42,15 @@ def _has_complex(node: torch.fx.Node) -> bool:
 
 
 def _wanted(target: object, of_complex: bool, has_translation: HasTranslation) -> bool:
-    if not isinstance(target, torch._ops.OpOverload) or has_translation(target, of_complex):
+    if not isinstance(target, OpOverload) or has_translation(target, of_complex):
         return False
     return target._schema.name not in _SIZES and _decomposition(target) is not None
 
 
 @functools.cache
-def _decomposition(target: torch._ops.OpOverload) -> Callable[..., Any] | None:
+def _decomposition(target: OpOverload) -> Callable[..., Any] | None:
     """How to compute an operator from others: torch's decomposition, its own kernel, or for a prim its ATen form."""
-    from torch._decomp import decomposition_table
+    from onnxport.torch_internals.operators import decomposition_table
 
     if target in decomposition_table:
         return decomposition_table[target]
@@ -80,7 +81,7 @@ def decompose(graph: torch.fx.Graph, has_translation: HasTranslation, attach: At
 
 def _traced(node: torch.fx.Node, events: EventLog) -> Traced | None:
     target = node.target
-    assert isinstance(target, torch._ops.OpOverload)
+    assert isinstance(target, OpOverload)
     function = _decomposition(target)
     assert function is not None
     try:

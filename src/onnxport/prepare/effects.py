@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from onnxport.prepare.emit import Dim, bind, run_on_fakes
+from onnxport.torch_internals.operators import OpOverload, OpOverloadPacket
 
 aten = torch.ops.aten
 
@@ -50,7 +51,7 @@ class Effects:
     """For each result, the parameter it shares memory with."""
     several: bool = False
     """The (one) result is a list of views."""
-    as_view: torch._ops.OpOverload | None = None
+    as_view: OpOverload | None = None
     """The view that an in-place change of shape amounts to."""
 
     @property
@@ -65,7 +66,7 @@ NONE = Effects()
 @functools.cache
 def effects(target: object) -> Effects:
     """Read the effects of an operator off its schema; anything but an ATen-style operator has none."""
-    if not isinstance(target, torch._ops.OpOverload):
+    if not isinstance(target, OpOverload):
         return NONE
     schema = target._schema
     name = schema.name.split("::")[-1]
@@ -99,17 +100,17 @@ def _labels(result: Any) -> set[str]:
     return labels or {"*"}
 
 
-def _same_call(packet: torch._ops.OpOverloadPacket, target: torch._ops.OpOverload) -> torch._ops.OpOverload:
+def _same_call(packet: OpOverloadPacket, target: OpOverload) -> OpOverload:
     overloads = packet.overloads()
     name = target._overloadname if target._overloadname in overloads else overloads[0]
-    found: torch._ops.OpOverload = getattr(packet, name)
+    found: OpOverload = getattr(packet, name)
     return found
 
 
 def updates_statistics(node: torch.fx.Node) -> bool:
     """Whether a call is a normalisation that updates its running statistics."""
     target = node.target
-    if not isinstance(target, torch._ops.OpOverload) or target._schema.name not in NORMS:
+    if not isinstance(target, OpOverload) or target._schema.name not in NORMS:
         return False
     bound = bind(node)
     return bool(bound[NORMS[target._schema.name]]) and isinstance(bound["running_mean"], torch.fx.Node)
@@ -124,7 +125,7 @@ def storage_key(value: torch.Tensor) -> int:
 def shares_memory(node: torch.fx.Node, source: torch.fx.Node) -> bool:
     """Whether a call that may return a view of ``source`` does."""
     target = node.target
-    assert isinstance(target, torch._ops.OpOverload)
+    assert isinstance(target, OpOverload)
     name = target._schema.name.split("::")[-1]
     if name in _DROPOUTS:
         bound = bind(node)

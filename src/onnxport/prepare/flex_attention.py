@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from onnxport.prepare.trace import Attach, splice, trace
+from onnxport.torch_internals.operators import HigherOrderOperator
 
 
 def has_flex_attention(graph: torch.fx.Graph) -> bool:
@@ -32,7 +33,7 @@ def expand_flex_attention(graph: torch.fx.Graph, attribute: Callable[[str], Any]
 
 
 def _is_flex_attention(node: torch.fx.Node) -> bool:
-    return isinstance(node.target, torch._ops.HigherOrderOperator) and node.target.name() == "flex_attention"
+    return isinstance(node.target, HigherOrderOperator) and node.target.name() == "flex_attention"
 
 
 def _arguments(node: torch.fx.Node) -> Sequence[Any]:
@@ -58,7 +59,7 @@ def _dense(score_mod: Callable[..., Any], mask_mod: Callable[..., Any], scale: f
         scores = _mapped(score_mod, 1, len(score_extra))(scores, *places, *score_extra).to(precise)
         allowed = _mapped(mask_mod, 0, len(mask_extra))(*places, *mask_extra)
         scores = torch.where(allowed, scores, -math.inf)
-        result = torch._safe_softmax(scores, -1).to(query.dtype) @ value
+        result = torch.ops.aten._safe_softmax.default(scores, -1).to(query.dtype) @ value
         # The operator speaks of powers of two.
         return result, scores.logsumexp(-1) / math.log(2), scores.amax(-1) / math.log(2)
 

@@ -34,6 +34,8 @@ from onnxport.prepare.writes import (
     keeps_dtype,
     new_statistics,
 )
+from onnxport.torch_internals import pytree
+from onnxport.torch_internals.operators import OpOverload
 
 Node = torch.fx.Node
 aten = torch.ops.aten
@@ -133,7 +135,7 @@ def _nodes(arguments: Any) -> list[Node]:
 
 
 def _is_composed(node: Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.name.split("::")[-1] in COMPOSED
+    return isinstance(node.target, OpOverload) and node.target._schema.name.split("::")[-1] in COMPOSED
 
 
 def _composed_views(graph: torch.fx.Graph, shared: set[Node]) -> list[Node]:
@@ -145,7 +147,7 @@ def _composed_views(graph: torch.fx.Graph, shared: set[Node]) -> list[Node]:
 
 
 def _tensors(values: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in torch.utils._pytree.tree_leaves(values) if isinstance(leaf, torch.Tensor)]
+    return [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, torch.Tensor)]
 
 
 class _Rewriting:
@@ -314,7 +316,7 @@ class _Rewriting:
         known = effects(node.target)
         written = [self._aliases[source] for name in known.writes for source in _nodes(bound[name])]
         self._name_results(node, bound)
-        assert isinstance(node.target, torch._ops.OpOverload)
+        assert isinstance(node.target, OpOverload)
         try:
             if node.target._schema.name in SPECIAL:
                 return self._write_special(node, written[0], bound)
@@ -335,7 +337,7 @@ class _Rewriting:
                 self._results.setdefault(node, {})[index] = self._aliases[bound[name]]
 
     def _write_special(self, node: Node, alias: Alias, bound: dict[str, Any]) -> bool:
-        assert isinstance(node.target, torch._ops.OpOverload)
+        assert isinstance(node.target, OpOverload)
         name = node.target._schema.name
         source = bound.get("src")
         if isinstance(source, Node) and self._aliases.get(source) is alias:
@@ -352,7 +354,7 @@ class _Rewriting:
 
     def _write_form(self, node: Node, written: list[Alias]) -> bool:
         target = node.target
-        assert isinstance(target, torch._ops.OpOverload)
+        assert isinstance(target, OpOverload)
         form = functional_form(target)
         self._refresh(node)
         if form is None:
@@ -390,7 +392,7 @@ class _Rewriting:
 
     def _resized(self, alias: Alias, node: Node) -> bool:
         result = node.meta["val"]
-        assert isinstance(node.target, torch._ops.OpOverload)
+        assert isinstance(node.target, OpOverload)
         if not node.target._schema.arguments[-1].is_out or same_shape(result, alias.val):
             return False
         if alias.parent is not None:
@@ -408,7 +410,7 @@ class _Rewriting:
         return False
 
 
-def _returns_tensor(form: torch._ops.OpOverload) -> bool:
+def _returns_tensor(form: OpOverload) -> bool:
     return [str(result.type) for result in form._schema.returns] == ["Tensor"]
 
 

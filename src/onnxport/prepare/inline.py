@@ -11,11 +11,11 @@ from operator import getitem
 from typing import Any
 
 import torch
-from torch._ops import HigherOrderOperator
 
 from onnxport.prepare.autocast import Autocast, apply_autocast
 from onnxport.prepare.effects import effects, updates_statistics
 from onnxport.prepare.workspace import Workspace
+from onnxport.torch_internals.operators import HigherOrderOperator, OpOverload, set_grad_enabled
 
 Node = torch.fx.Node
 
@@ -51,9 +51,9 @@ def is_wrapper(node: Node) -> bool:
 
 def _is_assertion(node: Node) -> bool:
     target = node.target
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         return target._schema.name in _ASSERTIONS and not node.users
-    return target in (torch._check, torch._C._set_grad_enabled, torch.sym_constrain_range_for_size)
+    return target in (torch._check, set_grad_enabled, torch.sym_constrain_range_for_size)
 
 
 def needs_inlining(graph: torch.fx.Graph) -> bool:

@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils import _pytree as pytree
 
 from onnxport.prepare.emit import Provenance, fake_mode_of, on_fake_values
+from onnxport.torch_internals import pytree
+from onnxport.torch_internals.operators import OpOverload
 
 Attach = Callable[[str, Any], str]
 """Makes a value an attribute of the module that owns the graph, and returns the attribute's name."""
@@ -69,7 +70,7 @@ def _unwrap_numbers(graph: torch.fx.Graph) -> None:
 
 def trace_kernel(node: torch.fx.Node) -> Traced:
     """Trace the kernel that defines an operator in terms of others."""
-    assert isinstance(node.target, torch._ops.OpOverload)
+    assert isinstance(node.target, OpOverload)
     return trace(node, node.target.decompose)
 
 

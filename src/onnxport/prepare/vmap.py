@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._functorch import predispatch
 
 from onnxport.prepare.emit import Provenance
 from onnxport.prepare.trace import Attach, splice, trace
+from onnxport.torch_internals.operators import vmap_decrement_nesting, vmap_increment_nesting
 
 
 def has_vmaps(graph: torch.fx.Graph) -> bool:
     """Whether a graph has a vectorised region."""
-    return any(node.target is predispatch._vmap_increment_nesting for node in graph.nodes)
+    return any(node.target is vmap_increment_nesting for node in graph.nodes)
 
 
 def expand_vmaps(graph: torch.fx.Graph, attach: Attach) -> None:
@@ -33,13 +33,13 @@ def _regions(graph: torch.fx.Graph) -> list[list[torch.fx.Node]]:
     regions: list[list[torch.fx.Node]] = []
     depth = 0
     for node in graph.nodes:
-        if node.target is predispatch._vmap_increment_nesting:
+        if node.target is vmap_increment_nesting:
             if depth == 0:
                 regions.append([])
             depth += 1
         if depth and node.op == "call_function":
             regions[-1].append(node)
-        if node.target is predispatch._vmap_decrement_nesting:
+        if node.target is vmap_decrement_nesting:
             depth -= 1
     return regions
 

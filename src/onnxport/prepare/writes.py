@@ -13,9 +13,9 @@ import torch
 from onnxport.prepare.effects import effects
 from onnxport.prepare.emit import Emitter, bind, dim_key, kinds, run_on_fakes
 from onnxport.prepare.views import NoInverseError
+from onnxport.torch_internals.operators import OpOverload
 
 aten = torch.ops.aten
-OpOverload = torch._ops.OpOverload
 
 OVERWRITING = {"aten::copy_", "aten::fill_", "aten::zero_"}
 """Writes that do not read what they replace."""

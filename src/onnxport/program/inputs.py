@@ -9,9 +9,9 @@ import onnx_ir as ir
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind
-from torch.utils import _pytree as pytree
 
 from onnxport.errors import InputError, Problem, listing
+from onnxport.torch_internals import pytree
 from onnxport.weights.dtypes import from_torch_dtype, to_torch_dtype
 
 

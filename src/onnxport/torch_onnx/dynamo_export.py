@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils import _pytree
 
 from onnxport.export import export
 from onnxport.program import ONNXProgram
+from onnxport.torch_internals import pytree
 
 
 class ExportOptions:
@@ -62,7 +62,7 @@ def dynamo_export(
     dynamic_shapes = None
     if export_options is not None and export_options.dynamic_shapes and isinstance(model, torch.nn.Module):
         arguments = inspect.signature(model.forward).bind(*model_args, **model_kwargs).arguments
-        dynamic_shapes = _pytree.tree_map(_all_axes, dict(arguments))
+        dynamic_shapes = pytree.tree_map(_all_axes, dict(arguments))
     return export(model, model_args, kwargs=model_kwargs, dynamic_shapes=dynamic_shapes)
 
 

@@ -6,13 +6,13 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import torch
+from onnxport.torch_internals.operators import OpOverload
 
 Parameter = tuple[int, str, Any]
 
 
 @functools.cache
-def parameters_of(target: torch._ops.OpOverload, wanted: frozenset[str]) -> list[Parameter]:
+def parameters_of(target: OpOverload, wanted: frozenset[str]) -> list[Parameter]:
     """The wanted parameters of an operator: position, name and default of each."""
     return [
         (position, argument.name, argument.default_value if argument.has_default_value() else None)

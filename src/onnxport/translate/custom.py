@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._library.custom_ops import CustomOpDef
 
 from onnxport.errors import TranslationError
+from onnxport.torch_internals.operators import CustomOpDef, OpOverload, OpOverloadPacket
 from onnxport.translate.builder import Builder
 from onnxport.translate.dims import Dim
 from onnxport.translate.registry import REGISTRY, STORAGE_ARGUMENTS, Lookup, Translation, wants_static_int
@@ -40,7 +40,7 @@ def lookup(
     own: dict[object, Translation] = {}
     table = {} if custom is None else custom
     # One overload is more to the point than its operator, wherever in the table it stands.
-    for key in sorted(table, key=lambda key: not isinstance(key, torch._ops.OpOverloadPacket)):
+    for key in sorted(table, key=lambda key: not isinstance(key, OpOverloadPacket)):
         value = table[key]
         variants = [_variant(one) for one in (value if isinstance(value, list | tuple) else [value])]
         for target in _targets(key):
@@ -59,7 +59,7 @@ def lookup(
 
 
 def _targets(key: Any) -> Iterator[object]:
-    if isinstance(key, torch._ops.OpOverloadPacket):
+    if isinstance(key, OpOverloadPacket):
         yield from (getattr(key, overload) for overload in key.overloads())
     elif isinstance(key, CustomOpDef):
         yield key._opoverload
@@ -129,7 +129,7 @@ def _has_dim(value: Any) -> bool:
 
 
 def _translation(target: object, variants: Sequence[Variant]) -> Translation:
-    if not isinstance(target, torch._ops.OpOverload):
+    if not isinstance(target, OpOverload):
 
         def call(op: Builder, *args: Any, **kwargs: Any) -> Any:
             values = [*(("", value) for value in args), *kwargs.items()]

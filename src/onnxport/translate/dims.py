@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import sympy  # type: ignore[import-untyped]
 import torch
-from torch.utils._sympy import functions as sym
 
 from onnxport.errors import TranslationError
+from onnxport.torch_internals import sympy_functions as sym
 
 if TYPE_CHECKING:
     from onnxport.translate.builder import Builder

@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
-import torch
-
+from onnxport.torch_internals.operators import FunctionSchema, HigherOrderOperator, OpOverload, get_schema
 from onnxport.translate.tensor import Tensor
 
 Function = Callable[..., Any]
@@ -69,9 +68,9 @@ class Registry:
     def find(self, target: object, of_complex: bool = False) -> Translation | None:
         """The translation of an FX call target, for complex tensors if there are any among its arguments or results."""
         table = self.complex_translations if of_complex else self.translations
-        if isinstance(target, torch._ops.OpOverload):
+        if isinstance(target, OpOverload):
             return table.get(qualified_name(target))
-        if isinstance(target, torch._ops.HigherOrderOperator):
+        if isinstance(target, HigherOrderOperator):
             return self.translations.get(f"higher_order::{target.name()}")
         return None
 
@@ -79,7 +78,7 @@ class Registry:
 REGISTRY = Registry()
 
 
-def qualified_name(target: torch._ops.OpOverload) -> str:
+def qualified_name(target: OpOverload) -> str:
     """``aten::add.Tensor``, and ``aten::relu`` for the default overload."""
     schema = target._schema
     return f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
@@ -128,11 +127,11 @@ def one_node(op_type: str, *names: str, promote: Sequence[str] = (), to_float: b
         REGISTRY.add([name], Translation(emit, tuple(promote), to_float, parameters))
 
 
-def torch_schema(name: str) -> torch._C.FunctionSchema | None:
+def torch_schema(name: str) -> FunctionSchema | None:
     """The schema of ``aten::add.Tensor`` if this torch has it (and the library that defines it is loaded)."""
     operator, _, overload = name.partition(".")
     try:
-        return torch._C._get_schema(operator, overload)
+        return get_schema(operator, overload)
     except RuntimeError:
         # Absent in this version of torch, or defined by a library that is not imported: the look-up
         # by target can then never ask for it.

@@ -11,7 +11,6 @@ import onnx_ir as ir
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind
-from torch.utils import _pytree as pytree
 
 from onnxport.capture.preserved import preserved
 from onnxport.capture.replay.values.sequences import unpack
@@ -20,6 +19,8 @@ from onnxport.prepare import FunctionalProgram, prepare
 from onnxport.prepare.emit import bind
 from onnxport.program import ONNXProgram
 from onnxport.program.inputs import bind_inputs
+from onnxport.torch_internals import pytree
+from onnxport.torch_internals.operators import OpOverload
 
 
 def model_outputs(model: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
@@ -137,7 +138,7 @@ def _as_captured(feed: torch.Tensor, captured: Any) -> Any:
 
 def _may_be_random(node: torch.fx.Node) -> bool:
     target = node.target
-    if not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in target.tags:
+    if not isinstance(target, OpOverload) or torch.Tag.nondeterministic_seeded not in target.tags:
         return False
     # Operators with a dropout that is switched off are marked as random all the same.
     bound = bind(node)

@@ -10,7 +10,8 @@ import sympy  # type: ignore[import-untyped]
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
-from torch.utils import _pytree as pytree
+
+from onnxport.torch_internals import pytree
 
 
 @dataclass(frozen=True)

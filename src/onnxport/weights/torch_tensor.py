@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from onnxport.errors import OnnxExporterError
+from onnxport.torch_internals.fake_tensors import FakeTensor
 from onnxport.weights.dtypes import COMPLEX_PARTS, from_torch_dtype
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 
 import sympy  # type: ignore[import-untyped]
 import torch
-from torch.utils._sympy.functions import FloatTrueDiv, IntTrueDiv, Mod, PythonMod, ToFloat
 
 from onnxport.errors import Problem, listing, warn
 from onnxport.events import EventLog
+from onnxport.torch_internals.sympy_functions import FloatTrueDiv, IntTrueDiv, Mod, PythonMod, ToFloat
 
 
 def report_assumptions(

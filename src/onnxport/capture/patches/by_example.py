@@ -8,16 +8,20 @@ from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 import torch
-from torch._library.custom_ops import OPDEFS
-from torch._library.simple_registry import singleton
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import _disable_current_modes
 
 from onnxport.errors import warn
+from onnxport.torch_internals import pytree
+from onnxport.torch_internals.fake_tensors import FakeTensor, disable_current_modes
+from onnxport.torch_internals.operators import (
+    OPDEFS,
+    DispatchKey,
+    OpOverload,
+    dispatch_has_kernel_for_dispatch_key,
+    library_registry,
+)
 
-_IMPLICIT = torch._C.DispatchKey.CompositeImplicitAutograd
-_EXPLICIT = torch._C.DispatchKey.CompositeExplicitAutograd
+_IMPLICIT = DispatchKey.CompositeImplicitAutograd
+_EXPLICIT = DispatchKey.CompositeExplicitAutograd
 Run = Callable[[Sequence[torch.Tensor], Sequence[int]], list[torch.Tensor]]
 
 
@@ -27,7 +31,7 @@ def warn_of_example(what: str) -> None:
 
 
 @contextlib.contextmanager
-def operators_by_example(operators: Iterable[torch._ops.OpOverload]) -> Iterator[None]:
+def operators_by_example(operators: Iterable[OpOverload]) -> Iterator[None]:
     """While this is open, operators that say nothing of their results without values are run on made-up ones."""
     with contextlib.ExitStack() as undo:
         for operator in operators:
@@ -35,7 +39,7 @@ def operators_by_example(operators: Iterable[torch._ops.OpOverload]) -> Iterator
         yield
 
 
-def _let_tell(operator: torch._ops.OpOverload, undo: contextlib.ExitStack) -> None:
+def _let_tell(operator: OpOverload, undo: contextlib.ExitStack) -> None:
     """Let an operator tell its results without values, in the way that suits how it was defined."""
     name = operator.name()
     definition = OPDEFS.get(name)
@@ -45,7 +49,7 @@ def _let_tell(operator: torch._ops.OpOverload, undo: contextlib.ExitStack) -> No
             definition._abstract_fn = _by_example(operator)
             undo.callback(setattr, definition, "_abstract_fn", None)
         return
-    if _has_kernel(name, "Meta") or singleton.find(name).fake_impl.kernel is not None:
+    if _has_kernel(name, "Meta") or library_registry.find(name).fake_impl.kernel is not None:
         return
     if _has_kernel(name, _IMPLICIT.name):
         # Such a kernel is called for whatever tensors there are, as C++ extensions mostly define theirs.
@@ -62,10 +66,10 @@ def _let_tell(operator: torch._ops.OpOverload, undo: contextlib.ExitStack) -> No
 
 
 def _has_kernel(name: str, key: str) -> bool:
-    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
+    return bool(dispatch_has_kernel_for_dispatch_key(name, key))
 
 
-def _if_it_can(operator: torch._ops.OpOverload, key: torch._C.DispatchKey) -> Callable[..., Any]:
+def _if_it_can(operator: OpOverload, key: DispatchKey) -> Callable[..., Any]:
     """The operator's own kernel, which may be made of operators that need no values; if it needs some, made-up ones."""
     by_example = _by_example(operator)
 
@@ -139,7 +143,7 @@ def forget_numbers(tensors: Iterable[torch.Tensor]) -> None:
             env.pending_fresh_unbacked_symbols.clear()
 
 
-def _by_example(operator: torch._ops.OpOverload) -> Callable[..., Any]:
+def _by_example(operator: OpOverload) -> Callable[..., Any]:
     def fake(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = pytree.tree_flatten((args, kwargs))
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
@@ -212,7 +216,7 @@ def _shapes(
     numbers = [number(size) for size in sizes]
     devices = [tensor.device for tensor in tensors]
     dtypes = [tensor.dtype for tensor in tensors]
-    with _disable_current_modes():
+    with disable_current_modes():
         made = [_made_up(*one) for one in zip(shapes, dtypes, devices, strict=True)]
         return [(result.dtype, list(result.shape)) for result in run(made, numbers)]
 

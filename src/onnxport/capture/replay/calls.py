@@ -13,6 +13,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from onnxport.capture.replay.python_ops import COMPARISONS, FUNCTIONS
 from onnxport.capture.replay.values.kinds import Number, Truth, materialized, plain
+from onnxport.torch_internals.operators import dispatch_find_schema_or_throw, parse_schema
 
 # TorchScript writes these as integers; torch.ops would pass the integers on to the captured graph.
 _DTYPES = (
@@ -137,7 +138,7 @@ def _kind(type_: Any) -> str:
 @functools.cache
 def callee(schema_text: str) -> Callee | None:
     """The operator of a schema, or None if torch's dispatcher does not know it."""
-    schema = torch._C.parse_schema(schema_text)
+    schema = parse_schema(schema_text)
     qualified = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
     namespace, _, name = schema.name.partition("::")
     if schema.name in FUNCTIONS and not _in_dispatcher(qualified):
@@ -155,7 +156,7 @@ def callee(schema_text: str) -> Callee | None:
 def _in_dispatcher(qualified: str) -> bool:
     name, _, overload = qualified.partition(".")
     try:
-        torch._C._dispatch_find_schema_or_throw(name, overload)
+        dispatch_find_schema_or_throw(name, overload)
     except RuntimeError:
         # Defined for the TorchScript interpreter only.
         return False

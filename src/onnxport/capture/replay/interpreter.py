@@ -16,6 +16,7 @@ from onnxport.capture.replay.python_ops import FUNCTIONS
 from onnxport.capture.replay.values.items import returned
 from onnxport.capture.replay.values.kinds import Number, materialized
 from onnxport.errors import CaptureError
+from onnxport.torch_internals.torchscript import jit_state, pass_inline
 
 Env = dict[int, Any]
 Handler = Callable[["Interpreter", Any, list[Any], Env], Any]
@@ -193,7 +194,7 @@ class Interpreter:
 
 def find_function(kind: Any) -> Any:
     """The function that a constant of a graph refers to, or None if it is not one of this process."""
-    return torch.jit._state._python_cu.find_function(repr(kind))
+    return jit_state._python_cu.find_function(repr(kind))
 
 
 def with_known_functions(graph: Any) -> Any:
@@ -210,7 +211,7 @@ def with_known_functions(graph: Any) -> Any:
         held.output().setType(call.output().type())
         call.output().replaceAllUsesWith(held.output())
         call.destroy()
-    torch._C._jit_pass_inline(inlined)
+    pass_inline(inlined)
     return inlined
 
 

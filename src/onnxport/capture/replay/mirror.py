@@ -16,6 +16,7 @@ import torch
 
 from onnxport.capture.replay.interpreter import Interpreter
 from onnxport.capture.replay.python_ops import FUNCTIONS
+from onnxport.torch_internals.torchscript import BufferDict, ParameterDict
 
 _MANGLING = re.compile(r"___torch_mangle_\d+\.")
 
@@ -115,9 +116,9 @@ def _mirror(script: Any, made: dict[int, Mirror], tied: dict[int, torch.nn.Param
     mirror = _make(module if module else "__main__", original if original else name)
     made[id(script)] = mirror
     mirror.training = bool(getattr(script, "training", False))
-    for name, weight in torch._C.ParameterDict(core).items():  # type: ignore[attr-defined]
+    for name, weight in ParameterDict(core).items():  # type: ignore[attr-defined]
         mirror.register_parameter(name, _parameter(weight, tied))
-    for name, buffer in torch._C.BufferDict(core).items():  # type: ignore[attr-defined]
+    for name, buffer in BufferDict(core).items():  # type: ignore[attr-defined]
         mirror.register_buffer(name, buffer)
     for name, child in script.named_children():
         mirror.add_module(name, made.get(id(child)) or _mirror(child, made, tied))

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.jit._trace import TracerWarning
 
 from onnxport.capture.diagnosis.user_lines import line_of_caller
 from onnxport.capture.replay.values.kinds import Truth, plain
+from onnxport.torch_internals.torchscript import TracerWarning, get_tracing_state
 
 Function = Callable[..., Any]
 
@@ -50,7 +50,7 @@ def _not(value: Any) -> Any:
 
 def _to_bool(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        if torch._C._get_tracing_state() is not None:
+        if get_tracing_state() is not None:
             return _followed(value)
         whole = value.reshape([])
         return Truth(whole if whole.dtype == torch.bool else whole != 0)

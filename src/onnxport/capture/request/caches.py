@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch.utils import _pytree
 
 from onnxport.errors import InputError
+from onnxport.torch_internals import pytree
 
 _LISTS = {"keys": "key_cache", "values": "value_cache"}
 """The names under which transformers' own registration lists the states that every attention has."""
@@ -58,7 +58,7 @@ def register_layered_cache(kind: type) -> None:
 
     def flatten_with_keys(cache: Any) -> tuple[list[tuple[Any, Any]], Any]:
         children, context = flatten(cache)
-        return [(_pytree.MappingKey(name), child) for name, child in zip(context[0], children, strict=True)], context
+        return [(pytree.MappingKey(name), child) for name, child in zip(context[0], children, strict=True)], context
 
     def unflatten(children: Any, context: Any) -> Any:
         names, layers, own, grows = context
@@ -109,7 +109,7 @@ def register_encoder_decoder_cache(kind: type) -> None:
         return [getattr(cache, name) for name in names], names
 
     def flatten_with_keys(cache: Any) -> tuple[list[tuple[Any, Any]], Any]:
-        return [(_pytree.GetAttrKey(name), getattr(cache, name)) for name in names], names
+        return [(pytree.GetAttrKey(name), getattr(cache, name)) for name in names], names
 
     def unflatten(children: Any, context: Any) -> Any:
         return kind(*children)
@@ -119,7 +119,7 @@ def register_encoder_decoder_cache(kind: type) -> None:
 
 def register_class(kind: type, flatten: Any, unflatten: Any, flatten_with_keys: Any) -> None:
     """Register a class under its own name, with named children."""
-    _pytree.register_pytree_node(
+    pytree.register_pytree_node(
         kind,
         flatten,
         unflatten,

@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 import torch
 from torch.export import Dim
-from torch.export.dynamic_shapes import _DimHint, _DimHintType
-from torch.utils import _pytree
 
 from onnxport.capture.request.inputs import Inputs, Model, named_tensors
 from onnxport.capture.request.trees import Branch, Leaf, branch
 from onnxport.errors import DynamicShapeError, InputError, Problem, listing
+from onnxport.torch_internals import pytree
+from onnxport.torch_internals.symbolic_sizes import DimHint, DimHintType
 
 Kind = Literal["name", "dim", "dynamic", "auto", "static"]
 
@@ -56,11 +56,11 @@ class Declarations:
     def allow_static(self) -> None:
         """Let every axis that should vary be fixed where the model forces it."""
         self.axes = [replace(axis, kind="auto") if axis.must_vary else axis for axis in self.axes]
-        self.for_torch = _pytree.tree_map(_softened, self.for_torch)
+        self.for_torch = pytree.tree_map(_softened, self.for_torch)
 
 
 def _softened(dim: Any) -> Any:
-    varies = isinstance(dim, Dim) or (isinstance(dim, _DimHint) and dim.type is _DimHintType.DYNAMIC)
+    varies = isinstance(dim, Dim) or (isinstance(dim, DimHint) and dim.type is DimHintType.DYNAMIC)
     return Dim.AUTO if varies else dim
 
 
@@ -268,8 +268,8 @@ def _read_dim(axis: Axis, dim: Any, axes: list[Axis], problems: list[Problem]) -
         kind, name, result = "name", dim, Dim.DYNAMIC
     elif isinstance(dim, Dim) and axis.axis is not None:
         kind, name = "dim", dim.__name__
-    elif isinstance(dim, _DimHint):
-        kind = {_DimHintType.AUTO: "auto", _DimHintType.DYNAMIC: "dynamic"}.get(dim.type, "static")  # type: ignore[assignment]
+    elif isinstance(dim, DimHint):
+        kind = {DimHintType.AUTO: "auto", DimHintType.DYNAMIC: "dynamic"}.get(dim.type, "static")  # type: ignore[assignment]
     elif dim is None:
         # torch still takes None for a static axis but logs that it is deprecated.
         result = Dim.STATIC

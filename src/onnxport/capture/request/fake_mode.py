@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils import _pytree
+
+from onnxport.torch_internals import pytree
+from onnxport.torch_internals.fake_tensors import FakeTensorMode
 
 
 @contextlib.contextmanager
@@ -36,4 +37,4 @@ def on_the_models_device(model: object, inputs: Any) -> Any:
     devices = {parameter.device.type for parameter in model.parameters()}
     if devices != {"meta"}:
         return inputs
-    return _pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.to("meta"), inputs)
+    return pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.to("meta"), inputs)

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 from torch.export.graph_signature import ConstantArgument, OutputKind
-from torch.utils import _pytree
 
 from onnxport.capture.request.trees import leaves, register_containers
 from onnxport.errors import InputError, Problem, listing, warn
 from onnxport.events import EventLog
+from onnxport.torch_internals import pytree
 
 _NUMBERS = (bool, int, float, complex, torch.SymInt, torch.SymFloat, torch.SymBool)
 _REMEDY = "Return tensors (in tuples, lists, dicts or dataclasses); leave this value out, or wrap the model to drop it."
@@ -75,7 +75,7 @@ def _returned(values: list[Any]) -> str:
     return f"it returns {', '.join(map(repr, values))}"
 
 
-def _paths(spec: _pytree.TreeSpec | None, count: int) -> list[str]:
+def _paths(spec: pytree.TreeSpec | None, count: int) -> list[str]:
     if spec is None:
         return [f"output[{index}]" for index in range(count)]
     found: list[str] = []
@@ -83,7 +83,7 @@ def _paths(spec: _pytree.TreeSpec | None, count: int) -> list[str]:
     return found
 
 
-def _walk(spec: _pytree.TreeSpec, path: str, found: list[str]) -> None:
+def _walk(spec: pytree.TreeSpec, path: str, found: list[str]) -> None:
     if spec.is_leaf():
         found.append(path)
         return

@@ -10,13 +10,14 @@ import torch
 from onnxport.errors import OnnxExporterError
 from onnxport.symbolic.session.blocks import add_block
 from onnxport.symbolic.session.graph_context import GraphContext
+from onnxport.torch_internals.torchscript import JitNode, JitValue, TensorType
 
 __all__ = ["GraphContext", "add_op_with_blocks", "get_device_from_value", "parse_node_kind"]
 
 
 def add_op_with_blocks(
     graph_context: GraphContext, opname: str, *inputs: Any, outputs: int = 1, n_blocks: int = 1, **attributes: Any
-) -> tuple[Any, tuple[GraphContext, ...], torch._C.Node]:
+) -> tuple[Any, tuple[GraphContext, ...], JitNode]:
     """Add a node with blocks: an ``If`` with two, or a ``Loop`` or ``Scan`` with one.
 
     Args:
@@ -51,10 +52,10 @@ def add_op_with_blocks(
     return values, inner, node
 
 
-def get_device_from_value(value: torch._C.Value) -> torch.device | None:
+def get_device_from_value(value: JitValue) -> torch.device | None:
     """The device of a tensor, None where it is not known or the value is no tensor."""
     kind: Any = value.type()
-    device: torch.device | None = kind.device() if isinstance(kind, torch._C.TensorType) else None
+    device: torch.device | None = kind.device() if isinstance(kind, TensorType) else None
     return device
 
 

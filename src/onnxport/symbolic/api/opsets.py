@@ -18,6 +18,7 @@ from onnxport.symbolic.helper.parsing import maybe_get_const, parse_arg
 from onnxport.symbolic.helper.questions import get_tensor_rank
 from onnxport.symbolic.session.delegation import delegate
 from onnxport.symbolic.session.graph_context import GraphContext
+from onnxport.torch_internals.torchscript import JitValue
 
 OPSETS = range(7, 21)
 _OTHER_NAMES = {"_slice": "slice", "_reshape_from_tensor": "reshape"}
@@ -58,7 +59,7 @@ def _by_shape(operator: str, write: Callable[..., Any]) -> Callable[..., Any]:
     """An operator that takes a shape, which may also be computed: then as a tensor, not as numbers."""
 
     def symbolic(g: GraphContext, self: Any, shape: Any, *rest: Any) -> Any:
-        computed = isinstance(maybe_get_const(shape, "is"), torch._C.Value)
+        computed = isinstance(maybe_get_const(shape, "is"), JitValue)
         packed = computed and shape.node().kind() == "prim::ListConstruct"
         return write(g, self, shape) if computed and not packed else delegate(g, operator, (self, shape, *rest), {})
 
@@ -75,7 +76,7 @@ def _size(g: GraphContext, self: Any, dim: Any = None) -> Any:
 def _select(g: GraphContext, self: Any, dim: Any, index: Any) -> Any:
     """Write the slice at an index of an axis; an index that is a vector takes several, and the axis stays."""
     axis = maybe_get_const(dim, "i")
-    if isinstance(index, torch._C.Value) and get_tensor_rank(index) == 1 and isinstance(axis, int):
+    if isinstance(index, JitValue) and get_tensor_rank(index) == 1 and isinstance(axis, int):
         return g.op("Gather", self, index, axis_i=axis)
     return delegate(g, "select", (self, dim, index), {})
 

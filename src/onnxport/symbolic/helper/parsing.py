@@ -13,8 +13,9 @@ import torch
 from onnxport.errors import OnnxExporterWarning, SymbolicValueError, TranslationError
 from onnxport.symbolic.helper.questions import is_constant, is_none, is_packed_list
 from onnxport.symbolic.session.given import constant_of
+from onnxport.torch_internals.torchscript import JitValue
 
-Value = torch._C.Value
+Value = JitValue
 Descriptor = Literal["v", "i", "is", "f", "fs", "b", "s", "t", "none"]
 F = TypeVar("F", bound=Callable[..., Any])
 

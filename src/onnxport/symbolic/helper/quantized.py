@@ -12,8 +12,9 @@ from onnxport.errors import TranslationError
 from onnxport.symbolic.helper.parsing import parse_arg
 from onnxport.symbolic.helper.questions import is_none, is_tuple_construct, unpack_tuple
 from onnxport.symbolic.session.scalar_types import JitScalarType
+from onnxport.torch_internals.torchscript import JitValue
 
-Value = torch._C.Value
+Value = JitValue
 F = TypeVar("F", bound=Callable[..., Any])
 
 

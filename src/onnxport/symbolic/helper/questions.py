@@ -12,8 +12,9 @@ from onnxport.errors import SymbolicValueError, TranslationError
 from onnxport.symbolic.session.attributes import get_attribute
 from onnxport.symbolic.session.given import constant_of
 from onnxport.symbolic.session.scalar_types import JitScalarType
+from onnxport.torch_internals.torchscript import BoolType, FloatType, IntType, JitValue, ListType, TensorType
 
-Value = torch._C.Value
+Value = JitValue
 
 _CONSTANTS = ("onnx::Constant", "prim::Constant")
 _FLOATING = (JitScalarType.FLOAT, JitScalarType.DOUBLE, JitScalarType.HALF, JitScalarType.BFLOAT16)
@@ -41,29 +42,29 @@ def is_none(x: Any) -> bool:
 
 def is_tensor(x: Value) -> bool:
     """Whether a value is a tensor."""
-    return isinstance(x.type(), torch._C.TensorType)
+    return isinstance(x.type(), TensorType)
 
 
 def is_list(x: Value) -> bool:
     """Whether a value is a list."""
-    return isinstance(x.type(), torch._C.ListType)
+    return isinstance(x.type(), ListType)
 
 
 def as_list_type(kind: Any) -> Any:
     """A type if it is that of a list, else None."""
-    return kind if isinstance(kind, torch._C.ListType) else None
+    return kind if isinstance(kind, ListType) else None
 
 
 def is_tensor_list(x: Value) -> bool:
     """Whether a value is a list of tensors."""
     kind = as_list_type(x.type())
-    return kind is not None and isinstance(kind.getElementType(), torch._C.TensorType)
+    return kind is not None and isinstance(kind.getElementType(), TensorType)
 
 
 def is_scalar_list(x: Value) -> bool:
     """Whether a value is a list of numbers."""
     kind = as_list_type(x.type())
-    numeric = (torch._C.IntType, torch._C.FloatType, torch._C.BoolType)
+    numeric = (IntType, FloatType, BoolType)
     return kind is not None and isinstance(kind.getElementType(), numeric)
 
 

@@ -26,8 +26,9 @@ from onnxport.symbolic.helper.questions import (
 )
 from onnxport.symbolic.session.export_types import TrainingMode
 from onnxport.symbolic.session.scalar_types import JitScalarType
+from onnxport.torch_internals.torchscript import JitValue
 
-Value = torch._C.Value
+Value = JitValue
 
 
 def _vector(g: Any, numbers: Any) -> Any:

@@ -12,6 +12,7 @@ import torch
 
 from onnxport.errors import OnnxExporterError, TranslationError
 from onnxport.symbolic.session.given import constant_of
+from onnxport.torch_internals.torchscript import JitNode, JitValue
 from onnxport.weights.torch_tensor import TorchTensor
 
 _KEYWORD = re.compile(r"(.+)_([ifstgz]|[ifst]s|ty)")
@@ -19,7 +20,7 @@ _KEYWORD = re.compile(r"(.+)_([ifstgz]|[ifst]s|ty)")
 _KINDS = {"c": "fs"}
 
 
-def set_attribute(node: torch._C.Node, key: str, value: Any) -> None:
+def set_attribute(node: JitNode, key: str, value: Any) -> None:
     """Set what ``g.op(..., key=value)`` means: the end of the key says the type, and a list makes it a list.
 
     >>> import torch
@@ -36,7 +37,7 @@ def set_attribute(node: torch._C.Node, key: str, value: Any) -> None:
             f"a float, {key}_s for text or {key}_t for a tensor; lists are written alike."
         )
     name, kind = match[1], match[2]
-    if isinstance(value, torch._C.Value):
+    if isinstance(value, JitValue):
         value = constant_of(value)
         if value is None:
             raise TranslationError(f"the attribute `{name}` of {node.kind()} is known only at run time")
@@ -78,23 +79,23 @@ def _converted(kind: str, value: Any) -> Any:
             return value
 
 
-def get_attribute(node: torch._C.Node, name: str) -> Any:
+def get_attribute(node: JitNode, name: str) -> Any:
     """The value of an attribute of a node."""
     return getattr(node, attribute_kind(node, name))(name)
 
 
-def attribute_kind(node: torch._C.Node, name: str) -> str:
+def attribute_kind(node: JitNode, name: str) -> str:
     """The type of an attribute, as the letters its accessors are named by."""
     kind = node.kindOf(name)
     return _KINDS.get(kind, kind)
 
 
-def onnx_attributes(node: torch._C.Node) -> dict[str, ir.Attr]:
+def onnx_attributes(node: JitNode) -> dict[str, ir.Attr]:
     """All attributes of a node as ONNX's."""
     return {name: _onnx_attribute(node, name) for name in node.attributeNames()}
 
 
-def _onnx_attribute(node: torch._C.Node, name: str) -> ir.Attr:
+def _onnx_attribute(node: JitNode, name: str) -> ir.Attr:
     kind = attribute_kind(node, name)
     value = getattr(node, kind)(name)
     match kind:

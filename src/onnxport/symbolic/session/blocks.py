@@ -11,8 +11,9 @@ from onnxport.errors import OnnxExporterError
 from onnxport.symbolic.session.attributes import get_attribute
 from onnxport.symbolic.session.given import tensor_type
 from onnxport.symbolic.session.inference import Result, Sizes
+from onnxport.torch_internals.torchscript import JitNode, JitValue, TensorType
 
-Value = torch._C.Value
+Value = JitValue
 Describe = Callable[[Value], Result]
 
 BRANCHES: dict[str, tuple[str, ...]] = {
@@ -29,7 +30,7 @@ CONTROLS: dict[str, dict[int, torch.dtype]] = {
 """The inputs that say which blocks run, and how often; in TorchScript other types were taken for them as well."""
 
 
-def add_block(node: torch._C.Node) -> Any:
+def add_block(node: JitNode) -> Any:
     """Add a block to a node: the first of an ``If`` is what runs if the condition holds, the second if it doesn't.
 
     >>> import torch
@@ -69,7 +70,7 @@ def add_output_to_block(block: Any, value: Value) -> int:
     return count
 
 
-def _is_slice(node: torch._C.Node, index: int, count: int) -> bool:
+def _is_slice(node: JitNode, index: int, count: int) -> bool:
     """Whether an input of a node is handed to its block slice by slice."""
     return (
         node.kind() == "onnx::Scan"
@@ -80,22 +81,22 @@ def _is_slice(node: torch._C.Node, index: int, count: int) -> bool:
 
 def _inside(kind: Any, is_slice: bool) -> Any:
     """The type of a value in the body of a loop: its sizes may be others in every iteration, its rank is not."""
-    dtype = kind.dtype() if isinstance(kind, torch._C.TensorType) else None
+    dtype = kind.dtype() if isinstance(kind, TensorType) else None
     if dtype is None:
         return kind
     sizes = kind.varyingSizes()
-    typed: Any = torch._C.TensorType.get().with_dtype(dtype)
+    typed: Any = TensorType.get().with_dtype(dtype)
     if sizes is None:
         return typed
     return typed.with_sizes([None] * (len(sizes) - 1 if is_slice else len(sizes)))
 
 
-def has_blocks(node: torch._C.Node) -> bool:
+def has_blocks(node: JitNode) -> bool:
     """Whether a node has blocks."""
     return next(iter(node.blocks()), None) is not None
 
 
-def block_results(node: torch._C.Node, describe: Describe) -> list[Result]:
+def block_results(node: JitNode, describe: Describe) -> list[Result]:
     """What is known of the results of a node from what its blocks return."""
     returned = [[describe(value) for value in block.outputs()] for block in node.blocks()]
     if node.kind() == "onnx::If":
@@ -106,7 +107,7 @@ def block_results(node: torch._C.Node, describe: Describe) -> list[Result]:
     return found[: node.outputsSize()]
 
 
-def _of_loop(node: torch._C.Node, returned: Sequence[Result], describe: Describe) -> Iterator[Result]:
+def _of_loop(node: JitNode, returned: Sequence[Result], describe: Describe) -> Iterator[Result]:
     is_loop = node.kind() == "onnx::Loop"
     inputs = list(node.inputs())
     slices = node.i("num_scan_inputs") if node.hasAttribute("num_scan_inputs") else 0
@@ -124,7 +125,7 @@ def _of_loop(node: torch._C.Node, returned: Sequence[Result], describe: Describe
         yield Result(result.dtype, None if inner is None else tuple(inner))
 
 
-def _axis(node: torch._C.Node, position: int, rank: int) -> int:
+def _axis(node: JitNode, position: int, rank: int) -> int:
     """The axis along which a result is stacked."""
     axes = get_attribute(node, "scan_output_axes") if node.hasAttribute("scan_output_axes") else []
     axis: int = axes[position] if position < len(axes) else 0

@@ -16,18 +16,20 @@ from onnxport.symbolic.session.graph_context import CallNode, GraphContext, Symb
 from onnxport.symbolic.session.registration import Symbolic
 from onnxport.symbolic.session.session import Expected, Session
 from onnxport.symbolic.session.traced_names import Arrange
+from onnxport.torch_internals.operators import OpOverload
+from onnxport.torch_internals.torchscript import JitValue, TensorType
 from onnxport.translate import Builder, Tensor
 from onnxport.translate.engine import call_translation
 from onnxport.translate.registry import Translation
 
-Value = torch._C.Value
+Value = JitValue
 
 _OUTPUTS = "_outputs"
 
 
 def by_symbolic(
     function: Symbolic,
-    target: torch._ops.OpOverload,
+    target: OpOverload,
     own: Translation | None,
     opset: int,
     domains: Mapping[str, int],
@@ -120,7 +122,7 @@ def _is_used(op: Builder, position: int, count: int) -> bool:
     return count == 1 or any(user.target is not operator.getitem or user.args[1] == position for user in op.call.users)
 
 
-def _accepted(function: Symbolic, target: torch._ops.OpOverload, arguments: Sequence[Any]) -> int:
+def _accepted(function: Symbolic, target: OpOverload, arguments: Sequence[Any]) -> int:
     """How many arguments to pass: one that has its default is left out where the function has no place for it."""
     parameters = list(inspect.signature(function).parameters.values())
     if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
@@ -169,7 +171,7 @@ def _gradients(op: Builder) -> list[bool]:
 
 def _needs_gradient(value: Any) -> bool:
     # torch asserts that the value it is asked for is a tensor.
-    return isinstance(value, Value) and isinstance(value.type(), torch._C.TensorType) and bool(value.requiresGrad())
+    return isinstance(value, Value) and isinstance(value.type(), TensorType) and bool(value.requiresGrad())
 
 
 def _is_list(value: Any) -> bool:

@@ -12,8 +12,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv, _constrain_range_for_size
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from onnxport.errors import TranslationError
 from onnxport.events import EventLog
@@ -24,10 +23,14 @@ from onnxport.symbolic.session.graph_context import GraphContext
 from onnxport.symbolic.session.inference import Result
 from onnxport.symbolic.session.scalar_types import JitScalarType
 from onnxport.symbolic.session.session import Session
+from onnxport.torch_internals.fake_tensors import FakeTensorMode
+from onnxport.torch_internals.operators import OpOverload
+from onnxport.torch_internals.symbolic_sizes import constrain_range_for_size
+from onnxport.torch_internals.torchscript import JitValue, TensorType
 from onnxport.translate import REGISTRY, Builder, Dim, Int, Tensor, is_translated
 from onnxport.translate.engine import Engine
 
-Value = torch._C.Value
+Value = JitValue
 
 _has_translation = partial(is_translated, REGISTRY.find)
 
@@ -52,12 +55,12 @@ def _number_or_value(session: Session, arg: Any) -> Any:
     return arg if number is None else number
 
 
-def _candidates(packet: Any, args: Sequence[Any]) -> list[torch._ops.OpOverload]:
+def _candidates(packet: Any, args: Sequence[Any]) -> list[OpOverload]:
     """The overloads, those first whose tensors are where tensors are given."""
     overloads = [getattr(packet, name) for name in packet.overloads() if "out" not in name]
     tensors = [_is_tensor(arg) for arg in args]
 
-    def misplaced(overload: torch._ops.OpOverload) -> int:
+    def misplaced(overload: OpOverload) -> int:
         wanted = [str(argument.type) == "Tensor" for argument in overload._schema.arguments]
         return sum(a != b for a, b in zip(tensors, wanted, strict=False))
 
@@ -66,7 +69,7 @@ def _candidates(packet: Any, args: Sequence[Any]) -> list[torch._ops.OpOverload]
 
 def _is_tensor(arg: Any) -> bool:
     if isinstance(arg, Value):
-        return isinstance(arg.type(), torch._C.TensorType)
+        return isinstance(arg.type(), TensorType)
     return isinstance(arg, torch.Tensor)
 
 
@@ -74,7 +77,7 @@ class _Refused(Exception):
     """An argument is not of the type that an overload has."""
 
 
-def _bind(overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any] | str:
+def _bind(overload: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any] | str:
     """The arguments of the schema as Python values, and values where they are tensors, or why they do not fit."""
     arguments = overload._schema.arguments
     if len(args) > len(arguments):
@@ -116,7 +119,7 @@ def _converted(value: Any, kind: str, argument: Any) -> Any:
 
 
 def _as_tensor_argument(value: Any) -> Any:
-    if isinstance(value, Value) and not isinstance(value.type(), torch._C.TensorType):
+    if isinstance(value, Value) and not isinstance(value.type(), TensorType):
         raise _Refused("must be a tensor")
     if value is None or isinstance(value, str | list | tuple):
         raise _Refused("must be a tensor")
@@ -154,7 +157,7 @@ def _plain(content: Any, kind: str, argument: Any) -> Any:
 class _Call:
     """One call as a graph of its own."""
 
-    def __init__(self, session: Session, overload: torch._ops.OpOverload) -> None:
+    def __init__(self, session: Session, overload: OpOverload) -> None:
         self.session = session
         self.overload = overload
         self.graph = torch.fx.Graph()
@@ -235,7 +238,7 @@ class _Call:
         if size is not None:
             return size
         unknown = self._shape_env().create_unbacked_symint()
-        _constrain_range_for_size(unknown)
+        constrain_range_for_size(unknown)
         return unknown
 
     def _shape_env(self) -> ShapeEnv:

@@ -20,13 +20,14 @@ from onnxport.symbolic.session.session import (
     sequence_dtype,
     type_variables,
 )
+from onnxport.torch_internals.torchscript import JitNode, JitValue, TensorType
 from onnxport.translate import Int, Tensor
 from onnxport.translate.promotion import result_dtype
 from onnxport.translate.regions import inside, region, region_input
 from onnxport.weights.dtypes import from_torch_dtype
 from onnxport.weights.torch_tensor import TorchTensor
 
-Value = torch._C.Value
+Value = JitValue
 _SEQUENCES_SINCE = 11
 
 
@@ -68,13 +69,13 @@ class Emission:
             pending.extend(output for block in node.blocks() for output in block.outputs())
         self._emit_all(self.session.graph.nodes())
 
-    def _emit_all(self, nodes: Iterable[torch._C.Node]) -> None:
+    def _emit_all(self, nodes: Iterable[JitNode]) -> None:
         for node in nodes:
             outputs = list(node.outputs())
             if outputs and outputs[0].unique() in self._needed and not node.kind().startswith("prim::"):
                 self._emit(node, outputs)
 
-    def _emit(self, node: torch._C.Node, outputs: list[Value]) -> None:
+    def _emit(self, node: JitNode, outputs: list[Value]) -> None:
         if outputs[0].unique() in self._tensors:
             return
         content = self.session.content(outputs[0])
@@ -89,10 +90,10 @@ class Emission:
             if not is_typed(value):
                 self.session.bind(value, tensor)
 
-    def _given(self, node: torch._C.Node) -> list[Tensor]:
+    def _given(self, node: JitNode) -> list[Tensor]:
         return [tensor for tensor in (self._tensor(value, None) for value in node.inputs()) if tensor is not None]
 
-    def _emit_node(self, node: torch._C.Node, outputs: list[Value]) -> Sequence[Tensor]:
+    def _emit_node(self, node: JitNode, outputs: list[Value]) -> Sequence[Tensor]:
         call = self.session.call(node)
         if not call.domain and call.form is None:
             raise TranslationError(
@@ -121,7 +122,7 @@ class Emission:
         return results
 
     def _blocks(
-        self, node: torch._C.Node, inputs: Sequence[Tensor | None]
+        self, node: JitNode, inputs: Sequence[Tensor | None]
     ) -> tuple[dict[str, ir.Graph], dict[int, torch.dtype]]:
         """The blocks of a node as graphs by attribute, and the dtypes of the node's results by their position."""
         names = BRANCHES.get(node.kind(), ())
@@ -142,7 +143,7 @@ class Emission:
 
     def _block(
         self,
-        node: torch._C.Node,
+        node: JitNode,
         name: str,
         block: Any,
         inputs: Sequence[Tensor | None],
@@ -164,7 +165,7 @@ class Emission:
         finally:
             self.op = outer
 
-    def _block_input(self, node: torch._C.Node, position: int, value: Value, inputs: Sequence[Tensor | None]) -> Tensor:
+    def _block_input(self, node: JitNode, position: int, value: Value, inputs: Sequence[Tensor | None]) -> Tensor:
         is_loop = node.kind() == "onnx::Loop"
         source = inputs[position] if position < len(inputs) else None
         if is_loop and position < 2:
@@ -187,7 +188,7 @@ class Emission:
         kinds = type_variables(call)
         own: dict[str, list[Tensor]] = {}
         for source, kind in zip(call.inputs, kinds, strict=True):
-            is_tensor = isinstance(source, Value) and isinstance(source.type(), torch._C.TensorType)
+            is_tensor = isinstance(source, Value) and isinstance(source.type(), TensorType)
             if kind and isinstance(source, Value) and is_tensor and self.session.number(source) is None:
                 tensor = self._tensor(source, None)
                 if tensor is not None:
@@ -221,7 +222,7 @@ class Emission:
             return self._vector(node)
         raise TranslationError(f"{node.kind()} of the symbolic function has no ONNX form")
 
-    def _vector(self, node: torch._C.Node) -> Tensor:
+    def _vector(self, node: JitNode) -> Tensor:
         """A list of numbers, of which some are computed."""
         parts = [self._tensor(item, torch.int64) for item in node.inputs()]
         numbers = [part for part in parts if part is not None and part.known_shape == ()]
@@ -232,7 +233,7 @@ class Emission:
             )
         return self.op.Concat(*(self.op.reshape(part, [1]) for part in numbers), axis=0).with_shape([len(numbers)])
 
-    def _sequence(self, node: torch._C.Node) -> Tensor:
+    def _sequence(self, node: JitNode) -> Tensor:
         """A list of tensors as a sequence of ONNX."""
         if self.session.opset < _SEQUENCES_SINCE:
             raise TranslationError(
@@ -262,7 +263,7 @@ class Emission:
         expected = self._expected.get(value.unique())
         if dtype is None:
             kind = value.type()
-            dtype = kind.dtype() if isinstance(kind, torch._C.TensorType) else sequence_dtype(value)
+            dtype = kind.dtype() if isinstance(kind, TensorType) else sequence_dtype(value)
         if dtype is None:
             first = next((tensor.dtype for tensor in inputs if tensor is not None), torch.float32)
             dtype = first if expected is None else expected[0]

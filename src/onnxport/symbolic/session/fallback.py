@@ -9,6 +9,7 @@ import torch
 
 from onnxport.errors import TranslationError
 from onnxport.symbolic.session.export_types import OperatorExportTypes
+from onnxport.torch_internals.operators import OpOverload
 from onnxport.translate import Builder, Dim, Tensor
 from onnxport.translate.registry import Lookup, Translation
 
@@ -24,7 +25,7 @@ def kept_operators(kind: int, domains: Mapping[str, int] | None) -> Lookup | Non
         return None
 
     def find(target: object, of_complex: bool = False) -> Translation | None:
-        if not isinstance(target, torch._ops.OpOverload) or _is_decomposable(target) or of_complex:
+        if not isinstance(target, OpOverload) or _is_decomposable(target) or of_complex:
             return None
         parameters = frozenset(argument.name for argument in target._schema.arguments)
         as_aten = kind == OperatorExportTypes.ONNX_ATEN_FALLBACK and target.namespace == "aten"
@@ -33,14 +34,14 @@ def kept_operators(kind: int, domains: Mapping[str, int] | None) -> Lookup | Non
     return find
 
 
-def _is_decomposable(target: torch._ops.OpOverload) -> bool:
-    from torch._decomp import decomposition_table
+def _is_decomposable(target: OpOverload) -> bool:
+    from onnxport.torch_internals.operators import decomposition_table
 
     # What a library calls an operator stays one, whatever it is made of.
     return target in decomposition_table or (target.namespace == "aten" and target._can_decompose())
 
 
-def _writer(target: torch._ops.OpOverload, as_aten: bool, domains: Mapping[str, int]) -> Any:
+def _writer(target: OpOverload, as_aten: bool, domains: Mapping[str, int]) -> Any:
     name = target._schema.name.partition("::")[2]
     domain = _ATEN if target.namespace == "aten" else target.namespace
 
@@ -72,7 +73,7 @@ def _writer(target: torch._ops.OpOverload, as_aten: bool, domains: Mapping[str, 
     return write
 
 
-def _attribute(target: torch._ops.OpOverload, name: str, value: Any) -> Any:
+def _attribute(target: OpOverload, name: str, value: Any) -> Any:
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, int | float | str):

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from onnxport.capture.patches.autograd_functions import CALLS, FunctionCall, FunctionClass, Size
 from onnxport.capture.patches.autograd_functions import Tensor as Place
@@ -20,6 +19,7 @@ from onnxport.symbolic.session.calling import expected_results, run_symbolic
 from onnxport.symbolic.session.graph_context import FUNCTION_KIND, CallNode
 from onnxport.symbolic.session.registration import registered_symbolic
 from onnxport.symbolic.session.session import Session
+from onnxport.torch_internals import pytree
 from onnxport.translate import REGISTRY, Builder, Tensor, is_translated
 
 PYTHON_OP = "prim::PythonOp"

@@ -8,21 +8,32 @@ from typing import Any
 import torch
 
 from onnxport.symbolic.session.scalar_types import JitScalarType
+from onnxport.torch_internals.torchscript import (
+    BoolType,
+    FloatType,
+    IntType,
+    JitGraph,
+    JitValue,
+    ListType,
+    OptionalType,
+    StringType,
+    TensorType,
+)
 from onnxport.translate import Int
 
-Value = torch._C.Value
+Value = JitValue
 
 _ITEMS: dict[type, Any] = {
-    bool: torch._C.BoolType.get,
-    int: torch._C.IntType.get,
-    float: torch._C.FloatType.get,
-    str: torch._C.StringType.get,
+    bool: BoolType.get,
+    int: IntType.get,
+    float: FloatType.get,
+    str: StringType.get,
 }
 
 
 def tensor_type(dtype: torch.dtype, shape: Sequence[Int] | None, *, requires_grad: bool = False) -> Any:
     """The TorchScript type of a tensor; sizes that vary are left open."""
-    kind = torch._C.TensorType
+    kind = TensorType
     if shape is None:
         return kind.get().with_dtype(dtype)
     sizes = [size if isinstance(size, int) else None for size in shape]
@@ -50,7 +61,7 @@ def plain(value: Any) -> Any:
 _MEMORY_FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
 
 
-def constant(graph: torch._C.Graph, value: Any) -> Value:
+def constant(graph: JitGraph, value: Any) -> Value:
     """A number, text or tensor as an ``onnx::Constant``, as TorchScript's exporter has them; None stays ``prim``."""
     content = plain(value)
     if content is None:
@@ -61,7 +72,7 @@ def constant(graph: torch._C.Graph, value: Any) -> Value:
     graph.insertNode(node)
     if isinstance(content, str):
         node.s_("value", content)
-        node.output().setType(torch._C.StringType.get())
+        node.output().setType(StringType.get())
         return node.output()
     # A Python float has the precision of a double.
     dtype = torch.float64 if isinstance(content, float) else None
@@ -71,14 +82,14 @@ def constant(graph: torch._C.Graph, value: Any) -> Value:
     return node.output()
 
 
-def list_of(graph: torch._C.Graph, items: Sequence[Value], kind: type | None) -> Value:
+def list_of(graph: JitGraph, items: Sequence[Value], kind: type | None) -> Value:
     """Values as one ``prim::ListConstruct``; ``kind`` is that of its items, None for tensors."""
     node = graph.create("prim::ListConstruct", list(items), 1)
     graph.insertNode(node)
-    item: Any = torch._C.TensorType.get() if kind is None else _ITEMS[kind]()
+    item: Any = TensorType.get() if kind is None else _ITEMS[kind]()
     if kind is None and any(value.node().mustBeNone() for value in items):
-        item = torch._C.OptionalType(item)
-    node.output().setType(torch._C.ListType(item))
+        item = OptionalType(item)
+    node.output().setType(ListType(item))
     return node.output()
 
 

@@ -13,10 +13,11 @@ from onnxport.symbolic.session import given
 from onnxport.symbolic.session.attributes import attribute_name, set_attribute
 from onnxport.symbolic.session.inference import Result
 from onnxport.symbolic.session.session import Session, session_of
+from onnxport.torch_internals.torchscript import JitGraph, JitNode, JitValue
 from onnxport.translate import Builder, Tensor
 from onnxport.translate.script import Emitter
 
-Value = torch._C.Value
+Value = JitValue
 
 
 @dataclass
@@ -42,14 +43,14 @@ class GraphContext:
     ``dataclasses.replace(g, block=node.addBlock())`` writes into another.
     """
 
-    graph: torch._C.Graph
+    graph: JitGraph
     block: Any
     opset: int
     original_node: Any
     params_dict: dict[str, torch.Tensor]
     env: dict[Value, Value]
     values_in_env: set[Value]
-    new_nodes: list[torch._C.Node] = field(default_factory=list)
+    new_nodes: list[JitNode] = field(default_factory=list)
 
     @property
     def session(self) -> Session:
@@ -144,7 +145,7 @@ class CallNode:
     """
 
     def __init__(
-        self, node: torch._C.Node, function: type | None = None, scalars: Sequence[Any] = (), convention: str = ""
+        self, node: JitNode, function: type | None = None, scalars: Sequence[Any] = (), convention: str = ""
     ) -> None:
         self._node = node
         self._function = function

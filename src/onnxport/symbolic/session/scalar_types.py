@@ -9,6 +9,15 @@ import onnx_ir as ir
 import torch
 
 from onnxport.errors import OnnxExporterError
+from onnxport.torch_internals.torchscript import (
+    BoolType,
+    FloatType,
+    IntType,
+    JitValue,
+    ListType,
+    OptionalType,
+    TensorType,
+)
 from onnxport.weights.dtypes import TORCH_TO_ONNX
 
 # dtype, name of the type, name in torch's C++, in the order of TorchScript's numbers.
@@ -154,19 +163,19 @@ class JitScalarType(enum.IntEnum):
 
 
 def _dtype_of(value: Any) -> torch.dtype | None:
-    kind = value.type() if isinstance(value, torch._C.Value) else value
-    if isinstance(kind, torch._C.ListType):
+    kind = value.type() if isinstance(value, JitValue) else value
+    if isinstance(kind, ListType):
         kind = kind.getElementType()
-    if isinstance(kind, torch._C.OptionalType):
+    if isinstance(kind, OptionalType):
         kind = kind.getElementType()
-    if isinstance(kind, torch._C.TensorType):
+    if isinstance(kind, TensorType):
         dtype: torch.dtype | None = kind.dtype()
         return dtype
-    if isinstance(kind, torch._C.BoolType):
+    if isinstance(kind, BoolType):
         return torch.bool
-    if isinstance(kind, torch._C.IntType):
+    if isinstance(kind, IntType):
         return torch.int64
-    if isinstance(kind, torch._C.FloatType):
+    if isinstance(kind, FloatType):
         return torch.float64
     return _NUMBERS.get(type(value))
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from onnxport.torch_internals.operators import OpOverload
+
 Arrange = Callable[[Mapping[str, Any]], dict[str, Any] | None]
 
 CONVOLUTION = torch.ops.aten._convolution.default
@@ -17,7 +19,7 @@ _PLAIN = ("conv1d", "conv2d", "conv3d")
 _TRANSPOSED = ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 
 
-def traced_as(target: torch._ops.OpOverload) -> tuple[torch._ops.OpOverload, Arrange] | None:
+def traced_as(target: OpOverload) -> tuple[OpOverload, Arrange] | None:
     """The operator that a trace has in the place of another, and how its arguments come from the other's.
 
     >>> import torch

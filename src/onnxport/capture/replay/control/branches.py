@@ -8,19 +8,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch._higher_order_ops.cond import cond_op
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 from torch.fx.experimental.symbolic_shapes import (
     free_unbacked_symbols,
     has_free_unbacked_symbols,
     statically_known_true,
 )
-from torch.utils import _pytree as pytree
 
 from onnxport.capture.replay.interpreter import Env, Interpreter, handles
 from onnxport.capture.replay.ops.objects import Instance, held_by, read, substituted, write
 from onnxport.capture.replay.values.forms import UnlikeBranches, form_of
 from onnxport.capture.replay.values.kinds import Kind, Number, Sequenced, Stacked, Truth, copied, parts_of, rebuilt
+from onnxport.torch_internals import pytree
+from onnxport.torch_internals.fake_tensors import detect_fake_mode
+from onnxport.torch_internals.operators import cond_op
 
 
 @handles("prim::If")
@@ -262,7 +263,7 @@ class Closure:
 @contextlib.contextmanager
 def sampling() -> Iterator[None]:
     """While the block runs, nothing is recorded, nor are the sizes that are read from tensors waited for."""
-    fake = torch._guards.detect_fake_mode()
+    fake = detect_fake_mode()
     shapes = None if fake is None else fake.shape_env
     with (
         disable_proxy_modes_tracing(),

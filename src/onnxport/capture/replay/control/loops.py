@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch._higher_order_ops.scan import scan_op
-from torch._higher_order_ops.while_loop import while_loop_op
 from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 
 from onnxport.capture.replay.control.branches import Closure, free_values, known, results_of, sampling
@@ -32,6 +30,7 @@ from onnxport.capture.replay.values.kinds import (
     plain,
 )
 from onnxport.errors import CaptureError
+from onnxport.torch_internals.operators import scan_op, while_loop_op
 
 
 @handles("prim::Loop")
@@ -265,7 +264,7 @@ class _Dynamic:
 
 
 def _same_shapes(loop: Callable[[], Any]) -> Any:
-    from torch._dynamo.exc import UncapturedHigherOrderOpError
+    from onnxport.torch_internals.exporting import UncapturedHigherOrderOpError
 
     try:
         return loop()

@@ -11,13 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from onnxport.capture.replay.calls import dtype_of
 from onnxport.capture.replay.interpreter import Env, Interpreter, handles
 from onnxport.capture.replay.interpreter import call as call_operator
 from onnxport.capture.replay.mirror import Method, Mirror
 from onnxport.capture.replay.values.kinds import Truth
+from onnxport.torch_internals import pytree
+from onnxport.torch_internals.torchscript import BoolType, JitGraph, NoneType, interpret_graph, pass_inline
 
 # Context managers of torch that concern training or measuring; nothing of them is in the file.
 _WITHOUT_EFFECT = re.compile(r"\.(grad_mode|profiler)\.")
@@ -44,7 +45,7 @@ class Stored:
 
     def value(self) -> Any:
         """What is at the end of the way."""
-        graph = torch._C.Graph()
+        graph = JitGraph()
         value = graph.addInput()
         value.setType(self.module._type())
         for name, kind in self.steps:
@@ -54,7 +55,7 @@ class Stored:
             value = node.output()
             value.setType(kind)
         graph.registerOutput(value)
-        return torch._C._jit_interpret_graph(graph, (self.module,))  # type: ignore[attr-defined]
+        return interpret_graph(graph, (self.module,))
 
 
 @handles("prim::GetAttr")
@@ -207,7 +208,7 @@ def _autocast(owner: Instance, name: str, arguments: Sequence[Any]) -> Any:
 
 def _body(kind: Any, name: str, types: Sequence[Any], result: Any) -> Any:
     """The graph of a method: there is no way to ask a class for it, but a call of it can be inlined."""
-    graph = torch._C.Graph()
+    graph = JitGraph()
     inputs = []
     for type_ in (kind, *types):
         value = graph.addInput()
@@ -218,7 +219,7 @@ def _body(kind: Any, name: str, types: Sequence[Any], result: Any) -> Any:
     node.output().setType(result)
     graph.appendNode(node)
     graph.registerOutput(node.output())
-    torch._C._jit_pass_inline(graph)
+    pass_inline(graph)
     return graph
 
 
@@ -227,7 +228,7 @@ def _create_object(run: Interpreter, node: Any, values: list[Any], env: Env) -> 
     return Instance(node.output().type())
 
 
-_NONE = torch._C.NoneType.get()
+_NONE = NoneType.get()
 
 
 @handles("prim::Enter")
@@ -248,7 +249,7 @@ def _sort(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
     if not isinstance(items, list) or not items or not isinstance(items[0], Instance):
         run.trace()
         return call_operator(node, node.kind(), values)
-    kind, truth = items[0].kind, torch._C.BoolType.get()
+    kind, truth = items[0].kind, BoolType.get()
 
     def compared(a: Instance, b: Instance) -> int:
         return -1 if call(run, a, "__lt__", [b], [kind], truth) else int(call(run, b, "__lt__", [a], [kind], truth))

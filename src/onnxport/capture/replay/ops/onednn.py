@@ -7,14 +7,14 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch.utils._python_dispatch import _disable_current_modes
 
 from onnxport.capture.replay.interpreter import Env, Interpreter, handles
+from onnxport.torch_internals.fake_tensors import disable_current_modes
 
 
 @handles("prim::ConstantMKLDNNTensor")
 def _constant(run: Interpreter, node: Any, values: list[Any], env: Env) -> torch.Tensor:
-    with _disable_current_modes():
+    with disable_current_modes():
         return node.t("value").to_dense()  # type: ignore[no-any-return]
 
 

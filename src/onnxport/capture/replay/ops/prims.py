@@ -12,6 +12,7 @@ from onnxport.capture.replay.calls import dtype_code, dtype_of
 from onnxport.capture.replay.interpreter import Env, Interpreter, find_function, handles
 from onnxport.capture.replay.values.kinds import UNINITIALIZED, Growing, Number, materialized, plain
 from onnxport.errors import CaptureError
+from onnxport.torch_internals.operators import parse_schema
 
 
 @handles("prim::CallFunction")
@@ -322,7 +323,7 @@ def _ignored(run: Interpreter, node: Any, values: list[Any], env: Env) -> None:
 
 @functools.cache
 def _argument_names(schema: str) -> tuple[str, ...]:
-    return tuple(argument.name for argument in torch._C.parse_schema(schema).arguments)
+    return tuple(argument.name for argument in parse_schema(schema).arguments)
 
 
 @handles("aten::to")

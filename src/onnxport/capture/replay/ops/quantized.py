@@ -12,13 +12,14 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import _disable_current_modes
 
 from onnxport.capture.replay.calls import dtype_of
 from onnxport.capture.replay.interpreter import Env, Interpreter, handles
 from onnxport.capture.replay.values.kinds import materialized, plain
 from onnxport.errors import CaptureError
+from onnxport.torch_internals import pytree
+from onnxport.torch_internals.fake_tensors import disable_current_modes
+from onnxport.torch_internals.operators import quantized_decomposed
 
 Layer = Callable[[torch.Tensor], torch.Tensor]
 
@@ -66,7 +67,7 @@ class Grids:
         if grid.dtype not in _INTEGERS:
             raise CaptureError(f"A tensor is quantized to {grid.dtype}, for which there is no ONNX form; use 8 bits.")
         kind, low, high = _INTEGERS[grid.dtype]
-        quantize, dequantize = _decomposed().quantize_per_tensor, _decomposed().dequantize_per_tensor
+        quantize, dequantize = quantized_decomposed().quantize_per_tensor, quantized_decomposed().dequantize_per_tensor
         if isinstance(grid.scale, float) and isinstance(grid.zero_point, int):
             bounds: Any = (grid.scale, grid.zero_point, low, high, kind)
             real = dequantize.default(quantize.default(x, *bounds), *bounds)
@@ -96,13 +97,6 @@ def _grids(run: Interpreter) -> Grids:
 
 
 _INTEGERS = {torch.quint8: (torch.uint8, 0, 255), torch.qint8: (torch.int8, -128, 127)}
-
-
-def _decomposed() -> Any:
-    # Defines the operators; loading takes long, and few models need it.
-    import torch.ao.quantization.fx._decomposed
-
-    return torch.ops.quantized_decomposed
 
 
 def _tensor(value: Any, dtype: torch.dtype) -> torch.Tensor:
@@ -137,14 +131,18 @@ def _weight(packed: torch.Tensor) -> Callable[[], torch.Tensor]:
     integers, (kind, low, high) = packed.int_repr(), _INTEGERS[packed.dtype]
     if not per_channel:
         scale, zero_point = packed.q_scale(), packed.q_zero_point()
-        return lambda: _decomposed().dequantize_per_tensor.default(integers, scale, zero_point, low, high, kind)
+        return lambda: quantized_decomposed().dequantize_per_tensor.default(
+            integers, scale, zero_point, low, high, kind
+        )
     scales = packed.q_per_channel_scales().to(torch.float32)
     zero_points, axis = packed.q_per_channel_zero_points(), packed.q_per_channel_axis()
-    return lambda: _decomposed().dequantize_per_channel.default(integers, scales, zero_points, axis, low, high, kind)
+    return lambda: quantized_decomposed().dequantize_per_channel.default(
+        integers, scales, zero_points, axis, low, high, kind
+    )
 
 
 def _linear(packed: Any) -> Layer:
-    with _disable_current_modes():
+    with disable_current_modes():
         weight, bias = torch.ops.quantized.linear_unpack(packed)
         real, offset = _weight(weight), None if bias is None else bias.detach()
     return lambda x: F.linear(x, real(), offset)
@@ -160,7 +158,7 @@ def _convolution(axes: int, transposed: bool) -> Callable[[Any], Layer]:
             found = getattr(torch.ops.quantized, f"{options}_{name}")(packed)
             return list(found)[-axes:] if isinstance(found, list | tuple) else found
 
-        with _disable_current_modes():
+        with disable_current_modes():
             weight, bias = getattr(torch.ops.quantized, f"{prefix}_unpack")(packed)
             real, offset = _weight(weight), None if bias is None else bias.detach()
             stride, padding, dilation, groups = (option(n) for n in ("stride", "padding", "dilation", "groups"))
@@ -197,7 +195,7 @@ def _dynamic(run: Interpreter, node: Any, values: list[Any], env: Env) -> torch.
     x, packed, reduce_range = values
     # With the sums of products in mind, one bit less, on processors that need it.
     high = 127 if reduce_range and torch.backends.quantized.engine != "qnnpack" else 255
-    operators = _decomposed()
+    operators = quantized_decomposed()
     scale, zero_point = operators.choose_qparams.tensor(x, 0, high, torch.finfo(torch.float32).eps, torch.uint8)
     quantized = operators.quantize_per_tensor.tensor(x, scale, zero_point, 0, high, torch.uint8)
     real = operators.dequantize_per_tensor.tensor(quantized, scale, zero_point, 0, high, torch.uint8)

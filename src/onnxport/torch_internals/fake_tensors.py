@@ -1,0 +1,24 @@
+"""Tensors without values, and the modes that see every call on tensors."""
+
+from torch._dispatch.python import enable_python_dispatcher
+from torch._guards import detect_fake_mode
+from torch._prims_common import is_contiguous_for_memory_format_or_false
+from torch._subclasses.fake_impls import get_fast_op_impls
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+__all__ = [
+    "FakeTensor",
+    "FakeTensorMode",
+    "FunctionalTensor",
+    "TorchDispatchMode",
+    "detect_fake_mode",
+    "disable_current_modes",
+    "enable_python_dispatcher",
+    "get_fast_op_impls",
+    "is_contiguous_for_memory_format_or_false",
+]
+
+# Real tensors within a capture: to look at weights, or to run a function on made-up values.
+disable_current_modes = _disable_current_modes

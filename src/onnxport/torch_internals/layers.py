@@ -1,0 +1,16 @@
+"""Base classes of layers and tensors, autograd functions, and what FX keeps about a tensor."""
+
+from collections.abc import Callable
+
+from torch._C import TensorBase
+from torch.autograd.function import _is_setup_context_defined
+from torch.fx.passes.shape_prop import _extract_tensor_metadata
+from torch.nn.modules.batchnorm import _NormBase as NormBase
+from torch.nn.modules.dropout import _DropoutNd as DropoutNd
+
+__all__ = ["DropoutNd", "NormBase", "TensorBase", "extract_tensor_metadata", "is_setup_context_defined"]
+
+extract_tensor_metadata = _extract_tensor_metadata
+
+# Whether an autograd function has the two-part form, whose forward gets no context.
+is_setup_context_defined: Callable[[object], bool] = _is_setup_context_defined

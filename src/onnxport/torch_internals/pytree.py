@@ -1,0 +1,37 @@
+"""Nested containers: torch.export flattens inputs and outputs with these functions, so the package does too."""
+
+from torch.utils._pytree import (
+    BUILTIN_TYPES,
+    SUPPORTED_NODES,
+    GetAttrKey,
+    MappingKey,
+    SequenceKey,
+    TreeSpec,
+    _get_node_type,
+    register_pytree_node,
+    tree_flatten,
+    tree_leaves,
+    tree_map,
+    tree_map_only,
+    tree_structure,
+    tree_unflatten,
+)
+
+__all__ = [
+    "BUILTIN_TYPES",
+    "SUPPORTED_NODES",
+    "GetAttrKey",
+    "MappingKey",
+    "SequenceKey",
+    "TreeSpec",
+    "get_node_type",
+    "register_pytree_node",
+    "tree_flatten",
+    "tree_leaves",
+    "tree_map",
+    "tree_map_only",
+    "tree_structure",
+    "tree_unflatten",
+]
+
+get_node_type = _get_node_type

@@ -1,0 +1,18 @@
+"""Symbolic dimensions: what a user may declare of one, how torch reasons about them, and where it does."""
+
+from torch._guards import TracingContext
+from torch.export.dynamic_shapes import _DimHint, _DimHintType
+from torch.fx.experimental import _config
+from torch.fx.experimental.symbolic_shapes import _constrain_range_for_size
+
+__all__ = ["DimHint", "DimHintType", "TracingContext", "config", "constrain_range_for_size"]
+
+# The type of Dim.AUTO, Dim.DYNAMIC and Dim.STATIC, and which of them one is.
+DimHint = _DimHint
+DimHintType = _DimHintType
+
+# backed_size_oblivious is set for a capture, and everything is put back after it.
+config = _config
+
+# A symbol without example that counts something: no more is known of it than that it isn't negative.
+constrain_range_for_size = _constrain_range_for_size

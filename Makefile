@@ -39,7 +39,7 @@ bench: $(STAMP) ## compare with torch.onnx and write benchmarks/RESULTS.md (BENC
 	$(BIN)/python -m benchmarks.run $(BENCH)
 
 kernels: $(STAMP) ## ask onnxruntime anew which operators it lacks in which element types
-	$(BIN)/python tools/kernels.py
+	$(BIN)/python tools/runtime_gaps.py
 
 SWEEP := OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/sweep/opdb.py
 SAMPLES ?= 0

@@ -18,6 +18,7 @@ from onnxport.events import EventLog
 from onnxport.functions import check_request, function_calls, outline
 from onnxport.legacy_call import export_legacy
 from onnxport.legalize import FIRST_IR_WITH_FUNCTIONS, check_ir_version, check_opset, legalize
+from onnxport.onnx_build.opsets import DEFAULT_OPSET
 from onnxport.optimize import optimize as optimize_model
 from onnxport.options import Options
 from onnxport.prepare import prepare
@@ -28,7 +29,6 @@ from onnxport.translate import Names, is_translated, lookup, translate
 from onnxport.verification import verify as verify_program
 from onnxport.weights.saving import check_destination
 
-DEFAULT_OPSET = 20
 Model: TypeAlias = "torch.nn.Module | torch.export.ExportedProgram | Callable[..., Any]"
 File: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
 

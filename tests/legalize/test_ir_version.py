@@ -15,7 +15,8 @@ import onnxport
 from onnxport.command_line import app
 from onnxport.errors import OnnxExporterError, OpsetError
 from onnxport.legalize import legalize
-from onnxport.legalize.versions import NEWEST, NEWEST_IR, OLDEST_IR, ir_version_for
+from onnxport.legalize.versions import NEWEST_IR, OLDEST_IR, ir_version_for
+from onnxport.onnx_build.opsets import NEWEST_OPSET
 
 X = torch.arange(6.0).reshape(2, 3)
 
@@ -45,7 +46,7 @@ def exported(**options: Any) -> onnxport.ONNXProgram:
         (13, 9, 9),
         (7, 4, 4),
         (23, 11, 11),
-        (NEWEST, None, ir_version_for(NEWEST)),
+        (NEWEST_OPSET, None, ir_version_for(NEWEST_OPSET)),
         (9, NEWEST_IR, NEWEST_IR),
     ],
 )
@@ -56,7 +57,7 @@ def test_version_in_the_file(tmp_path: Path, opset: int, asked: int | None, writ
     onnx.checker.check_model(file, full_check=True)
     # Before version 4 weights are inputs with defaults.
     assert (len(file.graph.input) > 1) == (written < 4)
-    if written < NEWEST_IR and opset < NEWEST:
+    if written < NEWEST_IR and opset < NEWEST_OPSET:
         torch.testing.assert_close(program(X)[0], Net()(X))
 
 

@@ -14,7 +14,7 @@ import pytest
 from onnxport.errors import OpsetError
 from onnxport.events import EventLog
 from onnxport.legalize import legalize
-from onnxport.legalize.versions import NEWEST, OLDEST
+from onnxport.onnx_build.opsets import NEWEST_OPSET, OLDEST_OPSET
 from onnxport.weights.kinds import KIND
 
 TRACE = "pkg.torch.onnx.stack_trace"
@@ -68,13 +68,13 @@ def test_ir_version_can_be_chosen() -> None:
     assert model.ir_version == 9
 
 
-@pytest.mark.parametrize("opset", [OLDEST - 1, NEWEST + 1, 0, -1])
+@pytest.mark.parametrize("opset", [OLDEST_OPSET - 1, NEWEST_OPSET + 1, 0, -1])
 def test_not_an_opset(opset: int) -> None:
-    with pytest.raises(OpsetError, match=rf"from {OLDEST} to {NEWEST}"):
+    with pytest.raises(OpsetError, match=rf"from {OLDEST_OPSET} to {NEWEST_OPSET}"):
         legalize(parse("y = Relu(x)"), opset)
 
 
-@pytest.mark.parametrize("opset", range(24, NEWEST + 1))
+@pytest.mark.parametrize("opset", range(24, NEWEST_OPSET + 1))
 def test_newer_opsets_stay_valid(opset: int) -> None:
     model = parse("y = Attention(x, x, x)", inputs="float[1,2,3,4] x", outputs="float[1,2,3,4] y")
     legalize(model, opset)

@@ -8,7 +8,7 @@ import pytest
 from onnx_rows import feeds, ops, optimized, parse, run, same
 
 from onnxport.optimize import run_passes
-from onnxport.optimize.kernels import KERNELS
+from onnxport.optimize.numpy_kernels import KERNELS
 from onnxport.weights.kinds import KIND
 
 #: Expression over literals, type of the result: folded to one literal that onnxruntime agrees with.

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import onnx_ir as ir
 
 from onnxport.graphs import bodies
-from onnxport.optimize.merge import RANDOM
+from onnxport.onnx_build.operators import RANDOM
 from onnxport.optimize.scope import comparable_dims
 
 _FEW_ELEMENTS = 16

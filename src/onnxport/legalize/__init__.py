@@ -9,7 +9,7 @@ import onnx_ir.passes.common as common_passes
 
 from onnxport.events import EventLog
 from onnxport.legalize import rules as rules
-from onnxport.legalize.engine import Rewriter
+from onnxport.legalize.rewriter import Rewriter
 from onnxport.legalize.validate import Validator
 from onnxport.legalize.versions import (
     FIRST_IR_WITH_FUNCTIONS,
@@ -19,10 +19,9 @@ from onnxport.legalize.versions import (
     ir_version_for,
     place_initializers,
 )
+from onnxport.onnx_build.opsets import CANONICAL_OPSET, ONNX_DOMAINS
 
 __all__ = ["FIRST_IR_WITH_FUNCTIONS", "check_ir_version", "check_opset", "legalize"]
-
-_CANONICAL = 23
 
 
 def legalize(
@@ -57,7 +56,7 @@ def legalize(
     check_opset(opset)
     check_ir_version(ir_version)
     least = ir_version_for(opset) if ir_version is None else ir_version
-    source = model.opset_imports.get("", _CANONICAL)
+    source = model.opset_imports.get("", CANONICAL_OPSET)
     if model.functions:
         none_at_all = least < FIRST_IR_WITH_FUNCTIONS
         inlined = set(model.functions) if none_at_all else _too_general(model.clone(), opset, source)
@@ -98,7 +97,7 @@ def _inline(model: ir.Model, source: int, names: set[ir.OperatorIdentifier]) -> 
     for function in model.functions.values():
         written_for = function.opset_imports.get("", source)
         for node in function.all_nodes():
-            if node.domain in ("", "ai.onnx") and node.version is None:
+            if node.domain in ONNX_DOMAINS and node.version is None:
                 node.version = written_for
         function.opset_imports[""] = source
     common_passes.InlinePass(criteria=lambda function: function.identifier() in names)(model)

@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterator
 
 import onnx_ir as ir
 
-from onnxport.legalize.builder import Contents, Literals, Names
-from onnxport.legalize.infer import names
-from onnxport.legalize.schemas import Schema
+from onnxport.onnx_build.literals import Contents, Literals
+from onnxport.onnx_build.names import UniqueNames
+from onnxport.onnx_build.operators import operators
+from onnxport.onnx_build.schemas import Schema
 from onnxport.weights.kinds import is_weight
 
 _D = ir.DataType
@@ -38,24 +39,24 @@ _NARROWER: dict[ir.DataType, tuple[ir.DataType, ...]] = {
 }
 
 # Operators that do not look at the values of their input.
-_IGNORES = names("EyeLike Size Shape RandomNormalLike RandomUniformLike")
+_IGNORES = operators("EyeLike Size Shape RandomNormalLike RandomUniformLike")
 # Operators whose results are all among the values they are given.
-_COPIES = names(
+_COPIES = operators(
     "Concat Expand Flatten Gather GatherElements GatherND Identity Pad Reshape Slice Split Squeeze Tile Transpose "
     "Unsqueeze Where Upsample Compress DepthToSpace SpaceToDepth ReverseSequence Scatter ScatterElements ScatterND "
     "Trilu OneHot CenterCropPad SplitToSequence"
 )
-_CHOOSES = names("Max Min ReduceMax ReduceMin TopK Clip MaxPool Relu Unique MaxUnpool")
+_CHOOSES = operators("Max Min ReduceMax ReduceMin TopK Clip MaxPool Relu Unique MaxUnpool")
 # Operators that compare values and give something else; any type that holds the values will do.
-_COMPARES = names("Equal Less Greater LessOrEqual GreaterOrEqual ArgMax ArgMin NonZero")
+_COMPARES = operators("Equal Less Greater LessOrEqual GreaterOrEqual ArgMax ArgMin NonZero")
 _MOVES = _IGNORES | _COPIES | _CHOOSES | _COMPARES
 # Integer arithmetic that is the same modulo the range of any type, signed or not ...
-_MODULAR = names(
+_MODULAR = operators(
     "Add Sub Mul Neg Sum ReduceSum ReduceProd ReduceSumSquare MatMul Gemm CumSum CumProd Einsum "
     "BitwiseAnd BitwiseOr BitwiseXor BitwiseNot"
 )
 # ... and what is the same in every type that holds the values.
-_INTEGER_EXACT = _MODULAR | names("Abs Div Mod Sign ReduceL1 Pow Range BitShift PRelu")
+_INTEGER_EXACT = _MODULAR | operators("Abs Div Mod Sign ReduceL1 Pow Range BitShift PRelu")
 
 
 def is_same(op_type: str, dtype: ir.DataType, other: ir.DataType) -> bool:
@@ -91,7 +92,7 @@ def _nearest(op_type: str, dtype: ir.DataType) -> Iterator[ir.DataType]:
 class Casts:
     """Puts casts around nodes; a value that several nodes want in a type is cast once."""
 
-    def __init__(self, names: Names, literals: Literals) -> None:
+    def __init__(self, names: UniqueNames, literals: Literals) -> None:
         self._names = names
         self._literals = literals
         self._known: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
@@ -126,8 +127,8 @@ class Casts:
         if literal is not None:
             self._known[(value, other)] = literal
             return literal
-        name = self._names.fresh(f"{value.name}_{other.name.lower()}")
-        cast = ir.node("Cast", [value], {"to": int(other)}, name=self._names.fresh(f"{name}_Cast"))
+        name = self._names.unique(f"{value.name}_{other.name.lower()}")
+        cast = ir.node("Cast", [value], {"to": int(other)}, name=self._names.unique(f"{name}_Cast"))
         cast.metadata_props.update(node.metadata_props)
         output = cast.outputs[0]
         output.name, output.type, output.shape = name, ir.TensorType(other), value.shape
@@ -152,7 +153,7 @@ class Casts:
             "Cast",
             [None],
             [ir.AttrInt64("to", int(dtype))],
-            name=self._names.fresh(f"{node.name or node.op_type}_Cast"),
+            name=self._names.unique(f"{node.name or node.op_type}_Cast"),
             metadata_props=dict(node.metadata_props),
         )
         back = cast.outputs[0]
@@ -160,7 +161,7 @@ class Casts:
         back.metadata_props.update(output.metadata_props)
         output.replace_all_uses_with(back, replace_graph_outputs=True)
         cast.replace_input_with(0, output)
-        back.name, output.name = output.name, self._names.fresh(f"{output.name}_{other.name.lower()}")
+        back.name, output.name = output.name, self._names.unique(f"{output.name}_{other.name.lower()}")
         output.type = ir.TensorType(other)
         graph.insert_after(node, cast)
         if (node.op_type in _COPIES or node.op_type in _CHOOSES) and "reduction" not in node.attributes:

@@ -10,11 +10,13 @@ import onnx_ir as ir
 from onnxport.errors import OpsetError, Problem, listing
 from onnxport.events import EventLog
 from onnxport.graphs import bodies
-from onnxport.legalize import kernels
-from onnxport.legalize.builder import Literals, Names
 from onnxport.legalize.casts import Casts, is_same, nearest, substitute
-from onnxport.legalize.schemas import Schema, schema_of
-from onnxport.legalize.versions import NEWEST, Kind
+from onnxport.legalize.runtime_gaps import gaps, missing
+from onnxport.legalize.versions import Kind
+from onnxport.onnx_build.literals import Literals
+from onnxport.onnx_build.names import UniqueNames
+from onnxport.onnx_build.opsets import NEWEST_OPSET, ONNX_DOMAINS
+from onnxport.onnx_build.schemas import Schema, schema_of
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
@@ -93,7 +95,7 @@ def _substitute(
     if variable not in schema.types or cast is None or dtype not in cast.input(0)[1]:
         return None
     legal = schema.types[variable]
-    there = legal - kernels.gaps(node, schema.since).get(variable, frozenset()) if for_runtime else legal
+    there = legal - gaps(node, schema.since).get(variable, frozenset()) if for_runtime else legal
     found = substitute(node.op_type, dtype, there)
     return substitute(node.op_type, dtype, legal) if found is None else found
 
@@ -106,7 +108,7 @@ class Validator:
 
     def __init__(
         self,
-        names: Names,
+        names: UniqueNames,
         literals: Literals,
         opset: int,
         source: int,
@@ -134,7 +136,7 @@ class Validator:
         self._meet(self.graphs[-1].initializers.data.values())
         # Casts that are put around a node are not met: they are right by themselves.
         for node in list(graph):
-            if node.domain in ("", "ai.onnx"):
+            if node.domain in ONNX_DOMAINS:
                 self._check_node(node)
             else:
                 self._meet(node.outputs)
@@ -169,7 +171,7 @@ class Validator:
             self._report(node, fault or "", self._first_valid(node))
             return
         illegal = _illegal_types(node, schema)
-        if not illegal and not (self._for_runtime and kernels.missing(node, schema)):
+        if not illegal and not (self._for_runtime and missing(node, schema)):
             self._fits.add(form)
             return
         for variable, dtype in illegal.items():
@@ -185,8 +187,8 @@ class Validator:
 
     def _fill_gaps(self, node: ir.Node, schema: Schema) -> None:
         """Compute the node in types that onnxruntime has an implementation for, as near as there are."""
-        for variable, dtype in kernels.missing(node, schema).items():
-            there = schema.types[variable] - kernels.gaps(node, schema.since)[variable]
+        for variable, dtype in missing(node, schema).items():
+            there = schema.types[variable] - gaps(node, schema.since)[variable]
             other = substitute(node.op_type, dtype, there)
             if other is None:
                 other = nearest(node.op_type, dtype, there)
@@ -208,7 +210,7 @@ class Validator:
     def _first_valid(self, node: ir.Node) -> int | None:
         """The opset nearest to the target at which the node is valid as it stands."""
         if max(self._source, node.version if node.version is not None else 0) > self._opset:
-            candidates: Iterator[int] = iter(range(self._opset + 1, NEWEST + 1))
+            candidates: Iterator[int] = iter(range(self._opset + 1, NEWEST_OPSET + 1))
         else:
             candidates = iter(range(self._opset - 1, 0, -1))
         for opset in candidates:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 import onnx
-import onnx.defs
 import onnx_ir as ir
 
 from onnxport.errors import OpsetError, Problem, listing
 from onnxport.graphs import graphs
+from onnxport.onnx_build.opsets import NEWEST_OPSET, OLDEST_OPSET
 from onnxport.weights.kinds import is_weight
 
-OLDEST = 7
-NEWEST = onnx.defs.onnx_opset_version()
 # Files said nothing about opsets before IR version 3.
 OLDEST_IR = 3
 NEWEST_IR: int = onnx.IR_VERSION
@@ -48,8 +46,10 @@ def check_opset(opset: object) -> int:
     """
     if not isinstance(opset, int) or isinstance(opset, bool):
         raise OpsetError(f"opset_version must be an int, not {opset!r}.")
-    if not OLDEST <= opset <= NEWEST:
-        raise OpsetError(f"Opset {opset} cannot be written; pass an opset_version from {OLDEST} to {NEWEST}.")
+    if not OLDEST_OPSET <= opset <= NEWEST_OPSET:
+        raise OpsetError(
+            f"Opset {opset} cannot be written; pass an opset_version from {OLDEST_OPSET} to {NEWEST_OPSET}."
+        )
     return opset
 
 

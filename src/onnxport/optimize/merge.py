@@ -6,12 +6,10 @@ from collections.abc import Hashable
 
 import onnx_ir as ir
 
-from onnxport.optimize.scope import Scope, literal_key, readable
+from onnxport.onnx_build.literals import literal_key
+from onnxport.onnx_build.operators import RANDOM
+from onnxport.optimize.scope import Scope, readable
 
-#: Asking twice gives two answers.
-RANDOM = frozenset(
-    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
-)
 #: What is left of these after the rules keeps two names apart.
 SEPARATE = RANDOM | {"Identity"}
 #: Operators of other domains may keep state or draw numbers, for all one can tell.

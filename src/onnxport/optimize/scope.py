@@ -10,6 +10,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.graphs import bodies
+from onnxport.onnx_build.literals import initializer, literal_key
+from onnxport.onnx_build.names import UniqueNames, names_in
 from onnxport.weights.kinds import is_weight
 
 #: Tensors above this are never read here: no kernel runs on them and their content is never hashed.
@@ -41,7 +43,7 @@ def comparable_dims(value: ir.Value | None) -> Dims | None:
     return dims if all(isinstance(dim, int) for dim in dims) else None
 
 
-def same_shape(left: ir.Value | None, right: ir.Value | None) -> bool:
+def surely_same_shape(left: ir.Value | None, right: ir.Value | None) -> bool:
     """Whether two values surely have the same shape at run time."""
     dims = comparable_dims(left)
     return dims is not None and dims == comparable_dims(right)
@@ -58,7 +60,7 @@ def readable(tensor: ir.TensorProtocol) -> bool:
     return not getattr(raw, "is_meta", False) and getattr(raw, "fake_mode", None) is None
 
 
-def constant_of(node: ir.Node) -> ir.TensorProtocol | None:
+def constant_tensor(node: ir.Node) -> ir.TensorProtocol | None:
     """The tensor a ``Constant`` node holds, whichever of its attributes says so."""
     for name, attribute in node.attributes.items():
         if attribute.is_ref():
@@ -102,10 +104,10 @@ class Scope:
         self.nested: list[ir.Graph] = []
         #: Nodes with outputs that may be left out.
         self.generous: list[ir.Node] = []
-        self.pool: dict[tuple[Any, ...], ir.Value] = {}
+        self.pool: dict[Hashable, ir.Value] = {}
         self._arrays: dict[ir.Value, Array | None] = {}
         self._lists: dict[ir.Value, list[int] | None] = {}
-        self._names: set[str | None] | None = None
+        self._names = UniqueNames(taken=lambda: names_in((self.graph, *self.nested)))
         self._output_slots: dict[ir.Graph, dict[ir.Value, list[int]]] = {}
 
     # --- reading -----------------------------------------------------------------------------------------------
@@ -119,7 +121,7 @@ class Scope:
                 return None
             return value.const_value
         producer = value.producer()
-        return constant_of(producer) if producer is not None and producer.op_type == "Constant" else None
+        return constant_tensor(producer) if producer is not None and producer.op_type == "Constant" else None
 
     def array(self, value: ir.Value | None) -> Array | None:
         """The content of a small literal, read once."""
@@ -229,7 +231,7 @@ class Scope:
         found = self.pool.get(key)
         if found is not None:
             return found
-        unique = self._unique(name)
+        unique = self._names.unique(name)
         tensor = ir.Tensor(array, dtype=dtype, name=unique)
         made = self.add_initializer(tensor, unique)
         self.pool[key] = made
@@ -238,8 +240,7 @@ class Scope:
 
     def add_initializer(self, tensor: ir.TensorProtocol, name: str) -> ir.Value:
         """Register a tensor in the root graph."""
-        shape = ir.Shape(tensor.shape.numpy())
-        value = ir.Value(name=name, shape=shape, type=ir.TensorType(tensor.dtype), const_value=tensor)
+        value = initializer(tensor, name)
         self.graph.initializers.add(value)
         return value
 
@@ -249,8 +250,7 @@ class Scope:
         if value.is_graph_output():
             return f"{name}_literal"
         value.name = None
-        if self._names is not None:
-            self._names.discard(name)
+        self._names.release(name)
         return name
 
     # --- inside ------------------------------------------------------------------------------------------------
@@ -294,23 +294,3 @@ class Scope:
         producer = value.producer()
         if producer is not None and not self.counts[value]:
             self.discard(producer)
-
-    def _unique(self, name: str) -> str:
-        if self._names is None:
-            self._names = set()
-            for graph in (self.graph, *self.nested):
-                self._names.update(value.name for value in graph.inputs)
-                self._names.update(graph.initializers)
-                self._names.update(value.name for node in graph for value in node.outputs)
-        unique = name
-        number = 1
-        while unique in self._names:
-            unique = f"{name}_{number}"
-            number += 1
-        self._names.add(unique)
-        return unique
-
-
-def literal_key(dtype: ir.DataType, array: Array) -> tuple[Any, ...]:
-    """What makes two literals the same: type, shape and bytes (so that 0.0 and -0.0 differ)."""
-    return (dtype, array.shape, array.tobytes())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable
 
 import onnx_ir as ir
 import torch
 
-from onnxport.optimize.scope import Scope, literal_key, readable
+from onnxport.onnx_build.literals import literal_key
+from onnxport.optimize.scope import Scope, readable
 from onnxport.weights.kinds import is_weight
 from onnxport.weights.torch_tensor import StorageKey, TorchTensor, storage_key
 
@@ -28,9 +29,7 @@ def share_initializers(scope: Scope) -> None:
         _share(scope, body, {}, {})
 
 
-def _share(
-    scope: Scope, graph: ir.Graph, pool: dict[tuple[Any, ...], ir.Value], storages: dict[tuple[Any, ...], ir.Value]
-) -> None:
+def _share(scope: Scope, graph: ir.Graph, pool: dict[Hashable, ir.Value], storages: dict[Hashable, ir.Value]) -> None:
     for value in list(graph.initializers.values()):
         tensor = value.const_value
         if tensor is None or value.is_graph_input() or value.is_graph_output():

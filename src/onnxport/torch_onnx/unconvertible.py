@@ -18,9 +18,10 @@ from onnxport.errors import TranslationError
 from onnxport.events import EventLog
 from onnxport.legacy_call import call_arguments
 from onnxport.legalize import check_opset
-from onnxport.legalize.engine import Rewriter
-from onnxport.legalize.schemas import schema_of
+from onnxport.legalize.rewriter import Rewriter
 from onnxport.legalize.validate import form_fault
+from onnxport.onnx_build.opsets import CANONICAL_OPSET, DEFAULT_OPSET, ONNX_DOMAINS
+from onnxport.onnx_build.schemas import schema_of
 from onnxport.prepare import FunctionalProgram, prepare
 from onnxport.report.analysis import missing_translations
 from onnxport.symbolic.api.mode import select_model_mode_for_export
@@ -29,7 +30,6 @@ from onnxport.symbolic.session.fallback import kept_operators
 from onnxport.symbolic.session.lookup import kept_for_symbolics, symbolic_lookup
 from onnxport.translate import Names, is_translated, lookup, translate
 from onnxport.translate.registry import Lookup
-from onnxport.translate.signatures import CANONICAL_OPSET
 
 _TARGET = re.compile(r"(\w+)\.(\w+)\.\w+")
 _FX_NODE = "pkg.torch.onnx.fx_node"
@@ -57,7 +57,7 @@ def unconvertible_ops(
     >>> "aten::relu" in str(graph), names
     (True, [])
     """
-    opset = check_opset(20 if opset_version is None else opset_version)
+    opset = check_opset(DEFAULT_OPSET if opset_version is None else opset_version)
     events = EventLog()
     symbolics = symbolic_lookup(opset)
     # What has no translation passes as it is, to find what else is in the way.
@@ -114,4 +114,4 @@ def _refused(program: FunctionalProgram, find: Lookup, opset: int, events: Event
 
 
 def _is_unknown(node: ir.Node, opset: int) -> bool:
-    return node.domain in ("", "ai.onnx") and form_fault(node, schema_of(node.op_type, opset), opset) is not None
+    return node.domain in ONNX_DOMAINS and form_fault(node, schema_of(node.op_type, opset), opset) is not None

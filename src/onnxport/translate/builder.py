@@ -15,13 +15,16 @@ import onnx_ir as ir
 import torch
 
 from onnxport.errors import TranslationError
+from onnxport.onnx_build.literals import INT64_MAX, Contents, Literals, shown_name
+from onnxport.onnx_build.names import UniqueNames
+from onnxport.onnx_build.operators import BROADCASTING, SAME_SHAPE, STRUCTURAL
+from onnxport.onnx_build.opsets import CANONICAL_OPSET, ONNX_DOMAINS
+from onnxport.onnx_build.schemas import schema_of
 from onnxport.translate.attributes import attribute, free_attribute
 from onnxport.translate.dims import Dim, DimNames, Int, Sizes, broadcast, is_static
-from onnxport.translate.signatures import STRUCTURAL, output_shape, signature
 from onnxport.translate.tensor import Number, Tensor
 from onnxport.weights.dtypes import COMPLEX_PARTS, carrier_dtype, from_torch_dtype, to_torch_dtype
 
-INT64_MAX = 2**63 - 1
 _COMPLEX_OF = {part: whole for whole, part in COMPLEX_PARTS.items()}
 
 
@@ -42,27 +45,13 @@ class Shared:
 
     def __init__(self, dim_names: DimNames) -> None:
         self.dim_names = dim_names
-        self.literals: dict[tuple[torch.dtype, tuple[int, ...], bytes], ir.Value] = {}
+        self.names = UniqueNames()
+        self.literals = Literals(self.names, shown_name)
         self.opset_imports: dict[str, int] = {}
         self.functions: dict[tuple[str, str, str], ir.Function] = {}
         self.shapes: dict[tuple[Int, ...], ir.Shape] = {}
         #: Whether a translation has looked at more than numbers, dtypes and shapes.
         self.looked = False
-        self._names: dict[str, int] = {}
-
-    def unique(self, name: str) -> str:
-        """A name not given before: ``name`` itself, or with a number behind it."""
-        count = self._names.get(name)
-        if count is None:
-            self._names[name] = 0
-            return name
-        while True:
-            count += 1
-            candidate = f"{name}_{count}"
-            if candidate not in self._names:
-                self._names[name] = count
-                self._names[candidate] = 0
-                return candidate
 
 
 class Builder:
@@ -133,7 +122,9 @@ class Builder:
                 complex_dtype = tensor.dtype
         while tensors and tensors[-1] is None:
             tensors.pop()
-        known = signature(op_type)
+        known = schema_of(op_type, CANONICAL_OPSET)
+        if known is None:
+            raise AssertionError(f"{op_type} is no operator of opset {CANONICAL_OPSET}.")
         attrs = [
             attribute(name, value, known.attributes[name]) for name, value in attributes.items() if value is not None
         ]
@@ -142,20 +133,20 @@ class Builder:
         implied = complex_dtype
         if implied is None and attrs:
             implied = _stated_dtype(op_type, attributes)
+        values = [None if x is None else x._value for x in tensors]
         results = []
         for index, given in enumerate(out_dtypes):
             stated = implied if given is None else given
             stored: ir.DataType | None = None
             if stated is None:
-                stored = known.output_type(index, tensors)
+                stored = known.result_type(index, values)
                 if stored is None:
                     raise AssertionError(f"The output dtype of {op_type} must be stated with out_dtype.")
                 stated = to_torch_dtype(stored)
-            shape = output_shape(op_type, tensors) if index == 0 else None
+            shape = _result_shape(op_type, tensors) if index == 0 else None
             results.append(self._value(op_type, stated, shape, stored))
         if op_type == "Identity" and tensors[0] is not None and tensors[0].is_sequence:
             results[0]._value.type, results[0]._value.shape = tensors[0]._value.type, None
-        values = [None if x is None else x._value for x in tensors]
         self.append(op_type, values, attrs, [t._value for t in results])
         return results
 
@@ -174,7 +165,7 @@ class Builder:
         A dtype may be the number ONNX has for it. ``version`` is that of the domain's operators which the node is
         written for; the version of ONNX's own domain is the node's alone, and legalisation goes on from it.
         """
-        own = domain in ("", "ai.onnx")
+        own = domain in ONNX_DOMAINS
         if not own:
             known = self.shared.opset_imports.get(domain, 1)
             self.shared.opset_imports[domain] = known if version is None else max(known, version)
@@ -219,7 +210,7 @@ class Builder:
 
     def fresh_value(self, op_type: str, dtype: ir.DataType, shape: ir.Shape | None) -> ir.Value:
         """A value for an output of an operator, named after the call and the operator."""
-        name = self.shared.unique(f"{self.scope}_{op_type}")
+        name = self.shared.names.unique(f"{self.scope}_{op_type}")
         return ir.Value(name=name, type=ir.TensorType(dtype), shape=shape)
 
     def result_shapes(self) -> list[tuple[Int, ...]]:
@@ -248,17 +239,7 @@ class Builder:
             return Tensor(self, pairs._value, dtype, numbers.shape)
         onnx_dtype = from_torch_dtype(dtype)
         array = np.asarray(value, dtype=onnx_dtype.numpy())
-        key = (dtype, array.shape, array.tobytes())
-        literal = self.shared.literals.get(key)
-        if literal is None:
-            name = self.shared.unique(_literal_name(array))
-            literal = ir.Value(
-                name=name,
-                type=ir.TensorType(onnx_dtype),
-                shape=ir.Shape(array.shape),
-                const_value=ir.Tensor(array, dtype=onnx_dtype, name=name),
-            )
-            self.shared.literals[key] = literal
+        literal = self.shared.literals.value(Contents(array, onnx_dtype))
         return Tensor(self, literal, dtype, array.shape)
 
     def ints(self, sizes: Sequence[Int]) -> Tensor:
@@ -433,19 +414,10 @@ def _stated_dtype(op_type: str, attributes: Mapping[str, Any]) -> torch.dtype | 
     return stated if isinstance(stated, torch.dtype) else None
 
 
-_SHORT = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32"}
-
-
-def _literal_name(array: np.ndarray[Any, Any]) -> str:
-    """A name that shows a small literal: ``i64_1_-1_32``, ``scalar_f32_0.5``."""
-    kind = _SHORT.get(str(array.dtype), str(array.dtype))
-    if array.size == 0 or array.size > 8:
-        return f"literal_{kind}"
-    shown = "_".join(_shown(item) for item in array.ravel().tolist())
-    return f"scalar_{kind}_{shown}" if array.ndim == 0 else f"{kind}_{shown}"
-
-
-def _shown(item: Any) -> str:
-    if item == INT64_MAX:
-        return "max"
-    return f"{item:.6g}" if isinstance(item, float) else str(item)
+def _result_shape(op_type: str, inputs: Sequence[Tensor | None]) -> Sequence[Int] | None:
+    """The shape of the first output, where it follows from those of the inputs alone."""
+    if op_type in SAME_SHAPE and inputs[0] is not None:
+        return inputs[0].known_shape
+    if op_type in BROADCASTING:
+        return broadcast([x.known_shape for x in inputs if x is not None])
+    return None

@@ -261,7 +261,7 @@ class Engine:
         value = result.value
         producer = value.producer()
         if producer is not None and producer in op.nodes[start:]:
-            value.name = own_name = op.shared.unique(name)
+            value.name = own_name = op.shared.names.unique(name)
             if producer.outputs[0] is value:
                 producer.name = f"node_{own_name}"
             if not result.is_sequence:

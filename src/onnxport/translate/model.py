@@ -19,6 +19,7 @@ from torch.export.graph_signature import (
 
 from onnxport.errors import InputError, Problem, TranslationError, listing
 from onnxport.events import EventLog
+from onnxport.onnx_build.opsets import CANONICAL_OPSET
 from onnxport.prepare.functional import FunctionalProgram
 from onnxport.translate.builder import Builder, Shared
 from onnxport.translate.dims import Dim, DimNames, Int
@@ -32,7 +33,6 @@ from onnxport.translate.metadata import (
     source_line,
 )
 from onnxport.translate.registry import Lookup
-from onnxport.translate.signatures import CANONICAL_OPSET
 from onnxport.translate.tensor import Tensor
 from onnxport.weights.dtypes import COMPLEX_PARTS, from_torch_dtype
 from onnxport.weights.kinds import KIND
@@ -61,7 +61,7 @@ def translate(program: FunctionalProgram, find: Lookup, names: Names, events: Ev
     _reserve_output_names(shared, names.outputs, {value.name for value in (*inputs, *weights)})
     engine.run(program.graph)
     outputs = _outputs(program, engine, names)
-    literals = [value for value in shared.literals.values() if value.uses()]
+    literals = shared.literals.used()
     graph = ir.Graph(
         inputs,
         outputs,
@@ -120,7 +120,7 @@ def _object(node: torch.fx.Node, spec: InputSpec) -> Problem:
 
 def _user_input(engine: Engine, node: torch.fx.Node, spec: InputSpec, chosen: str | None) -> ir.Value:
     op = engine.op
-    name = op.shared.unique(node.name if chosen is None else chosen)
+    name = op.shared.names.unique(node.name if chosen is None else chosen)
     metadata = {KIND: spec.kind.name, INPUT_PERSISTENT: str(spec.persistent)}
     if name != node.name:
         metadata[ORIGINAL_NAME] = node.name
@@ -157,7 +157,7 @@ def _weight(
         _add_alias(value, spec.target)
         tensor = Tensor(engine.op, value, content.dtype, engine.op.shared.dim_names.shape(content))
     else:
-        name = engine.op.shared.unique(spec.target if chosen is None else chosen)
+        name = engine.op.shared.names.unique(spec.target if chosen is None else chosen)
         metadata = {
             KIND: spec.kind.name,
             INPUT_PERSISTENT: str(spec.persistent),
@@ -196,7 +196,7 @@ def _reserve_output_names(shared: Shared, names: Sequence[str], taken: set[str |
             f"{', '.join(clashes)} in `output_names` is the name of an input or weight; every value needs its own."
         )
     for name in names:
-        shared.unique(name)
+        shared.names.unique(name)
 
 
 def _outputs(program: FunctionalProgram, engine: Engine, names: Names) -> list[ir.Value]:
@@ -236,7 +236,7 @@ def _output(
         # A graph's output must be its own value: not an input, a weight or another output.
         value = op.Identity(result).value
         value.shape = result.value.shape
-        value.name = name if chosen else op.shared.unique(name)
+        value.name = name if chosen else op.shared.names.unique(name)
     elif chosen:
         value.metadata_props[ORIGINAL_NAME] = str(value.name)
         value.name = name

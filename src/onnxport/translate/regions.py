@@ -21,7 +21,7 @@ def inside(op: Builder, x: Tensor) -> Tensor:
 def region_input(op: Builder, name: str, dtype: torch.dtype, shape: Sequence[Int] | None) -> Tensor:
     """An input of a region, such as a loop's state."""
     stored = from_torch_dtype(COMPLEX_PARTS.get(dtype, dtype))
-    value = ir.Value(name=op.shared.unique(f"{op.scope}_{name}"), type=ir.TensorType(stored))
+    value = ir.Value(name=op.shared.names.unique(f"{op.scope}_{name}"), type=ir.TensorType(stored))
     if shape is not None:
         value.shape = op.ir_shape((*shape, 2) if dtype.is_complex else shape)
     return Tensor(op, value, dtype, shape)

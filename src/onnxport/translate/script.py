@@ -19,9 +19,10 @@ import onnx_ir as ir
 import torch
 
 from onnxport.errors import TranslationError
+from onnxport.onnx_build.opsets import CANONICAL_OPSET
+from onnxport.onnx_build.schemas import schema_of
 from onnxport.translate.builder import Builder
 from onnxport.translate.dims import Dim, Int
-from onnxport.translate.signatures import CANONICAL_OPSET, signature
 from onnxport.translate.tensor import Tensor
 from onnxport.weights.dtypes import carrier_dtype, from_torch_dtype, to_torch_dtype
 
@@ -127,7 +128,9 @@ class Emitter:
     ) -> tuple[Tensor, ...]:
         stated = _stated_dtype(schema, attributes)
         if schema.domain == "" and _reads_the_same(schema):
-            if stated is None and signature(schema.name).output_type(0, inputs) is None:
+            values = [None if x is None else x._value for x in inputs]
+            known = schema_of(schema.name, CANONICAL_OPSET)
+            if stated is None and (known is None or known.result_type(0, values) is None):
                 stated = _fallback_dtype(self._op, inputs)
             return self._op.multi(schema.name, *inputs, outputs=count, out_dtype=stated, **attributes)
         dtype = _fallback_dtype(self._op, inputs) if stated is None else stated

@@ -9,8 +9,8 @@ import torch
 from onnxport.aten.axes import axis_of
 from onnxport.aten.shapes.rearrange import counter
 from onnxport.aten.shapes.view import from_front
+from onnxport.onnx_build.literals import INT64_MAX
 from onnxport.translate import Builder, Dim, Int, Number, Tensor, translates
-from onnxport.translate.builder import INT64_MAX
 from onnxport.translate.dims import floor_divide, maximum, product
 
 _REDUCTIONS = {

@@ -9,8 +9,8 @@ import torch
 
 from onnxport.aten.nn.fold import steps
 from onnxport.errors import TranslationError
+from onnxport.onnx_build.literals import INT64_MAX
 from onnxport.translate import Builder, Int, Tensor, translates
-from onnxport.translate.builder import INT64_MAX
 from onnxport.translate.dims import is_static
 
 

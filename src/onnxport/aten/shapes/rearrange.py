@@ -10,11 +10,10 @@ from onnxport.aten.axes import axis_of
 from onnxport.aten.indexing.indexing_plan import inverse
 from onnxport.aten.shapes.view import transpose
 from onnxport.errors import TranslationError
+from onnxport.onnx_build.literals import INT64_MAX, INT64_MIN
 from onnxport.translate import Builder, Dim, Int, Tensor, translates
-from onnxport.translate.builder import INT64_MAX
 from onnxport.translate.dims import is_static, maximum, minimum, product
 
-INT64_MIN = -(2**63)
 _LITERAL = 4096
 """Up to this many numbers are written out; more are counted at run time."""
 

@@ -8,8 +8,8 @@ import torch
 
 from onnxport.aten.axes import axis_of
 from onnxport.errors import TranslationError
+from onnxport.onnx_build.literals import INT64_MAX
 from onnxport.translate import Builder, Dim, Int, Tensor, translates
-from onnxport.translate.builder import INT64_MAX
 from onnxport.translate.dims import product
 
 

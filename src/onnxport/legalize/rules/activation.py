@@ -6,12 +6,12 @@ import math
 
 import onnx_ir as ir
 
-from onnxport.legalize.builder import Builder
-from onnxport.legalize.engine import Replacement, lowers, raises
+from onnxport.legalize.rewriter import Replacement, lowers, raises
+from onnxport.legalize.rule_builder import RuleBuilder
 
 
 @lowers("Gelu", below=20)
-def gelu(op: Builder, node: ir.Node) -> Replacement:
+def gelu(op: RuleBuilder, node: ir.Node) -> Replacement:
     """x Φ(x), exactly or by tanh, in the order that runtimes recognise as one operator."""
     data = op.needed(0)
     if op.attr_string("approximate", "none") == "tanh":
@@ -25,39 +25,39 @@ def gelu(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("Swish", below=24)
-def swish(op: Builder, node: ir.Node) -> Replacement:
+def swish(op: RuleBuilder, node: ir.Node) -> Replacement:
     """x sigmoid(α x)."""
     data, alpha = op.needed(0), op.attr_float("alpha", 1.0)
     return op.Mul(data, op.Sigmoid(data if alpha == 1.0 else op.Mul(data, op.like(alpha, data))))
 
 
 @raises("Swish", since=25)
-def unfolded_swish(op: Builder, node: ir.Node) -> Replacement:
+def unfolded_swish(op: RuleBuilder, node: ir.Node) -> Replacement:
     """The formula itself: onnxruntime 1.31 has no kernel for Swish in models of opset 25 and 26."""
     return swish(op, node)
 
 
 @lowers("Mish", below=18)
-def mish(op: Builder, node: ir.Node) -> Replacement:
+def mish(op: RuleBuilder, node: ir.Node) -> Replacement:
     """x tanh(softplus(x))."""
     return op.Mul(op.needed(0), op.Tanh(op.Softplus(op.needed(0))))
 
 
 @lowers("HardSwish", below=14)
-def hard_swish(op: Builder, node: ir.Node) -> Replacement:
+def hard_swish(op: RuleBuilder, node: ir.Node) -> Replacement:
     """x max(0, min(1, x/6 + 1/2))."""
     return op.Mul(op.needed(0), op.HardSigmoid(op.needed(0), alpha=1 / 6, beta=0.5))
 
 
 @lowers("Relu", below=14)
-def relu(op: Builder, node: ir.Node) -> Replacement:
+def relu(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Integers had no Relu before opset 14."""
     data = op.needed(0)
     return op.Max(data, op.like(0, data)) if data.dtype is not None and data.dtype.is_integer() else None
 
 
 @lowers("Celu", below=12)
-def celu(op: Builder, node: ir.Node) -> Replacement:
+def celu(op: RuleBuilder, node: ir.Node) -> Replacement:
     """max(0, x) + min(0, α (exp(x/α) - 1))."""
     data = op.needed(0)
     alpha, zero = op.like(op.attr_float("alpha", 1.0), data), op.like(0, data)
@@ -66,14 +66,14 @@ def celu(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("ThresholdedRelu", below=10)
-def thresholded_relu(op: Builder, node: ir.Node) -> Replacement:
+def thresholded_relu(op: RuleBuilder, node: ir.Node) -> Replacement:
     """x where it exceeds α, else 0."""
     data = op.needed(0)
     return op.where(op.Greater(data, op.like(op.attr_float("alpha", 1.0), data)), data, op.like(0, data))
 
 
 @lowers("Softmax", "LogSoftmax", "Hardmax", below=13)
-def softmax(op: Builder, node: ir.Node) -> Replacement:
+def softmax(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Before opset 13 all axes from the given one on were taken as one, so the axis has to be the last."""
     data = op.needed(0)
     axis = op.attr_int("axis", -1)

@@ -8,9 +8,9 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.legalize import infer
-from onnxport.legalize.builder import Builder, Refusal
-from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.known import constant_array
+from onnxport.legalize.rewriter import Replacement, lowers
+from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 
 _BITS = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "Xor"}
 
@@ -20,7 +20,7 @@ def _integer(value: ir.Value) -> bool:
 
 
 @lowers("LessOrEqual", "GreaterOrEqual", below=12)
-def or_equal(op: Builder, node: ir.Node) -> Replacement:
+def or_equal(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Not the opposite for integers; with floats a NaN is neither, so both halves are asked for."""
     left, right = op.needed(0), op.needed(1)
     strict, opposite = ("Less", "Greater") if node.op_type == "LessOrEqual" else ("Greater", "Less")
@@ -30,7 +30,7 @@ def or_equal(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("Equal", below=11)
-def equal(op: Builder, node: ir.Node) -> Replacement:
+def equal(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Only bool and signed integers could be compared for equality."""
     left, right = op.needed(0), op.needed(1)
     if left.dtype in (ir.DataType.BOOL, ir.DataType.INT32, ir.DataType.INT64, None):
@@ -44,7 +44,7 @@ def equal(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("IsInf", below=10)
-def is_infinite(op: Builder, node: ir.Node) -> Replacement:
+def is_infinite(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Beyond the largest finite number."""
     data = op.needed(0)
     if data.dtype is None:
@@ -59,14 +59,14 @@ def is_infinite(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("IsNaN", below=9)
-def is_nan(op: Builder, node: ir.Node) -> Replacement:
+def is_nan(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Every other number is below one or above zero."""
     data = op.needed(0)
     return op.Not(op.Or(op.Less(data, op.like(1, data)), op.Greater(data, op.like(0, data))))
 
 
 @lowers("Max", "Min", below=12)
-def integer_extreme(op: Builder, node: ir.Node) -> Replacement:
+def integer_extreme(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Integers had neither; pairwise choices instead."""
     values = [op.needed(position) for position in range(len(node.inputs))]
     if not _integer(values[0]):
@@ -76,7 +76,7 @@ def integer_extreme(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("Clip", below=12)
-def integer_clip(op: Builder, node: ir.Node) -> Replacement:
+def integer_clip(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Integers had none; choices instead."""
     data, low, high = op.needed(0), op.input(1), op.input(2)
     if not _integer(data):
@@ -90,10 +90,10 @@ def integer_clip(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("Clip", below=11)
-def clip_attributes(op: Builder, node: ir.Node) -> Replacement:
+def clip_attributes(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Bounds were attributes; those computed at run time are a maximum and a minimum."""
     data, low, high = op.needed(0), op.input(1), op.input(2)
-    floor, ceiling = infer.constant(low), infer.constant(high)
+    floor, ceiling = constant_array(low), constant_array(high)
     if (low is None or floor is not None) and (high is None or ceiling is not None):
         # Left out, a bound was the largest finite number, which infinity would become.
         least = -math.inf if floor is None else float(floor.reshape(-1)[0])
@@ -106,14 +106,14 @@ def clip_attributes(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("Max", "Min", below=8)
-def extremes_of_equal_shapes(op: Builder, node: ir.Node) -> Replacement:
+def extremes_of_equal_shapes(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Nothing was broadcast: a constant is a bound to clip at, the rest is expanded where the shape is known."""
     shapes = [None if value is None or value.shape is None else value.shape.dims for value in node.inputs]
     if len(set(shapes)) == 1 and shapes[0] is not None:
         return None
     if len(node.inputs) == 2:
         for data, bound in ((op.needed(0), op.needed(1)), (op.needed(1), op.needed(0))):
-            known = infer.constant(bound)
+            known = constant_array(bound)
             if known is not None and known.size == 1 and len(bound.shape or ()) <= op.rank(data):
                 limit = float(known.reshape(-1)[0])
                 bounds = (limit, math.inf) if node.op_type == "Max" else (-math.inf, limit)
@@ -126,19 +126,19 @@ def extremes_of_equal_shapes(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("Pow", below=12)
-def power(op: Builder, node: ir.Node) -> Replacement:
+def power(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Base and exponent had one type, and that a float."""
     base, exponent = op.needed(0), op.needed(1)
     if not _integer(base):
         return None if exponent.dtype == base.dtype else op.Pow(base, op.cast(exponent, base.dtype))
-    known = infer.constant(exponent)
+    known = constant_array(exponent)
     if known is None or known.size != 1 or not 1 <= float(known.reshape(-1)[0]) <= 64:
         raise Refusal("it raises an integer to a power that is not a small constant")
     return functools.reduce(lambda product, _: op.Mul(product, base), range(int(known.reshape(-1)[0]) - 1), base)
 
 
 @lowers("Mod", below=10)
-def remainder(op: Builder, node: ir.Node) -> Replacement:
+def remainder(op: RuleBuilder, node: ir.Node) -> Replacement:
     """What the truncated quotient leaves, moved to the sign of the divisor."""
     left, right = op.needed(0), op.needed(1)
     if not _integer(left):
@@ -155,7 +155,7 @@ def remainder(op: Builder, node: ir.Node) -> Replacement:
 _QUOTIENT_BITS = 28
 
 
-def _float_remainder(op: Builder, left: ir.Value, right: ir.Value) -> ir.Value:
+def _float_remainder(op: RuleBuilder, left: ir.Value, right: ir.Value) -> ir.Value:
     """In double precision, by multiples of the divisor from the largest that may fit: each step is exact."""
     if left.dtype is None or left.dtype == ir.DataType.DOUBLE:
         raise Refusal("it takes the remainder of doubles")
@@ -175,7 +175,7 @@ def _float_remainder(op: Builder, left: ir.Value, right: ir.Value) -> ir.Value:
 
 
 @lowers("BitShift", below=11)
-def bit_shift(op: Builder, node: ir.Node) -> Replacement:
+def bit_shift(op: RuleBuilder, node: ir.Node) -> Replacement:
     """A product with, or quotient by, a power of two; all bits gone is zero."""
     data, amount = op.needed(0), op.needed(1)
     if data.dtype is None:
@@ -189,12 +189,12 @@ def bit_shift(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("Round", below=11)
-def round_half_even(op: Builder, node: ir.Node) -> Replacement:
+def round_half_even(op: RuleBuilder, node: ir.Node) -> Replacement:
     """The floor or the next, and of two equally near the even one."""
     return rounded(op, op.needed(0))
 
 
-def rounded(op: Builder, data: ir.Value) -> ir.Value:
+def rounded(op: RuleBuilder, data: ir.Value) -> ir.Value:
     """Round where it does not exist."""
     half, one = op.like(0.5, data), op.like(1, data)
     floor = op.Floor(data)
@@ -207,7 +207,7 @@ def rounded(op: Builder, data: ir.Value) -> ir.Value:
 
 
 @lowers("Sign", below=9)
-def sign(op: Builder, node: ir.Node) -> Replacement:
+def sign(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Above zero less below zero."""
     data = op.needed(0)
     zero = op.like(0, data)
@@ -216,7 +216,7 @@ def sign(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("Gemm", below=11)
-def gemm_with_addend(op: Builder, node: ir.Node) -> Replacement:
+def gemm_with_addend(op: RuleBuilder, node: ir.Node) -> Replacement:
     """The addend was not optional."""
     if op.has_input(2):
         return None
@@ -225,7 +225,7 @@ def gemm_with_addend(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("CastLike", below=15)
-def cast_like(op: Builder, node: ir.Node) -> Replacement:
+def cast_like(op: RuleBuilder, node: ir.Node) -> Replacement:
     """A cast to the type that the other input has."""
     like = op.needed(1).dtype
     if like is None:
@@ -234,14 +234,14 @@ def cast_like(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("Cast", below=19)
-def cast_saturating(op: Builder, node: ir.Node) -> Replacement:
+def cast_saturating(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Saturation concerns eight-bit floats, which came with it."""
     node.attributes.pop("saturate", None)
     return None
 
 
 @lowers("BitwiseNot", below=18)
-def bitwise_not(op: Builder, node: ir.Node) -> Replacement:
+def bitwise_not(op: RuleBuilder, node: ir.Node) -> Replacement:
     """In two's complement, -1 - x; without a sign, the largest less x."""
     data = op.needed(0)
     if data.dtype is None:
@@ -251,7 +251,7 @@ def bitwise_not(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("BitwiseAnd", "BitwiseOr", "BitwiseXor", below=18)
-def bitwise(op: Builder, node: ir.Node) -> Replacement:
+def bitwise(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Bit by bit, along a new last axis, on signed 64-bit integers."""
     left, right = op.needed(0), op.needed(1)
     kind = left.dtype
@@ -268,16 +268,16 @@ def bitwise(op: Builder, node: ir.Node) -> Replacement:
     return op.cast(functools.reduce(op.Add, parts), kind)
 
 
-def _combined(op: Builder, logic: str, left: ir.Value, right: ir.Value, weights: ir.Value) -> ir.Value:
+def _combined(op: RuleBuilder, logic: str, left: ir.Value, right: ir.Value, weights: ir.Value) -> ir.Value:
     bits = op.emit(logic, _bits(op, left, weights), _bits(op, right, weights))
     return op.reduce("ReduceSum", op.Mul(op.cast(bits, ir.DataType.INT64), weights), [-1], keepdims=False)
 
 
-def _negative(op: Builder, value: ir.Value) -> ir.Value:
+def _negative(op: RuleBuilder, value: ir.Value) -> ir.Value:
     return op.Less(op.cast(value, ir.DataType.INT64), op.i64(0))
 
 
-def _bits(op: Builder, value: ir.Value, weights: ir.Value) -> ir.Value:
+def _bits(op: RuleBuilder, value: ir.Value, weights: ir.Value) -> ir.Value:
     wide = op.unsqueeze(op.cast(value, ir.DataType.INT64), [op.rank(value)])
     # Taking the remainder off first makes the quotient round down, as the bits of a negative number need it.
     quotient = op.Div(op.Sub(wide, op.Mod(wide, weights)), weights)

@@ -7,15 +7,16 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.legalize import infer
-from onnxport.legalize.builder import INT64_MAX, Builder, Refusal
-from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.known import constant_array
+from onnxport.legalize.rewriter import Replacement, lowers
+from onnxport.legalize.rule_builder import Refusal, RuleBuilder
+from onnxport.onnx_build.literals import INT64_MAX
 
 _SWAP_HEADS = [0, 2, 1, 3]
 
 
 @lowers("Attention", below=23)
-def attention(op: Builder, node: ir.Node) -> Replacement:
+def attention(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Softmax(scale Q Kᵀ + mask) V.
 
     With fewer key than query heads, the queries of a group are stacked along the sequence (a reshape that moves
@@ -78,12 +79,12 @@ def attention(op: Builder, node: ir.Node) -> Replacement:
     return [op.cast(one, node.outputs[0].dtype) if op.wants(at) else None for at, one in enumerate(results)]
 
 
-def _wide(op: Builder, value: ir.Value) -> ir.Value:
+def _wide(op: RuleBuilder, value: ir.Value) -> ir.Value:
     """The type to compute in: rounding after each step costs more than a bit or two of the seven of a bfloat16."""
     return op.cast(value, ir.DataType.FLOAT) if value.dtype == ir.DataType.BFLOAT16 else value
 
 
-def _heads(op: Builder, value: ir.Value, name: str) -> int:
+def _heads(op: RuleBuilder, value: ir.Value, name: str) -> int:
     if op.rank(value) == 3:
         return op.attr_int(name, 0)
     if value.shape is None or not isinstance(value.shape[1], int):
@@ -97,11 +98,11 @@ def _static(value: ir.Value, axis: int) -> int:
     return dim if isinstance(dim, int) else 0
 
 
-def _split_heads(op: Builder, value: ir.Value, heads: int, perm: list[int]) -> ir.Value:
+def _split_heads(op: RuleBuilder, value: ir.Value, heads: int, perm: list[int]) -> ir.Value:
     return op.Transpose(op.Reshape(value, op.i64([0, 0, heads, -1])), perm=perm)
 
 
-def _turn(op: Builder, key: ir.Value) -> ir.Value:
+def _turn(op: RuleBuilder, key: ir.Value) -> ir.Value:
     """Kᵀ; a transposition that led to K and serves nothing else is taken up in this one."""
     producer = key.producer()
     if (
@@ -116,7 +117,7 @@ def _turn(op: Builder, key: ir.Value) -> ir.Value:
     return op.Transpose(key, perm=[0, 1, 3, 2])
 
 
-def _scale(op: Builder, query: ir.Value) -> ir.Value | None:
+def _scale(op: RuleBuilder, query: ir.Value) -> ir.Value | None:
     if "scale" in op.node.attributes:
         factor = op.attr_float("scale", 1.0)
         return None if factor == 1.0 else op.like(factor, query)
@@ -134,7 +135,7 @@ def _dim_key(value: ir.Value, axis: int) -> object:
     return dim.value if dim is not None and dim.value is not None else value
 
 
-def _bias(op: Builder, query: ir.Value, turned: ir.Value) -> ir.Value | None:
+def _bias(op: RuleBuilder, query: ir.Value, turned: ir.Value) -> ir.Value | None:
     """What is added to the scores: the mask, with minus infinity where nothing may be attended to.
 
     All layers usually share one mask, so it is built once for all nodes that are given the same.
@@ -163,14 +164,14 @@ def _unexpanded(mask: ir.Value | None) -> ir.Value | None:
     return mask if producer is None or producer.op_type != "Expand" else producer.inputs[0]
 
 
-def _as_bias(op: Builder, allowed: ir.Value, query: ir.Value) -> ir.Value:
+def _as_bias(op: RuleBuilder, allowed: ir.Value, query: ir.Value) -> ir.Value:
     return op.shared(
         ("bias", allowed, query.dtype),
         lambda: op.where(allowed, op.like(0, query), op.like(-math.inf, query)),
     )
 
 
-def _causal(op: Builder, query: ir.Value, turned: ir.Value) -> ir.Value:
+def _causal(op: RuleBuilder, query: ir.Value, turned: ir.Value) -> ir.Value:
     """Where key j is not after query i, counting the queries after the keys that were cached."""
     past = op.input(4)
     offset = 0 if past is None else _dim_key(past, 2)
@@ -187,12 +188,12 @@ def _causal(op: Builder, query: ir.Value, turned: ir.Value) -> ir.Value:
     return op.shared(("causal", _dim_key(query, 2), _dim_key(turned, 3), offset), make)
 
 
-def _length(op: Builder, value: ir.Value, axis: int) -> ir.Value:
+def _length(op: RuleBuilder, value: ir.Value, axis: int) -> ir.Value:
     dim = value.shape[axis] if value.shape is not None else None
     return op.i64(dim) if isinstance(dim, int) else op.squeeze(op.dim(value, axis), [0])
 
 
-def _pad_mask(op: Builder, mask: ir.Value, turned: ir.Value) -> ir.Value:
+def _pad_mask(op: RuleBuilder, mask: ir.Value, turned: ir.Value) -> ir.Value:
     """A mask that ends before the keys do forbids the rest."""
     have = mask.shape[-1] if mask.shape is not None and len(mask.shape) else None
     want = turned.shape[3] if turned.shape is not None else None
@@ -203,11 +204,11 @@ def _pad_mask(op: Builder, mask: ir.Value, turned: ir.Value) -> ir.Value:
     return op.Pad(mask, pads, op.like(False if boolean else -math.inf, mask))
 
 
-def _rows_attending(op: Builder, bias: ir.Value) -> ir.Value | None:
+def _rows_attending(op: RuleBuilder, bias: ir.Value) -> ir.Value | None:
     """Which queries attend to anything; the result of the others is zero where Softmax would give NaN."""
     if op.input(3) is None:
         return None
-    known = infer.constant(op.input(3))
+    known = constant_array(op.input(3))
     if known is not None and not op.attr_int("is_causal", 0):
         blocked = np.logical_not(known) if known.dtype == np.bool_ else np.isneginf(known.astype(np.float64))
         if not blocked.all(axis=-1).any():
@@ -219,7 +220,7 @@ def _rows_attending(op: Builder, bias: ir.Value) -> ir.Value | None:
 
 
 @lowers("RotaryEmbedding", below=23)
-def rotary_embedding(op: Builder, node: ir.Node) -> Replacement:
+def rotary_embedding(op: RuleBuilder, node: ir.Node) -> Replacement:
     """(a cos - b sin, a sin + b cos) on the two halves of each head, or on its even and odd elements."""
     data, cos, sin = op.needed(0), op.needed(1), op.needed(2)
     positions = op.input(3)

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from onnxport.legalize.builder import Builder
-from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.rewriter import Replacement, lowers
+from onnxport.legalize.rule_builder import RuleBuilder
 
 _WINDOWS = ("left_window_size", "right_window_size")
 _MASK, _PAST_KEY, _LENGTHS = 3, 4, 6
 
 
 @lowers("Attention", below=25)
-def attention_without_window(op: Builder, node: ir.Node) -> Replacement:
+def attention_without_window(op: RuleBuilder, node: ir.Node) -> Replacement:
     """A query sees from ``left`` keys before its own to ``right`` after it."""
     left, right = (op.attr_int(name, -1) for name in _WINDOWS)
     if left < 0 and right < 0:
@@ -32,7 +32,7 @@ def attention_without_window(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("Attention", below=24)
-def attention_without_lengths(op: Builder, node: ir.Node) -> Replacement:
+def attention_without_lengths(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Keys from the number of valid ones on are not seen; the queries are the last of the valid ones."""
     if not op.has_input(_LENGTHS):
         return None
@@ -43,7 +43,7 @@ def attention_without_lengths(op: Builder, node: ir.Node) -> Replacement:
     return _with_mask(op, seen, drop=("is_causal",), inputs=6)
 
 
-def _with_mask(op: Builder, seen: Sequence[ir.Value], drop: Sequence[str], inputs: int) -> Sequence[ir.Value]:
+def _with_mask(op: RuleBuilder, seen: Sequence[ir.Value], drop: Sequence[str], inputs: int) -> Sequence[ir.Value]:
     allowed = seen[0] if len(seen) == 1 else op.And(*seen)
     mask = op.input(_MASK)
     if mask is not None:
@@ -59,18 +59,18 @@ def _with_mask(op: Builder, seen: Sequence[ir.Value], drop: Sequence[str], input
     return op.emit_many("Attention", len(op.node.outputs), given, kept)
 
 
-def _keys(op: Builder) -> ir.Value:
+def _keys(op: RuleBuilder) -> ir.Value:
     """0, 1, … one number for each key, those of the past included."""
     return op.Range(op.i64(0), _length(op), op.i64(1))
 
 
-def _length(op: Builder) -> ir.Value:
+def _length(op: RuleBuilder) -> ir.Value:
     length = op.dim(op.needed(1), -2)
     past = op.input(_PAST_KEY)
     return op.squeeze(length if past is None else op.Add(op.dim(past, 2), length), [0])
 
 
-def _positions(op: Builder) -> ir.Value:
+def _positions(op: RuleBuilder) -> ir.Value:
     """The position of each query among the keys, as a column; by sample where the lengths of samples differ."""
     rows = op.squeeze(op.dim(op.needed(0), -2), [0])
     column = op.unsqueeze(op.Range(op.i64(0), rows, op.i64(1)), [1])
@@ -80,11 +80,11 @@ def _positions(op: Builder) -> ir.Value:
     return column if past is None else op.Add(column, op.dim(past, 2))
 
 
-def _by_sample(op: Builder) -> ir.Value:
+def _by_sample(op: RuleBuilder) -> ir.Value:
     return op.unsqueeze(op.needed(_LENGTHS), [1, 2, 3])
 
 
-def _padded(op: Builder, mask: ir.Value) -> ir.Value:
+def _padded(op: RuleBuilder, mask: ir.Value) -> ir.Value:
     """A mask that ends before the keys do forbids the rest."""
     key, past = op.needed(1), op.input(_PAST_KEY)
     sizes = [mask.shape[-1] if mask.shape is not None and len(mask.shape) else None]

@@ -6,15 +6,15 @@ import functools
 
 import onnx_ir as ir
 
-from onnxport.legalize.builder import Builder
-from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.rewriter import Replacement, lowers
+from onnxport.legalize.rule_builder import RuleBuilder
 from onnxport.legalize.rules.counting import length, upto
 
 _SPARE = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @lowers("Einsum", below=12)
-def einsum(op: Builder, node: ir.Node) -> Replacement:
+def einsum(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Operands one after the other: a matrix product where one label of each kind is left, else products summed up."""
     operands = [op.needed(position) for position in range(len(node.inputs))]
     terms, result = _labels(op, op.attr_string("equation", ""), operands)
@@ -28,7 +28,7 @@ def einsum(op: Builder, node: ir.Node) -> Replacement:
     return _arranged(op, term, value, result)
 
 
-def _labels(op: Builder, equation: str, operands: list[ir.Value]) -> tuple[list[str], str]:
+def _labels(op: RuleBuilder, equation: str, operands: list[ir.Value]) -> tuple[list[str], str]:
     """The labels of each operand and of the result, with letters of their own for the ellipsis."""
     equation = equation.replace(" ", "")
     given, arrow, result = equation.partition("->")
@@ -51,7 +51,7 @@ def _labels(op: Builder, equation: str, operands: list[ir.Value]) -> tuple[list[
     return terms, result.replace("...", ellipsis)
 
 
-def _diagonal(op: Builder, term: str, value: ir.Value) -> tuple[str, ir.Value]:
+def _diagonal(op: RuleBuilder, term: str, value: ir.Value) -> tuple[str, ir.Value]:
     """What lies on the diagonal of axes with the same label, as the sum of it and of zeros beside it."""
     for letter in dict.fromkeys(term):
         while term.count(letter) > 1:
@@ -66,14 +66,14 @@ def _diagonal(op: Builder, term: str, value: ir.Value) -> tuple[str, ir.Value]:
     return term, value
 
 
-def _sum_out(op: Builder, term: str, value: ir.Value, needed: set[str]) -> tuple[str, ir.Value]:
+def _sum_out(op: RuleBuilder, term: str, value: ir.Value, needed: set[str]) -> tuple[str, ir.Value]:
     gone = [at for at, letter in enumerate(term) if letter not in needed]
     if gone:
         value = op.reduce("ReduceSum", value, gone, keepdims=False)
     return "".join(letter for letter in term if letter in needed), value
 
 
-def _arranged(op: Builder, term: str, value: ir.Value, wanted: str) -> ir.Value:
+def _arranged(op: RuleBuilder, term: str, value: ir.Value, wanted: str) -> ir.Value:
     """Axes in the order of ``wanted``, of length one where the term lacks a label."""
     order = [term.index(letter) for letter in wanted if letter in term]
     if order != sorted(order):
@@ -82,7 +82,9 @@ def _arranged(op: Builder, term: str, value: ir.Value, wanted: str) -> ir.Value:
     return op.unsqueeze(value, missing) if missing else value
 
 
-def _pair(op: Builder, left: str, one: ir.Value, right: str, other: ir.Value, needed: set[str]) -> tuple[str, ir.Value]:
+def _pair(
+    op: RuleBuilder, left: str, one: ir.Value, right: str, other: ir.Value, needed: set[str]
+) -> tuple[str, ir.Value]:
     left, one = _sum_out(op, left, one, needed | set(right))
     right, other = _sum_out(op, right, other, needed | set(left))
     summed = [letter for letter in left if letter in right and letter not in needed]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.legalize import infer
-from onnxport.legalize.builder import Builder
+from onnxport.legalize.known import constant_integers, known_rank
+from onnxport.legalize.rule_builder import RuleBuilder
 
 Length = int | ir.Value
 """A number of elements: known, or a scalar that only run time knows."""
@@ -14,26 +14,26 @@ Length = int | ir.Value
 _FEW = 1024
 
 
-def length(op: Builder, value: ir.Value, axis: int) -> Length:
+def length(op: RuleBuilder, value: ir.Value, axis: int) -> Length:
     """The size of an axis."""
     dim = value.shape[axis] if value.shape is not None else None
     return dim if isinstance(dim, int) else op.squeeze(op.dim(value, axis), [0])
 
 
-def number(op: Builder, value: ir.Value) -> Length:
+def number(op: RuleBuilder, value: ir.Value) -> Length:
     """An integer that a scalar, or a list of one, holds."""
-    known = infer.integers(value)
+    known = constant_integers(value)
     if known is not None:
         return known[0]
-    return op.cast(op.Reshape(value, op.i64([])) if infer.rank(value) != 0 else value, ir.DataType.INT64)
+    return op.cast(op.Reshape(value, op.i64([])) if known_rank(value) != 0 else value, ir.DataType.INT64)
 
 
-def scalar(op: Builder, count: Length) -> ir.Value:
+def scalar(op: RuleBuilder, count: Length) -> ir.Value:
     """A number as a scalar."""
     return op.i64(count) if isinstance(count, int) else count
 
 
-def vector(op: Builder, *counts: Length) -> ir.Value:
+def vector(op: RuleBuilder, *counts: Length) -> ir.Value:
     """Numbers as a list, such as a shape."""
     known = [count for count in counts if isinstance(count, int)]
     if len(known) == len(counts):
@@ -42,7 +42,7 @@ def vector(op: Builder, *counts: Length) -> ir.Value:
     return op.Concat(*parts, axis=0) if len(parts) > 1 else parts[0]
 
 
-def upto(op: Builder, count: Length) -> ir.Value:
+def upto(op: RuleBuilder, count: Length) -> ir.Value:
     """0, 1, 2 … as many as ``count`` says; a literal if they are few."""
     if isinstance(count, int) and (count <= _FEW or op.opset < 11):
         return op.literal(np.arange(count, dtype=np.int64))
@@ -51,20 +51,20 @@ def upto(op: Builder, count: Length) -> ir.Value:
     return places(op, op.unsqueeze(scalar(op, count), [0]))
 
 
-def places(op: Builder, count: ir.Value) -> ir.Value:
+def places(op: RuleBuilder, count: ir.Value) -> ir.Value:
     """The same for a list of one number where there is no Range: where that many ones are not zero."""
     ones = op.ConstantOfShape(count, value=ir.tensor(np.ones(1, np.int64)))
     return op.squeeze(op.NonZero(ones), [0])
 
 
-def within(op: Builder, numbers: ir.Value, last: ir.Value) -> ir.Value:
+def within(op: RuleBuilder, numbers: ir.Value, last: ir.Value) -> ir.Value:
     """Integers none of which is below zero or above ``last``."""
     zero = op.i64(0)
     numbers = op.where(op.Less(numbers, zero), zero, numbers)
     return op.where(op.Less(last, numbers), last, numbers)
 
 
-def times(op: Builder, left: Length, right: Length) -> Length:
+def times(op: RuleBuilder, left: Length, right: Length) -> Length:
     """A product of two numbers."""
     if isinstance(left, int) and isinstance(right, int):
         return left * right
@@ -73,7 +73,7 @@ def times(op: Builder, left: Length, right: Length) -> Length:
     return right if left == 1 else op.Mul(scalar(op, left), scalar(op, right))
 
 
-def plus(op: Builder, left: Length, right: Length) -> Length:
+def plus(op: RuleBuilder, left: Length, right: Length) -> Length:
     """A sum of two numbers."""
     if isinstance(left, int) and isinstance(right, int):
         return left + right
@@ -82,20 +82,20 @@ def plus(op: Builder, left: Length, right: Length) -> Length:
     return right if left == 0 else op.Add(scalar(op, left), scalar(op, right))
 
 
-def minus(op: Builder, left: Length, right: Length) -> Length:
+def minus(op: RuleBuilder, left: Length, right: Length) -> Length:
     """A difference of two numbers."""
     if isinstance(left, int) and isinstance(right, int):
         return left - right
     return left if right == 0 else op.Sub(scalar(op, left), scalar(op, right))
 
 
-def quotient(op: Builder, left: Length, right: Length) -> Length:
+def quotient(op: RuleBuilder, left: Length, right: Length) -> Length:
     """How often one number goes into another, neither negative."""
     if isinstance(left, int) and isinstance(right, int):
         return left // right
     return left if right == 1 else op.Div(scalar(op, left), scalar(op, right))
 
 
-def as_type(op: Builder, count: Length, dtype: ir.DataType) -> ir.Value:
+def as_type(op: RuleBuilder, count: Length, dtype: ir.DataType) -> ir.Value:
     """A number as a scalar of an element type."""
     return op.full(count, dtype) if isinstance(count, int) else op.cast(count, dtype)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxport.legalize.builder import Builder, Refusal
-from onnxport.legalize.engine import Replacement, RuleFunction, lowers
+from onnxport.legalize.rewriter import Replacement, RuleFunction, lowers
+from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 
 # Operators, the opset that brought the attributes, and the value older opsets imply.
 _LATER: tuple[tuple[str, int, dict[str, object]], ...] = (
@@ -24,7 +24,7 @@ _LATER: tuple[tuple[str, int, dict[str, object]], ...] = (
 
 
 def _leave_out(implied: dict[str, object]) -> RuleFunction:
-    def rule(op: Builder, node: ir.Node) -> Replacement:
+    def rule(op: RuleBuilder, node: ir.Node) -> Replacement:
         for name, default in implied.items():
             attribute = node.attributes.get(name)
             if attribute is None:

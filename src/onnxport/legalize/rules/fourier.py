@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from onnxport.legalize.builder import Builder, Refusal
-from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.rewriter import Replacement, lowers
+from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 from onnxport.legalize.rules.counting import (
     Length,
     as_type,
@@ -24,7 +24,7 @@ from onnxport.legalize.rules.counting import (
 
 
 @lowers("DFT", below=20)
-def transform_axis(op: Builder, node: ir.Node) -> Replacement:
+def transform_axis(op: RuleBuilder, node: ir.Node) -> Replacement:
     """The axis was an attribute, counted from the front, and half a spectrum had no inverse."""
     data = op.needed(0)
     axes = op.integers(2, "the axis")
@@ -35,14 +35,14 @@ def transform_axis(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("DFT", below=17)
-def fourier_transform(op: Builder, node: ir.Node) -> Replacement:
+def fourier_transform(op: RuleBuilder, node: ir.Node) -> Replacement:
     """The product with a table."""
     data = op.needed(0)
     return _transform(op, data, op.axis(data, op.attr_int("axis", 1)), op.input(1))
 
 
 @lowers("STFT", below=17)
-def short_time_transform(op: Builder, node: ir.Node) -> Replacement:
+def short_time_transform(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Frames are gathered, weighed and transformed."""
     signal, step, window = op.needed(0), number(op, op.needed(1)), op.input(2)
     size = length(op, signal, 1)
@@ -63,7 +63,7 @@ def short_time_transform(op: Builder, node: ir.Node) -> Replacement:
     return _product(op, pieces, 2, frame, frame, inverse=False, one_sided=one_sided)
 
 
-def _transform(op: Builder, data: ir.Value, axis: int, given: ir.Value | None) -> ir.Value:
+def _transform(op: RuleBuilder, data: ir.Value, axis: int, given: ir.Value | None) -> ir.Value:
     inverse, one_sided = bool(op.attr_int("inverse", 0)), bool(op.attr_int("onesided", 0))
     size = length(op, data, axis)
     if given is not None:
@@ -74,7 +74,7 @@ def _transform(op: Builder, data: ir.Value, axis: int, given: ir.Value | None) -
 
 
 def _product(
-    op: Builder, data: ir.Value, axis: int, size: Length, count: Length, inverse: bool, one_sided: bool
+    op: RuleBuilder, data: ir.Value, axis: int, size: Length, count: Length, inverse: bool, one_sided: bool
 ) -> ir.Value:
     """The axis moved before the parts, merged with them, and multiplied."""
     rank = op.rank(data)
@@ -115,7 +115,7 @@ def _table(size: int, parts: int, count: int, inverse: bool, one_sided: bool) ->
 
 
 def _computed_table(
-    op: Builder,
+    op: RuleBuilder,
     dtype: ir.DataType,
     parts: int,
     size: Length,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.legalize import infer
-from onnxport.legalize.builder import Builder, Refusal
-from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.known import static_sizes
+from onnxport.legalize.rewriter import Replacement, lowers
+from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 from onnxport.legalize.rules.counting import Length, length, times, upto, vector
+from onnxport.onnx_build.operators import operators
 
-_AXIS_OPERATORS = infer.names(
+_AXIS_OPERATORS = operators(
     "Concat Flatten Gather Split Softmax LogSoftmax Hardmax ArgMax ArgMin Compress OneHot Unsqueeze Squeeze "
     "ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp "
     "ReduceSumSquare"
@@ -18,7 +19,7 @@ _AXIS_OPERATORS = infer.names(
 
 
 @lowers(*sorted(_AXIS_OPERATORS), below=11)
-def counted_from_the_front(op: Builder, node: ir.Node) -> Replacement:
+def counted_from_the_front(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Axes were not negative before opset 11."""
     data = op.needed(0)
     extra = len(node.attributes["axes"].as_ints()) if node.op_type == "Unsqueeze" else int(node.op_type == "OneHot")
@@ -37,13 +38,13 @@ def counted_from_the_front(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("ScatterElements", "ScatterND", below=18)
-def scatter_extremes(op: Builder, node: ir.Node) -> Replacement:
+def scatter_extremes(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Keeping the larger or the smaller came with opset 18."""
     return _one_by_one(op, node) if op.attr_string("reduction", "none") in ("max", "min") else None
 
 
 @lowers("ScatterElements", "ScatterND", below=16)
-def scatter_sums(op: Builder, node: ir.Node) -> Replacement:
+def scatter_sums(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Adding and multiplying came with opset 16."""
     if op.attr_string("reduction", "none") != "none":
         return _one_by_one(op, node)
@@ -54,7 +55,7 @@ def scatter_sums(op: Builder, node: ir.Node) -> Replacement:
 _COMBINE = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
 
 
-def _one_by_one(op: Builder, node: ir.Node) -> ir.Value:
+def _one_by_one(op: RuleBuilder, node: ir.Node) -> ir.Value:
     """A loop that gathers what stands at the place of one update, combines, and puts it back.
 
     Several updates may meet in one place, so they cannot be placed together.
@@ -101,14 +102,14 @@ def _one_by_one(op: Builder, node: ir.Node) -> ir.Value:
 
 
 @lowers("ScatterElements", below=11)
-def scatter(op: Builder, node: ir.Node) -> Replacement:
+def scatter(op: RuleBuilder, node: ir.Node) -> Replacement:
     """It was called Scatter."""
     data = op.needed(0)
     return op.Scatter(data, op.needed(1), op.needed(2), axis=op.axis(data, op.attr_int("axis", 0)))
 
 
 @lowers("ScatterND", below=11)
-def scatter_flat(op: Builder, node: ir.Node) -> Replacement:
+def scatter_flat(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Rows of the tensor flattened over the indexed axes, each element of a row at its place."""
     data, indices, updates = op.needed(0), op.needed(1), op.needed(2)
     width = indices.shape[-1] if indices.shape is not None else None
@@ -126,16 +127,16 @@ def scatter_flat(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("GatherElements", below=11)
-def gather_elements(op: Builder, node: ir.Node) -> Replacement:
+def gather_elements(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Elements of the flattened tensor, by their position in it: the given index, and one's own along other axes."""
     data = op.needed(0)
     return gathered_elements(op, data, op.needed(1), op.axis(data, op.attr_int("axis", 0)))
 
 
-def gathered_elements(op: Builder, data: ir.Value, indices: ir.Value, axis: int) -> ir.Value:
+def gathered_elements(op: RuleBuilder, data: ir.Value, indices: ir.Value, axis: int) -> ir.Value:
     """GatherElements where it does not exist."""
     rank = op.rank(data)
-    strides, picked = _strides(op, data, rank), infer.sizes(indices)
+    strides, picked = _strides(op, data, rank), static_sizes(indices)
     along = op.slice(strides, 0, axis, axis + 1)
     places = _wrapped(op, op.cast(indices, ir.DataType.INT64), op.dim(data, axis))
     elsewhere = op.i64([int(at != axis) for at in range(rank)])
@@ -152,7 +153,7 @@ def gathered_elements(op: Builder, data: ir.Value, indices: ir.Value, axis: int)
     return op.Reshape(op.Gather(flat, places, axis=0), op.Shape(indices) if picked is None else op.i64(picked))
 
 
-def _strides(op: Builder, value: ir.Value, count: int) -> ir.Value:
+def _strides(op: RuleBuilder, value: ir.Value, count: int) -> ir.Value:
     """How far apart neighbours along each of the first ``count`` axes lie, counted in what follows them."""
     dims = list(value.shape or ())[:count]
     static = [dim for dim in dims if isinstance(dim, int)]
@@ -164,13 +165,13 @@ def _strides(op: Builder, value: ir.Value, count: int) -> ir.Value:
     return op.Concat(*reversed(steps), axis=0)
 
 
-def _wrapped(op: Builder, places: ir.Value, size: ir.Value) -> ir.Value:
+def _wrapped(op: RuleBuilder, places: ir.Value, size: ir.Value) -> ir.Value:
     """Negative positions counted from the end."""
     return op.where(op.Less(places, op.i64(0)), op.Add(places, size), places)
 
 
 @lowers("GatherND", below=12)
-def gather_without_batch(op: Builder, node: ir.Node) -> Replacement:
+def gather_without_batch(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Batch dimensions came with opset 12: each index is told which sample it belongs to."""
     batch = op.attr_int("batch_dims", 0)
     if not batch:
@@ -188,7 +189,7 @@ def gather_without_batch(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("GatherND", below=11)
-def gather_flat(op: Builder, node: ir.Node) -> Replacement:
+def gather_flat(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Rows of the tensor flattened over the indexed axes, by their position."""
     data, indices = op.needed(0), op.needed(1)
     width = indices.shape[-1] if indices.shape is not None else None
@@ -204,7 +205,7 @@ def gather_flat(op: Builder, node: ir.Node) -> Replacement:
     return op.Gather(op.Reshape(data, rows), places, axis=0)
 
 
-def _flat_places(op: Builder, data: ir.Value, indices: ir.Value, width: int) -> ir.Value:
+def _flat_places(op: RuleBuilder, data: ir.Value, indices: ir.Value, width: int) -> ir.Value:
     """Which row of the tensor, flattened over its first axes, each tuple of indices means."""
     sizes = [op.dim(data, axis) for axis in range(width)]
     places = _wrapped(op, indices, op.Concat(*sizes, axis=0) if width > 1 else sizes[0])

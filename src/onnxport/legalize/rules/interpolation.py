@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from onnxport.legalize import infer
-from onnxport.legalize.builder import Builder, Refusal
+from onnxport.legalize.known import constant_array, constant_integers
+from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 from onnxport.legalize.rules.counting import Length, as_type, length, minus, number, plus, scalar, times, upto, within
 
 Numbers = npt.NDArray[np.float64]
@@ -40,7 +40,7 @@ class _Change:
     scale: float | ir.Value
 
 
-def way_of(op: Builder) -> Way:
+def way_of(op: RuleBuilder) -> Way:
     """What the attributes of a Resize say."""
     return Way(
         mode=op.attr_string("mode", "nearest"),
@@ -52,14 +52,14 @@ def way_of(op: Builder) -> Way:
     )
 
 
-def interpolated(op: Builder, way: Way, scales: ir.Value | None, sizes: ir.Value | None) -> ir.Value:
+def interpolated(op: RuleBuilder, way: Way, scales: ir.Value | None, sizes: ir.Value | None) -> ir.Value:
     """The data resized, axis by axis."""
     data = op.needed(0)
     rank = op.rank(data)
     axes = list(range(rank))
     if "axes" in op.node.attributes:
         axes = [axis % rank for axis in op.node.attributes["axes"].as_ints()]
-    known = infer.constant(scales)
+    known = constant_array(scales)
     if known is not None and not known.size:
         scales = None
     if scales is None and sizes is None:
@@ -93,8 +93,8 @@ def _is_kept(node: ir.Node, data: ir.Value, axis: int) -> bool:
     return dim == after[axis] and (isinstance(dim, int) or dim.value is not None)
 
 
-def _to_size(op: Builder, sizes: ir.Value, position: int, before: Length) -> _Change:
-    known = infer.integers(sizes)
+def _to_size(op: RuleBuilder, sizes: ir.Value, position: int, before: Length) -> _Change:
+    known = constant_integers(sizes)
     after = number(op, op.slice(sizes, 0, position, position + 1)) if known is None else known[position]
     if isinstance(before, int) and isinstance(after, int):
         return _Change(before, after, after / before if before else 1.0)
@@ -102,7 +102,7 @@ def _to_size(op: Builder, sizes: ir.Value, position: int, before: Length) -> _Ch
     return _Change(before, after, op.Div(as_type(op, after, kind), as_type(op, before, kind)))
 
 
-def _by_scale(op: Builder, scale: float | ir.Value, before: Length) -> _Change:
+def _by_scale(op: RuleBuilder, scale: float | ir.Value, before: Length) -> _Change:
     if isinstance(before, int) and not isinstance(scale, ir.Value):
         return _Change(before, math.floor(before * scale), scale)
     kind = ir.DataType.FLOAT
@@ -111,7 +111,7 @@ def _by_scale(op: Builder, scale: float | ir.Value, before: Length) -> _Change:
     return _Change(before, after, factor)
 
 
-def _along(op: Builder, value: ir.Value, axis: int, way: Way, change: _Change) -> ir.Value:
+def _along(op: RuleBuilder, value: ir.Value, axis: int, way: Way, change: _Change) -> ir.Value:
     before, after, scale = change.before, change.after, change.scale
     static = isinstance(before, int) and isinstance(after, int) and not isinstance(scale, ir.Value)
     if way.mode == "nearest":
@@ -137,8 +137,8 @@ def _along(op: Builder, value: ir.Value, axis: int, way: Way, change: _Change) -
     return op.Transpose(op.MatMul(op.Transpose(value, perm=perm), weights), perm=perm)
 
 
-def _transposed(op: Builder, literal: ir.Value) -> ir.Value:
-    array = infer.constant(literal)
+def _transposed(op: RuleBuilder, literal: ir.Value) -> ir.Value:
+    array = constant_array(literal)
     assert array is not None
     return op.literal(np.ascontiguousarray(array.T), literal.dtype)
 
@@ -196,11 +196,11 @@ def _kernel(distance: Numbers, cubic: bool, a: float) -> Numbers:
     return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
 
 
-def _as_value(op: Builder, scale: float | ir.Value) -> ir.Value:
+def _as_value(op: RuleBuilder, scale: float | ir.Value) -> ir.Value:
     return scale if isinstance(scale, ir.Value) else op.full(scale, ir.DataType.FLOAT)
 
 
-def _computed_places(op: Builder, way: Way, change: _Change) -> ir.Value:
+def _computed_places(op: RuleBuilder, way: Way, change: _Change) -> ir.Value:
     """As :func:`_places`, in the graph and in the precision runtimes compute them in."""
     kind = ir.DataType.FLOAT
     index = op.cast(upto(op, change.after), kind)
@@ -224,7 +224,7 @@ def _computed_places(op: Builder, way: Way, change: _Change) -> ir.Value:
     raise Refusal(f"it places pixels by {way.place}")
 
 
-def _computed_nearest(op: Builder, way: Way, change: _Change) -> ir.Value:
+def _computed_nearest(op: RuleBuilder, way: Way, change: _Change) -> ir.Value:
     kind = ir.DataType.FLOAT
     places, half = _computed_places(op, way, change), op.full(0.5, kind)
     if way.rounding == "round_prefer_floor":
@@ -237,7 +237,9 @@ def _computed_nearest(op: Builder, way: Way, change: _Change) -> ir.Value:
     return op.cast(op.Min(op.Max(places, op.full(0, kind)), last), ir.DataType.INT64)
 
 
-def _computed_weights(op: Builder, value: ir.Value, axis: int, way: Way, change: _Change) -> tuple[ir.Value, ir.Value]:
+def _computed_weights(
+    op: RuleBuilder, value: ir.Value, axis: int, way: Way, change: _Change
+) -> tuple[ir.Value, ir.Value]:
     """The weights of inputs (rows) in outputs (columns), and the data with what they count at its edges."""
     kind = ir.DataType.FLOAT
     places = _computed_places(op, way, change)
@@ -267,7 +269,7 @@ def _computed_weights(op: Builder, value: ir.Value, axis: int, way: Way, change:
     return value, op.cast(shares, value.dtype)
 
 
-def _computed_cubic(op: Builder, distance: ir.Value, a: float) -> ir.Value:
+def _computed_cubic(op: RuleBuilder, distance: ir.Value, a: float) -> ir.Value:
     def polynomial(*factors: float) -> ir.Value:
         result = op.full(factors[0], ir.DataType.FLOAT)
         for factor in factors[1:]:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.legalize import infer
-from onnxport.legalize.builder import Builder, Refusal
-from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.known import constant_array
+from onnxport.legalize.rewriter import Replacement, lowers
+from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 
 
 @lowers("NegativeLogLikelihoodLoss", below=12)
-def negative_log_likelihood(op: Builder, node: ir.Node) -> Replacement:
+def negative_log_likelihood(op: RuleBuilder, node: ir.Node) -> Replacement:
     """The logarithms at the targets, weighed, and their mean or sum."""
     return _at_targets(op, node, op.needed(0))
 
 
 @lowers("SoftmaxCrossEntropyLoss", below=12)
-def softmax_cross_entropy(op: Builder, node: ir.Node) -> Replacement:
+def softmax_cross_entropy(op: RuleBuilder, node: ir.Node) -> Replacement:
     """The same of the logarithm of the softmax, over all axes from the class on as one."""
     data = op.needed(0)
     rank = op.rank(data)
@@ -31,7 +31,7 @@ def softmax_cross_entropy(op: Builder, node: ir.Node) -> Replacement:
     return _at_targets(op, node, logarithms), logarithms if op.wants(1) else None
 
 
-def _at_targets(op: Builder, node: ir.Node, logarithms: ir.Value) -> ir.Value:
+def _at_targets(op: RuleBuilder, node: ir.Node, logarithms: ir.Value) -> ir.Value:
     targets, weights = op.cast(op.needed(1), ir.DataType.INT64), op.input(2)
     counted: ir.Value | None = None
     if "ignore_index" in node.attributes:
@@ -62,10 +62,10 @@ def _at_targets(op: Builder, node: ir.Node, logarithms: ir.Value) -> ir.Value:
 
 
 @lowers("Dropout", below=12)
-def dropout(op: Builder, node: ir.Node) -> Replacement:
+def dropout(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Nothing is dropped at inference, which is all that the operator then did; else by random numbers."""
     data, ratio = op.needed(0), op.input(1)
-    training = infer.constant(op.input(2))
+    training = constant_array(op.input(2))
     if not op.has_input(2) or (training is not None and not bool(training.reshape(-1)[0])):
         ones = op.ConstantOfShape(op.Shape(data), value=ir.tensor(np.ones(1, np.int64))) if op.wants(1) else None
         return op.Identity(data), None if ones is None else op.cast(ones, ir.DataType.BOOL)
@@ -82,7 +82,7 @@ def dropout(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("Bernoulli", below=15)
-def bernoulli(op: Builder, node: ir.Node) -> Replacement:
+def bernoulli(op: RuleBuilder, node: ir.Node) -> Replacement:
     """One where a number between zero and one is below the probability."""
     data = op.needed(0)
     kind = ir.DataType(op.attr_int("dtype", int(data.dtype or ir.DataType.FLOAT)))

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxport.legalize.builder import Builder
-from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.rewriter import Replacement, lowers
+from onnxport.legalize.rule_builder import RuleBuilder
 
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
-def _stash(op: Builder, value: ir.Value) -> ir.Value:
+def _stash(op: RuleBuilder, value: ir.Value) -> ir.Value:
     """The input in the precision of the statistics; a double is never narrowed for them."""
     return op.cast(value, ir.DataType.FLOAT) if value.dtype in _HALF and op.attr_int("stash_type", 1) == 1 else value
 
 
 @lowers("RMSNormalization", below=23)
-def rms_normalization(op: Builder, node: ir.Node) -> Replacement:
+def rms_normalization(op: RuleBuilder, node: ir.Node) -> Replacement:
     """x / sqrt(mean(x²) + ε) · scale, in the order that runtimes recognise as one operator."""
     given, scale = op.needed(0), op.needed(1)
     data = _stash(op, given)
@@ -28,7 +28,7 @@ def rms_normalization(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("LayerNormalization", below=17)
-def layer_normalization(op: Builder, node: ir.Node) -> Replacement:
+def layer_normalization(op: RuleBuilder, node: ir.Node) -> Replacement:
     """(x - mean) / sqrt(var + ε) · scale + bias, in the order that runtimes recognise as one operator."""
     given, scale, bias = op.needed(0), op.needed(1), op.input(2)
     data = _stash(op, given)
@@ -45,7 +45,7 @@ def layer_normalization(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("GroupNormalization", below=21)
-def group_normalization(op: Builder, node: ir.Node) -> Replacement:
+def group_normalization(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Instance normalization of the groups, then scale and bias by channel.
 
     The operator of opset 18 scaled by group, was deprecated for it, and is passed over.
@@ -64,7 +64,7 @@ def group_normalization(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("BatchNormalization", below=15)
-def batch_normalization_types(op: Builder, node: ir.Node) -> Replacement:
+def batch_normalization_types(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Scale and statistics must have the type of the input before opset 15."""
     data = op.needed(0)
     rest = [op.needed(position) for position in range(1, 5)]
@@ -74,7 +74,7 @@ def batch_normalization_types(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("BatchNormalization", below=14)
-def batch_normalization_mode(op: Builder, node: ir.Node) -> Replacement:
+def batch_normalization_mode(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Before opset 14 the number of outputs told training from inference; statistics are computed beside it."""
     if not op.attr_int("training_mode", 0):
         node.attributes.pop("training_mode", None)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.legalize import infer
-from onnxport.legalize.builder import INT64_MAX, Builder
-from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.known import constant_array, constant_integers
+from onnxport.legalize.rewriter import Replacement, lowers
+from onnxport.legalize.rule_builder import RuleBuilder
 from onnxport.legalize.rules.counting import Length, length, minus, number, plus, scalar, upto, vector, within
+from onnxport.onnx_build.literals import INT64_MAX
 
 
 @lowers("Pad", below=19)
-def pad_around(op: Builder, node: ir.Node) -> Replacement:
+def pad_around(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Wrapping around is to count on from the other end."""
     if op.attr_string("mode", "constant") != "wrap":
         return None
@@ -40,18 +41,18 @@ def pad_around(op: Builder, node: ir.Node) -> Replacement:
     return result
 
 
-def _amount(op: Builder, position: int) -> Length:
-    known = infer.integers(op.needed(1))
+def _amount(op: RuleBuilder, position: int) -> Length:
+    known = constant_integers(op.needed(1))
     return number(op, op.slice(op.needed(1), 0, position, position + 1)) if known is None else known[position]
 
 
 @lowers("Pad", below=18)
-def pad_all_axes(op: Builder, node: ir.Node) -> Replacement:
+def pad_all_axes(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Pads were given for all axes, and constant, reflect and edge were the modes."""
     data, axes = op.needed(0), op.integers(3, "the list of axes")
     if axes is None:
         return None
-    pads = infer.integers(op.needed(1))
+    pads = constant_integers(op.needed(1))
     rank = op.rank(data)
     padded = [axis % rank for axis in axes]
     if pads is not None:
@@ -70,10 +71,10 @@ def pad_all_axes(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("Pad", below=11)
-def pad_attributes(op: Builder, node: ir.Node) -> Replacement:
+def pad_attributes(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Pads and the value to fill with were attributes, of floats only."""
     data = op.needed(0)
-    pads, value = infer.integers(op.needed(1)), infer.constant(op.input(2))
+    pads, value = constant_integers(op.needed(1)), constant_array(op.input(2))
     is_float = data.dtype is None or data.dtype.is_floating_point()
     if is_float and pads is not None and (value is not None or not op.has_input(2)):
         filler = 0.0 if value is None or not value.size else float(value.reshape(-1)[0])
@@ -92,7 +93,7 @@ def pad_attributes(op: Builder, node: ir.Node) -> Replacement:
     return result
 
 
-def _mirrored(op: Builder, size: Length, before: Length, after: Length, mode: str) -> ir.Value:
+def _mirrored(op: RuleBuilder, size: Length, before: Length, after: Length, mode: str) -> ir.Value:
     """Positions that do not leave the axis: those at its ends again, or back from there."""
     places = op.Sub(upto(op, plus(op, plus(op, before, size), after)), scalar(op, before))
     last = scalar(op, minus(op, size, 1))
@@ -101,7 +102,7 @@ def _mirrored(op: Builder, size: Length, before: Length, after: Length, mode: st
     return op.Sub(last, op.Abs(op.Sub(last, op.Abs(places))))
 
 
-def _between_fillers(op: Builder, value: ir.Value, axis: int, before: Length, after: Length) -> ir.Value:
+def _between_fillers(op: RuleBuilder, value: ir.Value, axis: int, before: Length, after: Length) -> ir.Value:
     """What is cut off if an amount is negative, then blocks of the value to fill with at both ends."""
     parts = []
     for amount in (before, after):
@@ -120,11 +121,11 @@ def _between_fillers(op: Builder, value: ir.Value, axis: int, before: Length, af
     return op.Concat(*pieces, axis=axis) if len(pieces) > 1 else value
 
 
-def _not_negative(op: Builder, amount: Length) -> Length:
+def _not_negative(op: RuleBuilder, amount: Length) -> Length:
     if isinstance(amount, int):
         return max(amount, 0)
     return op.where(op.Less(amount, op.i64(0)), op.i64(0), amount)
 
 
-def _negated(op: Builder, amount: Length) -> Length:
+def _negated(op: RuleBuilder, amount: Length) -> Length:
     return -amount if isinstance(amount, int) else op.Neg(amount)

@@ -6,19 +6,19 @@ import math
 
 import onnx_ir as ir
 
-from onnxport.legalize import infer
-from onnxport.legalize.builder import Builder, Refusal
-from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.known import static_sizes
+from onnxport.legalize.rewriter import Replacement, lowers
+from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 from onnxport.legalize.rules.counting import length, plus, quotient, scalar, times, upto, vector
 
 
 @lowers("MaxPool", "AveragePool", below=22)
-def pool_drops_late_windows(op: Builder, node: ir.Node) -> Replacement:
+def pool_drops_late_windows(op: RuleBuilder, node: ir.Node) -> Replacement:
     """A window that begins behind the data is none; before opset 22 it was one where sizes are rounded up.
 
     With as much padding as the last window needs nothing is left to round.
     """
-    before, after = infer.sizes(op.needed(0)), infer.sizes(node.outputs[0])
+    before, after = static_sizes(op.needed(0)), static_sizes(node.outputs[0])
     if not op.attr_int("ceil_mode", 0) or before is None or after is None:
         return None
     kernel = list(node.attributes["kernel_shape"].as_ints())
@@ -42,7 +42,7 @@ def _each(node: ir.Node, name: str, count: int, default: int) -> list[int]:
 
 
 @lowers("MaxPool", "AveragePool", below=10)
-def pool_down(op: Builder, node: ir.Node) -> Replacement:
+def pool_down(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Counting windows that reach over the end, by as much padding there as they need."""
     dilations = node.attributes.pop("dilations", None)
     if dilations is not None and any(step != 1 for step in dilations.as_ints()):
@@ -73,7 +73,7 @@ def pool_down(op: Builder, node: ir.Node) -> Replacement:
     return None
 
 
-def _without_late_windows(op: Builder, pads: list[int], strides: list[int]) -> ir.Value:
+def _without_late_windows(op: RuleBuilder, pads: list[int], strides: list[int]) -> ir.Value:
     """The largest of each window over what is smaller than all, but for windows that begin behind the data."""
     data, count = op.needed(0), len(strides)
     wide = op.Pad(data, pads=[0, 0, *pads[:count], 0, 0, *pads[count:]], value=-math.inf)
@@ -90,9 +90,9 @@ def _without_late_windows(op: Builder, pads: list[int], strides: list[int]) -> i
     return result
 
 
-def _reaches_over(op: Builder, node: ir.Node) -> bool:
+def _reaches_over(op: RuleBuilder, node: ir.Node) -> bool:
     """Add what the last windows need; whether that was anything."""
-    before, after = infer.sizes(op.needed(0)), infer.sizes(node.outputs[0])
+    before, after = static_sizes(op.needed(0)), static_sizes(node.outputs[0])
     if before is None or after is None:
         raise Refusal("it rounds up the size of its result, and its sizes are not all known")
     kernel = list(node.attributes["kernel_shape"].as_ints())
@@ -107,7 +107,7 @@ def _reaches_over(op: Builder, node: ir.Node) -> bool:
 
 
 @lowers("MaxPool", below=8)
-def pool_without_indices(op: Builder, node: ir.Node) -> Replacement:
+def pool_without_indices(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Only the largest elements, not where they are, in rows."""
     if op.wants(1):
         raise Refusal("the positions of the largest elements are used")
@@ -117,7 +117,7 @@ def pool_without_indices(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("DepthToSpace", below=11)
-def depth_to_space(op: Builder, node: ir.Node) -> Replacement:
+def depth_to_space(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Blocks were the first of the channels; where they are the last, by turning axes around."""
     if op.attr_string("mode", "DCR") == "DCR":
         node.attributes.pop("mode", None)

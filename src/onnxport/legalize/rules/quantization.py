@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.legalize.builder import Builder, Refusal
-from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.rewriter import Replacement, lowers
+from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 from onnxport.legalize.rules.arithmetic import rounded
 
 _BYTES = (ir.DataType.INT8, ir.DataType.UINT8)
 
 
 @lowers("QuantizeLinear", "DequantizeLinear", below=13)
-def scales_by_channel(op: Builder, node: ir.Node) -> Replacement:
+def scales_by_channel(op: RuleBuilder, node: ir.Node) -> Replacement:
     """There was one scale for the whole tensor."""
     scale = op.needed(1)
     axis = node.attributes.pop("axis", None)
@@ -27,18 +27,18 @@ def scales_by_channel(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("QuantizeLinear", below=10)
-def quantize(op: Builder, node: ir.Node) -> Replacement:
+def quantize(op: RuleBuilder, node: ir.Node) -> Replacement:
     """The quotient rounded to even and moved by the zero point, within the range of the type."""
     return _quantized(op, 0)
 
 
 @lowers("DequantizeLinear", below=10)
-def dequantize(op: Builder, node: ir.Node) -> Replacement:
+def dequantize(op: RuleBuilder, node: ir.Node) -> Replacement:
     """The difference to the zero point, times the scale."""
     return _dequantized(op, 0)
 
 
-def _along(op: Builder, value: ir.Value, axis: int) -> ir.Value:
+def _along(op: RuleBuilder, value: ir.Value, axis: int) -> ir.Value:
     """One number for each element of an axis, in a shape that goes with the data."""
     if op.rank(value) == 0:
         return value
@@ -47,7 +47,7 @@ def _along(op: Builder, value: ir.Value, axis: int) -> ir.Value:
     return op.unsqueeze(value, list(range(1, behind + 1))) if behind else value
 
 
-def _quantized(op: Builder, axis: int) -> ir.Value:
+def _quantized(op: RuleBuilder, axis: int) -> ir.Value:
     data, zero = op.needed(0), op.input(2)
     kind = ir.DataType.UINT8 if zero is None else zero.dtype
     if kind is None or kind not in _BYTES:
@@ -63,7 +63,7 @@ def _quantized(op: Builder, axis: int) -> ir.Value:
     return op.cast(op.Min(op.Max(result, least_value), most_value), kind)
 
 
-def _dequantized(op: Builder, axis: int) -> ir.Value:
+def _dequantized(op: RuleBuilder, axis: int) -> ir.Value:
     data, scale, zero = op.needed(0), op.needed(1), op.input(2)
     wide = op.cast(data, ir.DataType.INT32)
     if zero is not None:
@@ -72,7 +72,7 @@ def _dequantized(op: Builder, axis: int) -> ir.Value:
 
 
 @lowers("MatMulInteger", below=10)
-def integer_product(op: Builder, node: ir.Node) -> Replacement:
+def integer_product(op: RuleBuilder, node: ir.Node) -> Replacement:
     """The product of the differences to the zero points, in 32 bits."""
     sides = []
     for position in (0, 1):

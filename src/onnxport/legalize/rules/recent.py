@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxport.legalize.builder import INT64_MAX, Attribute, Builder, Refusal
-from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.rewriter import Replacement, lowers
+from onnxport.legalize.rule_builder import Attribute, Refusal, RuleBuilder
+from onnxport.onnx_build.literals import INT64_MAX
 
 
 @lowers("TensorScatter", below=24)
-def tensor_scatter(op: Builder, node: ir.Node) -> Replacement:
+def tensor_scatter(op: RuleBuilder, node: ir.Node) -> Replacement:
     """ScatterElements, each row at its place: counted from where its sample begins, perhaps around the end."""
     cache, update, begin = op.needed(0), op.needed(1), op.input(2)
     rank, axis = op.rank(cache), op.axis(cache, op.attr_int("axis", -2))
@@ -37,7 +38,7 @@ def _same_everywhere(begin: ir.Value) -> ir.Value | None:
 
 
 @lowers("CumProd", below=26)
-def cum_prod(op: Builder, node: ir.Node) -> Replacement:
+def cum_prod(op: RuleBuilder, node: ir.Node) -> Replacement:
     """A Scan that multiplies."""
     data = op.needed(0)
     axes = op.integers(1, "the axis of CumProd")
@@ -45,7 +46,7 @@ def cum_prod(op: Builder, node: ir.Node) -> Replacement:
     return accumulated(op, data, op.axis(data, axes[0]), "Mul", op.like(1, data))
 
 
-def accumulated(op: Builder, data: ir.Value, axis: int, combine: str, start: ir.Value) -> ir.Value:
+def accumulated(op: RuleBuilder, data: ir.Value, axis: int, combine: str, start: ir.Value) -> ir.Value:
     """A Scan that combines each slice with what came before it, as the attributes of the operator say."""
     others = [op.dim(data, other) for other in range(op.rank(data)) if other != axis]
     if others:
@@ -71,7 +72,7 @@ def accumulated(op: Builder, data: ir.Value, axis: int, combine: str, start: ir.
 
 
 @lowers("BitCast", below=26)
-def bit_cast(op: Builder, node: ir.Node) -> Replacement:
+def bit_cast(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Between whole numbers of one width, a Cast keeps the bits; no older operator shows those of a float."""
     data, wanted = op.needed(0), ir.DataType(op.attr_int("to", 0))
     if data.dtype is None or not (_is_whole(data.dtype) and _is_whole(wanted)):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxport.legalize.builder import Builder, Refusal
-from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.rewriter import Replacement, lowers
+from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 from onnxport.legalize.rules.counting import length, minus, scalar, upto
 
 _IDENTITY_WHEN_EMPTY = frozenset({"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"})
@@ -24,7 +24,7 @@ _IDENTITY_WHEN_EMPTY = frozenset({"ReduceSum", "ReduceMean", "ReduceMax", "Reduc
     below=18,
 )
 @lowers("ReduceSum", below=13)
-def axes_to_attribute(op: Builder, node: ir.Node) -> Replacement:
+def axes_to_attribute(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Axes were an attribute, whose absence means all."""
     data = op.needed(0)
     axes = op.integers(1, "the list of axes")
@@ -36,7 +36,7 @@ def axes_to_attribute(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("ArgMax", "ArgMin", below=12)
-def first_index(op: Builder, node: ir.Node) -> Replacement:
+def first_index(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Before opset 12 the first of equal elements was always taken: the last is the first of what is turned around."""
     if not op.attr_int("select_last_index", 0):
         node.attributes.pop("select_last_index", None)

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from onnxport.graphs import bodies
-from onnxport.legalize.builder import Builder, Refusal
-from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.rewriter import Replacement, lowers
+from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 
 _B, _F = ir.DataType.BFLOAT16, ir.DataType.FLOAT
 
 
 @lowers("Identity", below=14)
-def identity(op: Builder, node: ir.Node) -> Replacement:
+def identity(op: RuleBuilder, node: ir.Node) -> Replacement:
     """A sequence that gets an item and loses it again is the same, as another value."""
     sequence = op.needed(0)
     if not isinstance(sequence.type, ir.SequenceType):
@@ -27,7 +27,7 @@ def identity(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("If", "Loop", below=13)
-def carries(op: Builder, node: ir.Node) -> Replacement:
+def carries(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Branches and loops pass on tensors only."""
     values: list[Sequence[ir.Value | None]] = [node.inputs, node.outputs, *(body.outputs for body in bodies(node))]
     if any(value is not None and isinstance(value.type, ir.SequenceType) for some in values for value in some):
@@ -36,7 +36,7 @@ def carries(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("Loop", below=11)
-def stateless_loop(op: Builder, node: ir.Node) -> Replacement:
+def stateless_loop(op: RuleBuilder, node: ir.Node) -> Replacement:
     """A loop has a state, be it one that no one reads."""
     if len(node.inputs) > 2:
         return None
@@ -58,7 +58,7 @@ def _is_short(value: ir.Value | None) -> bool:
 
 
 @lowers("If", "Loop", "Scan", below=16)
-def passed_on_as_floats(op: Builder, node: ir.Node) -> Replacement:
+def passed_on_as_floats(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Through the edges of a body bfloat16 travels as float, which holds all of its values."""
     for graph in bodies(node):
         _enter(op, graph)
@@ -76,7 +76,7 @@ def passed_on_as_floats(op: Builder, node: ir.Node) -> Replacement:
     return None
 
 
-def _enter(op: Builder, graph: ir.Graph) -> None:
+def _enter(op: RuleBuilder, graph: ir.Graph) -> None:
     """What the body takes is a float, cast back at once."""
     with op.subgraph() as casts:
         for value in graph.inputs:
@@ -94,7 +94,7 @@ def _enter(op: Builder, graph: ir.Graph) -> None:
         graph.insert_before(first, casts)
 
 
-def _leave(op: Builder, graph: ir.Graph) -> None:
+def _leave(op: RuleBuilder, graph: ir.Graph) -> None:
     """What the body gives is cast to a float last."""
     with op.subgraph() as casts:
         for position, value in enumerate(graph.outputs):
@@ -105,7 +105,7 @@ def _leave(op: Builder, graph: ir.Graph) -> None:
     graph.extend(casts)
 
 
-def _back(op: Builder, node: ir.Node, output: ir.Value) -> None:
+def _back(op: RuleBuilder, node: ir.Node, output: ir.Value) -> None:
     assert node.graph is not None
     with op.subgraph() as casts:
         output.type = ir.TensorType(_F)

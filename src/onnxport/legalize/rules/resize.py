@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.legalize import infer
-from onnxport.legalize.builder import Builder, Refusal
-from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.known import constant_array, constant_integers
+from onnxport.legalize.rewriter import Replacement, lowers
+from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 from onnxport.legalize.rules.interpolation import Way, interpolated, way_of
 
 
 @lowers("Resize", below=19)
-def resize_symmetric(op: Builder, node: ir.Node) -> Replacement:
+def resize_symmetric(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Symmetric half pixels, and keeping the aspect ratio, came with opsets 19 and 18."""
     if op.attr_string("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise Refusal("it keeps the aspect ratio")
@@ -23,7 +23,7 @@ def resize_symmetric(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("Resize", below=18)
-def resize_all_axes(op: Builder, node: ir.Node) -> Replacement:
+def resize_all_axes(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Sizes were given for all axes, and nothing was smoothed before shrinking."""
     if op.attr_int("antialias", 0):
         return interpolated(op, way_of(op), op.input(2), op.input(3))
@@ -46,7 +46,7 @@ def resize_all_axes(op: Builder, node: ir.Node) -> Replacement:
         op.slice(sizes, 0, axes.index(axis), axes.index(axis) + 1) if axis in axes else op.dim(data, axis)
         for axis in range(rank)
     ]
-    known = infer.integers(sizes)
+    known = constant_integers(sizes)
     static = [dim for dim in data.shape or () if isinstance(dim, int)]
     if known is not None and len(static) == rank:
         for axis, size in zip(axes, known, strict=True):
@@ -56,7 +56,7 @@ def resize_all_axes(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("Resize", below=13)
-def resize_all_inputs(op: Builder, node: ir.Node) -> Replacement:
+def resize_all_inputs(op: RuleBuilder, node: ir.Node) -> Replacement:
     """The region and the scales could be empty but not absent."""
     empty = op.literal(np.zeros(0, np.float32))
     region, scales = op.input(1), op.input(2)
@@ -66,10 +66,10 @@ def resize_all_inputs(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("Resize", below=11)
-def resize_plain(op: Builder, node: ir.Node) -> Replacement:
+def resize_plain(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Only scales, from the corner, to the floor: whole factors of nearest neighbours are the same in most modes."""
     data, mode = op.needed(0), op.attr_string("mode", "nearest")
-    scales = infer.constant(op.input(2))
+    scales = constant_array(op.input(2))
     place = op.attr_string("coordinate_transformation_mode", "half_pixel")
     if scales is not None and scales.size and mode != "cubic":
         factors = [float(factor) for factor in scales.reshape(-1)]
@@ -83,17 +83,17 @@ def resize_plain(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("Resize", below=10)
-def upsample(op: Builder, node: ir.Node) -> Replacement:
+def upsample(op: RuleBuilder, node: ir.Node) -> Replacement:
     """It was called Upsample, and did not shrink."""
     mode = op.attr_string("mode", "nearest")
-    scales = infer.constant(op.input(1))
+    scales = constant_array(op.input(1))
     if scales is not None and bool((np.asarray(scales, np.float32) < 1).any()):
         return interpolated(op, Way(mode, "asymmetric", "floor"), op.input(1), None)
     return op.Upsample(op.needed(0), op.needed(1), mode=mode)
 
 
 @lowers("Upsample", below=9)
-def upsample_attributes(op: Builder, node: ir.Node) -> Replacement:
+def upsample_attributes(op: RuleBuilder, node: ir.Node) -> Replacement:
     """The scales were an attribute."""
     scales = op.constant(1, "the list of scales")
     assert scales is not None

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.legalize.builder import Builder, Refusal
-from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.rewriter import Replacement, lowers
+from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 from onnxport.legalize.rules.counting import Length, as_type, length, scalar, times, upto, vector
 
 _FORMER_MODES = {"linear": "bilinear", "cubic": "bicubic"}
@@ -31,7 +31,7 @@ Tap = tuple[ir.Value, ir.Value | None]
 
 
 @lowers("GridSample", below=20)
-def grid_sample_names(op: Builder, node: ir.Node) -> Replacement:
+def grid_sample_names(op: RuleBuilder, node: ir.Node) -> Replacement:
     """The modes had other names, and the tensor two spatial axes."""
     mode = op.attr_string("mode", "linear")
     mode = _FORMER_MODES.get(mode, mode)
@@ -42,17 +42,17 @@ def grid_sample_names(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("GridSample", below=16)
-def grid_sample(op: Builder, node: ir.Node) -> Replacement:
+def grid_sample(op: RuleBuilder, node: ir.Node) -> Replacement:
     """The neighbours of each place, gathered from the flattened image and summed by their weights."""
     return _sampled(op, op.attr_string("mode", "bilinear"))
 
 
-def _widened(op: Builder, value: ir.Value) -> ir.Value:
+def _widened(op: RuleBuilder, value: ir.Value) -> ir.Value:
     """The input in a type that tells neighbouring positions apart."""
     return op.cast(value, ir.DataType.FLOAT) if value.dtype in _HALF else value
 
 
-def _sampled(op: Builder, mode: str) -> ir.Value:
+def _sampled(op: RuleBuilder, mode: str) -> ir.Value:
     given, grid = op.needed(0), op.needed(1)
     data = _widened(op, given)
     count = op.rank(data) - 2
@@ -70,7 +70,7 @@ def _sampled(op: Builder, mode: str) -> ir.Value:
 
 
 def _gathered(
-    op: Builder, flat: ir.Value, axes: Sequence[_Axis], taps: Sequence[Sequence[Tap]], padding: str
+    op: RuleBuilder, flat: ir.Value, axes: Sequence[_Axis], taps: Sequence[Sequence[Tap]], padding: str
 ) -> ir.Value:
     """For each sample and channel, the sum over all combinations of taps, at as many points as the axes have."""
     spread = vector(op, 1, length(op, flat, 1), 1)
@@ -95,7 +95,7 @@ def _gathered(
     return total
 
 
-def _axis(op: Builder, data: ir.Value, at: int, places: ir.Value, mode: str) -> _Axis:
+def _axis(op: RuleBuilder, data: ir.Value, at: int, places: ir.Value, mode: str) -> _Axis:
     """Places between -1 and 1 as positions between the first and the last element."""
     if data.dtype is None:
         raise Refusal("the element type of its input is not known")
@@ -118,12 +118,12 @@ def _axis(op: Builder, data: ir.Value, at: int, places: ir.Value, mode: str) -> 
     return _Axis(size, whole, moved)
 
 
-def _clamped(op: Builder, axis: _Axis, places: ir.Value) -> ir.Value:
+def _clamped(op: RuleBuilder, axis: _Axis, places: ir.Value) -> ir.Value:
     last = op.Sub(axis.length, op.like(1, places))
     return op.Min(op.Max(places, op.like(0, places)), last)
 
 
-def _reflected(op: Builder, axis: _Axis, places: ir.Value) -> ir.Value:
+def _reflected(op: RuleBuilder, axis: _Axis, places: ir.Value) -> ir.Value:
     """Mirrored at the centres of the outer elements, or at their outer edges."""
     corners = bool(op.attr_int("align_corners", 0))
     low, one = op.like(0.0 if corners else -0.5, places), op.like(1, places)
@@ -137,7 +137,7 @@ def _reflected(op: Builder, axis: _Axis, places: ir.Value) -> ir.Value:
     return op.Add(op.where(odd, op.Sub(span, rest), rest), low)
 
 
-def _padded(op: Builder, axis: _Axis, places: ir.Value, padding: str) -> tuple[ir.Value, ir.Value | None]:
+def _padded(op: RuleBuilder, axis: _Axis, places: ir.Value, padding: str) -> tuple[ir.Value, ir.Value | None]:
     """A position that exists, as an index, and whether to count it."""
     inside: ir.Value | None = None
     if padding == "zeros":
@@ -150,18 +150,18 @@ def _padded(op: Builder, axis: _Axis, places: ir.Value, padding: str) -> tuple[i
     return op.cast(_clamped(op, axis, places), ir.DataType.INT64), inside
 
 
-def _linear(op: Builder, axis: _Axis) -> Iterator[Tap]:
+def _linear(op: RuleBuilder, axis: _Axis) -> Iterator[Tap]:
     floor = op.Floor(axis.places)
     rest = op.Sub(axis.places, floor)
     yield floor, op.Sub(op.like(1, rest), rest)
     yield op.Add(floor, op.like(1, floor)), rest
 
 
-def _nearest(op: Builder, axis: _Axis) -> Iterator[Tap]:
+def _nearest(op: RuleBuilder, axis: _Axis) -> Iterator[Tap]:
     yield op.Round(axis.places), None
 
 
-def _cubic(op: Builder, axis: _Axis) -> Iterator[Tap]:
+def _cubic(op: RuleBuilder, axis: _Axis) -> Iterator[Tap]:
     a = -0.75
     floor = op.Floor(axis.places)
     rest = op.Sub(axis.places, floor)
@@ -175,7 +175,7 @@ def _cubic(op: Builder, axis: _Axis) -> Iterator[Tap]:
 
 
 @lowers("DeformConv", below=19)
-def deformable_convolution(op: Builder, node: ir.Node) -> Replacement:
+def deformable_convolution(op: RuleBuilder, node: ir.Node) -> Replacement:
     """What each tap of the kernel reads, gathered between the elements, then a matrix product."""
     given, weights, offsets, bias, mask = (*map(op.needed, range(3)), op.input(3), op.input(4))
     data = _widened(op, given)
@@ -213,7 +213,7 @@ def deformable_convolution(op: Builder, node: ir.Node) -> Replacement:
     return op.cast(result, given.dtype)
 
 
-def _product(op: Builder, sizes: Sequence[Length]) -> Length:
+def _product(op: RuleBuilder, sizes: Sequence[Length]) -> Length:
     product: Length = 1
     for size in sizes:
         product = times(op, product, size)

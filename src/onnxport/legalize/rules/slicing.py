@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxport.legalize import infer
-from onnxport.legalize.builder import Builder, Refusal
-from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.known import constant_integers
+from onnxport.legalize.rewriter import Replacement, lowers
+from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 from onnxport.legalize.rules.counting import places
 
 
 @lowers("Slice", below=10)
-def static_slice(op: Builder, node: ir.Node) -> Replacement:
+def static_slice(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Bounds were attributes and there were no steps."""
     data = op.needed(0)
-    starts, ends = infer.integers(op.needed(1)), infer.integers(op.needed(2))
+    starts, ends = constant_integers(op.needed(1)), constant_integers(op.needed(2))
     axes = op.integers(3, "the list of axes")
     if axes is None:
         axes = list(range(len(starts) if starts is not None else _static_length(op.needed(1))))
     axes = [op.axis(data, axis) for axis in axes]
-    steps = infer.integers(op.input(4)) if op.has_input(4) else [1] * len(axes)
+    steps = constant_integers(op.input(4)) if op.has_input(4) else [1] * len(axes)
     result = data
     known = starts is not None and ends is not None and steps is not None
     plain = [at for at, step in enumerate(steps or ()) if step == 1] if known else []
@@ -57,7 +57,7 @@ def _stepped(size: int, start: int, end: int, step: int) -> list[int]:
     return list(range(*bounds.indices(size)))
 
 
-def _between(op: Builder, data: ir.Value, axis: int, position: int) -> ir.Value:
+def _between(op: RuleBuilder, data: ir.Value, axis: int, position: int) -> ir.Value:
     """The positions from a start to an end that are known only at run time."""
     size = op.dim(data, axis)
     start, end = (_clamped(op, _bound(op, given, position, size), op.i64([0]), size) for given in (1, 2))
@@ -66,7 +66,7 @@ def _between(op: Builder, data: ir.Value, axis: int, position: int) -> ir.Value:
     return op.Add(places(op, length), start)
 
 
-def _strided(op: Builder, data: ir.Value, axis: int, position: int) -> ir.Value:
+def _strided(op: RuleBuilder, data: ir.Value, axis: int, position: int) -> ir.Value:
     """The positions from a start to an end by steps, backwards too, any of which only run time knows."""
     size, zero, one = op.dim(data, axis), op.i64([0]), op.i64([1])
     step = op.cast(op.slice(op.needed(4), 0, position, position + 1), ir.DataType.INT64)
@@ -82,15 +82,15 @@ def _strided(op: Builder, data: ir.Value, axis: int, position: int) -> ir.Value:
     return op.Add(op.Mul(places(op, length), step), start)
 
 
-def _bound(op: Builder, given: int, position: int, size: ir.Value) -> ir.Value:
+def _bound(op: RuleBuilder, given: int, position: int, size: ir.Value) -> ir.Value:
     """One bound, counted from the front."""
     bound = op.cast(op.slice(op.needed(given), 0, position, position + 1), ir.DataType.INT64)
-    known = infer.integers(op.needed(given))
+    known = constant_integers(op.needed(given))
     if known is not None and known[position] >= 0:
         return bound
     return op.where(op.Less(bound, op.i64([0])), op.Add(bound, size), bound)
 
 
-def _clamped(op: Builder, bound: ir.Value, least: ir.Value, most: ir.Value) -> ir.Value:
+def _clamped(op: RuleBuilder, bound: ir.Value, least: ir.Value, most: ir.Value) -> ir.Value:
     bound = op.where(op.Less(bound, least), least, bound)
     return op.where(op.Less(most, bound), most, bound)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.legalize import infer
-from onnxport.legalize.builder import Builder, Refusal
-from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.known import constant_integers
+from onnxport.legalize.rewriter import Replacement, lowers
+from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 from onnxport.legalize.rules.counting import length, number, upto
 from onnxport.legalize.rules.index import gathered_elements
 from onnxport.legalize.rules.recent import accumulated
@@ -18,7 +18,7 @@ _SMALL = 256
 
 
 @lowers("TopK", below=11)
-def largest_first(op: Builder, node: ir.Node) -> Replacement:
+def largest_first(op: RuleBuilder, node: ir.Node) -> Replacement:
     """The smallest are the largest of what is negated; long integers are put in order by counting."""
     data, count, axis = op.needed(0), op.needed(1), op.axis(op.needed(0), op.attr_int("axis", -1))
     kind = data.dtype
@@ -34,9 +34,9 @@ def largest_first(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("TopK", below=10)
-def top_constant(op: Builder, node: ir.Node) -> Replacement:
+def top_constant(op: RuleBuilder, node: ir.Node) -> Replacement:
     """How many to take was an attribute; of all in order the first, where only run time knows how many."""
-    data, count = op.needed(0), infer.integers(op.needed(1))
+    data, count = op.needed(0), constant_integers(op.needed(1))
     axis = op.axis(data, op.attr_int("axis", -1))
     size = length(op, data, axis)
     if count is not None:
@@ -48,7 +48,7 @@ def top_constant(op: Builder, node: ir.Node) -> Replacement:
     return _by_rank(op, data, op.needed(1), axis, smallest=False)
 
 
-def _by_rank(op: Builder, data: ir.Value, count: ir.Value, axis: int, smallest: bool) -> tuple[ir.Value, ir.Value]:
+def _by_rank(op: RuleBuilder, data: ir.Value, count: ir.Value, axis: int, smallest: bool) -> tuple[ir.Value, ir.Value]:
     """Each element's place is how many come before it: those beyond it, and those equal to it on its left.
 
     That compares all pairs along the axis, which is the price of an order without an operator for it.
@@ -81,7 +81,7 @@ def _by_rank(op: Builder, data: ir.Value, count: ir.Value, axis: int, smallest: 
 
 
 @lowers("CumSum", below=11)
-def cumulative_sum(op: Builder, node: ir.Node) -> Replacement:
+def cumulative_sum(op: RuleBuilder, node: ir.Node) -> Replacement:
     """A product with a triangle of ones while that is small, else one after the other."""
     data = op.needed(0)
     axes = op.integers(1, "the axis")

@@ -5,21 +5,22 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.legalize import infer
-from onnxport.legalize.builder import INT64_MAX, Builder, Refusal
-from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.known import constant_array, constant_integers, known_rank
+from onnxport.legalize.rewriter import Replacement, lowers
+from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 from onnxport.legalize.rules.counting import length as length_of
 from onnxport.legalize.rules.counting import places, upto
+from onnxport.onnx_build.literals import INT64_MAX
 
 
 @lowers("Shape", below=15)
-def shape_part(op: Builder, node: ir.Node) -> Replacement:
+def shape_part(op: RuleBuilder, node: ir.Node) -> Replacement:
     """The whole shape, then the part that was asked for."""
     if "start" not in node.attributes and "end" not in node.attributes:
         return None
     data = op.needed(0)
     start, end = op.attr_int("start", 0), op.attr_int("end", INT64_MAX)
-    rank = infer.rank(data)
+    rank = known_rank(data)
     if rank is not None:
         start, end, _ = slice(start, end).indices(rank)
         dims = list(data.shape or ())[start:end]
@@ -30,12 +31,12 @@ def shape_part(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("Reshape", below=14)
-def reshape(op: Builder, node: ir.Node) -> Replacement:
+def reshape(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Before opset 14 a zero always meant the size the input has there."""
     if not op.attr_int("allowzero", 0):
         node.attributes.pop("allowzero", None)
         return None
-    data, wanted = op.needed(0), infer.integers(op.needed(1))
+    data, wanted = op.needed(0), constant_integers(op.needed(1))
     dims = list(data.shape) if data.shape is not None else []
     copied = [at for at, size in enumerate(wanted or ()) if size == 0 and not (at < len(dims) and dims[at] == 0)]
     if copied and data.dtype is not None:
@@ -46,13 +47,13 @@ def reshape(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("Squeeze", "Unsqueeze", below=13)
-def squeezed_axes(op: Builder, node: ir.Node) -> Replacement:
+def squeezed_axes(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Axes were an attribute."""
     return op.again(op.needed(0), axes=op.integers(1, "the list of axes"))
 
 
 @lowers("Split", below=18)
-def split_count(op: Builder, node: ir.Node) -> Replacement:
+def split_count(op: RuleBuilder, node: ir.Node) -> Replacement:
     """A number of parts was only implied, by the outputs, and they had to be equal."""
     count = op.attr_int("num_outputs", len(node.outputs))
     if "num_outputs" not in node.attributes:
@@ -71,10 +72,10 @@ def split_count(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("Split", below=13)
-def split_sizes(op: Builder, node: ir.Node) -> Replacement:
+def split_sizes(op: RuleBuilder, node: ir.Node) -> Replacement:
     """The sizes of the parts were an attribute; parts of sizes computed at run time are slices."""
     given = op.input(1)
-    if given is not None and infer.constant(given) is None:
+    if given is not None and constant_array(given) is None:
         data, axis, begin, parts = op.needed(0), op.i64([op.attr_int("axis", 0)]), op.i64([0]), []
         for position in range(len(node.outputs)):
             size = op.Slice(given, op.i64([position]), op.i64([position + 1]), op.i64([0]))
@@ -88,7 +89,7 @@ def split_sizes(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("Trilu", below=14)
-def triangle(op: Builder, node: ir.Node) -> Replacement:
+def triangle(op: RuleBuilder, node: ir.Node) -> Replacement:
     """A choice between the tensor and zero by comparing row and column."""
     data, diagonal = op.needed(0), op.input(1)
     rank = op.rank(data)
@@ -101,10 +102,10 @@ def triangle(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("Range", below=11)
-def counted(op: Builder, node: ir.Node) -> Replacement:
+def counted(op: RuleBuilder, node: ir.Node) -> Replacement:
     """A literal, or the positions of the non-zero elements of as many ones."""
     start, limit, step = op.needed(0), op.needed(1), op.needed(2)
-    known = [infer.constant(value) for value in (start, limit, step)]
+    known = [constant_array(value) for value in (start, limit, step)]
     if known[0] is not None and known[1] is not None and known[2] is not None:
         first, last, by = (array.reshape(-1)[0] for array in known if array is not None)
         return op.literal(np.arange(first, last, by).astype(known[0].dtype), start.dtype)
@@ -124,17 +125,17 @@ def counted(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("ConstantOfShape", below=9)
-def filled(op: Builder, node: ir.Node) -> Replacement:
+def filled(op: RuleBuilder, node: ir.Node) -> Replacement:
     """One element, expanded."""
     tensor = node.attributes["value"].as_tensor().numpy() if "value" in node.attributes else np.zeros(1, np.float32)
-    shape = infer.integers(op.needed(0))
+    shape = constant_integers(op.needed(0))
     if shape is not None:
         return op.literal(np.full(shape, tensor.reshape(-1)[0]))
     return op.Expand(op.literal(tensor.reshape(1)), op.needed(0))
 
 
 @lowers("Expand", below=8)
-def expand(op: Builder, node: ir.Node) -> Replacement:
+def expand(op: RuleBuilder, node: ir.Node) -> Replacement:
     """A product with ones of that shape."""
     data, shape = op.needed(0), op.integers(1, "the shape")
     assert shape is not None
@@ -142,7 +143,7 @@ def expand(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("Constant", below=12)
-def constant_tensor(op: Builder, node: ir.Node) -> Replacement:
+def constant_tensor(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Only whole tensors could be given."""
     if "value" in node.attributes or "sparse_value" in node.attributes:
         return None
@@ -153,7 +154,7 @@ def constant_tensor(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("Constant", below=9)
-def constant_float(op: Builder, node: ir.Node) -> Replacement:
+def constant_float(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Only floats were constants; other literals are defaults of inputs."""
     tensor = node.attributes["value"].as_tensor() if "value" in node.attributes else None
     return None if tensor is None or tensor.dtype.is_floating_point() else op.literal(tensor.numpy(), tensor.dtype)

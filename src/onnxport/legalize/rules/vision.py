@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.legalize import infer
-from onnxport.legalize.builder import Builder, Refusal
-from onnxport.legalize.engine import Replacement, lowers
+from onnxport.legalize.known import constant_integers
+from onnxport.legalize.rewriter import Replacement, lowers
+from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 from onnxport.legalize.rules.counting import (
     Length,
     as_type,
@@ -26,7 +26,7 @@ _F = ir.DataType.FLOAT
 
 
 @lowers("AffineGrid", below=20)
-def affine_grid(op: Builder, node: ir.Node) -> Replacement:
+def affine_grid(op: RuleBuilder, node: ir.Node) -> Replacement:
     """The even grid as homogeneous coordinates, times the matrices."""
     given, size = op.needed(0), op.needed(1)
     rows = given.shape[1] if given.shape is not None else None
@@ -34,7 +34,7 @@ def affine_grid(op: Builder, node: ir.Node) -> Replacement:
         raise Refusal("the number of rows of its matrices is not known")
     kind = given.dtype if given.dtype == ir.DataType.DOUBLE else _F
     count = rows
-    known = infer.integers(size)
+    known = constant_integers(size)
     if known is not None:
         sizes: list[Length] = list(known[2:])
     else:
@@ -58,14 +58,14 @@ def affine_grid(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("Col2Im", below=18)
-def folded_blocks(op: Builder, node: ir.Node) -> Replacement:
+def folded_blocks(op: RuleBuilder, node: ir.Node) -> Replacement:
     """A transposed convolution whose kernel puts each element of a block in its place."""
     data = op.needed(0)
     block = op.integers(2, "the shape of the blocks")
     if block is None or data.dtype is None or not data.dtype.is_floating_point():
         raise Refusal("it adds up blocks that are not of floats")
     count, taps = len(block), int(np.prod(block))
-    known = infer.integers(op.needed(1))
+    known = constant_integers(op.needed(1))
     if known is not None:
         image: list[Length] = list(known)
     else:
@@ -106,7 +106,7 @@ def _each(node: ir.Node, name: str, count: int, default: int) -> list[int]:
 
 
 @lowers("RoiAlign", below=16)
-def aligned_at_pixel_centres(op: Builder, node: ir.Node) -> Replacement:
+def aligned_at_pixel_centres(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Regions were not shifted by half a pixel, nor could they be smaller than one."""
     if op.attr_string("coordinate_transformation_mode", "half_pixel") == "half_pixel":
         return _aligned(op, centred=True)
@@ -115,12 +115,12 @@ def aligned_at_pixel_centres(op: Builder, node: ir.Node) -> Replacement:
 
 
 @lowers("RoiAlign", below=10)
-def aligned_regions(op: Builder, node: ir.Node) -> Replacement:
+def aligned_regions(op: RuleBuilder, node: ir.Node) -> Replacement:
     """The mean over each bin is one product with weights of rows and one with weights of columns."""
     return _aligned(op, centred=False)
 
 
-def _aligned(op: Builder, centred: bool) -> ir.Value:
+def _aligned(op: RuleBuilder, centred: bool) -> ir.Value:
     if op.attr_string("mode", "avg") != "avg":
         raise Refusal("it takes the largest of the samples")
     given, regions, images = op.needed(0), op.needed(1), op.needed(2)
@@ -151,7 +151,7 @@ def _aligned(op: Builder, centred: bool) -> ir.Value:
     return op.cast(op.MatMul(op.unsqueeze(rows, [1]), across), given.dtype)
 
 
-def _bins(op: Builder, begin: ir.Value, extent: ir.Value, bins: int, size: Length) -> ir.Value:
+def _bins(op: RuleBuilder, begin: ir.Value, extent: ir.Value, bins: int, size: Length) -> ir.Value:
     """How much each element along an axis counts in each bin of each region: regions, bins, elements."""
     kind = begin.dtype
     assert kind is not None

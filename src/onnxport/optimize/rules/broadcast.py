@@ -7,16 +7,18 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
+from onnxport.onnx_build.operators import BROADCASTING
 from onnxport.optimize.rules.pattern import Rule, rules_for
-from onnxport.optimize.scope import Scope, same_shape
+from onnxport.optimize.scope import Scope, surely_same_shape
 
-_BROADCASTING = "Add Sub Mul Div Pow Mod Min Max Where And Or Xor Equal Less LessOrEqual Greater GreaterOrEqual"
+# PRelu broadcasts its slope to the data, never the data to the slope.
+_BOTH_WAYS = " ".join(sorted(BROADCASTING - {"PRelu"}))
 
 
 def _others_decide(node: ir.Node, index: int) -> bool:
     """Whether another operand alone has the shape of the result already."""
     result = node.outputs[0]
-    return any(same_shape(value, result) for other, value in enumerate(node.inputs) if other != index)
+    return any(surely_same_shape(value, result) for other, value in enumerate(node.inputs) if other != index)
 
 
 def _needless_expand(node: ir.Node, scope: Scope) -> Literal[True] | None:
@@ -47,6 +49,6 @@ def _needless_fill(node: ir.Node, scope: Scope) -> Literal[True] | None:
 
 
 RULES: list[Rule] = [
-    *rules_for("expand before broadcasting", _BROADCASTING, _needless_expand),
-    *rules_for("fill before broadcasting", _BROADCASTING, _needless_fill),
+    *rules_for("expand before broadcasting", _BOTH_WAYS, _needless_expand),
+    *rules_for("fill before broadcasting", _BOTH_WAYS, _needless_fill),
 ]

@@ -8,14 +8,14 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.optimize.rules.pattern import Rule, producer_of, rules_for
-from onnxport.optimize.scope import Scope, comparable_dims, known_dims, same_shape
+from onnxport.optimize.scope import Scope, comparable_dims, known_dims, surely_same_shape
 
 _EVERYTHING = 2**31 - 1
 
 
 def _to_own_shape(node: ir.Node, scope: Scope) -> ir.Value | None:
     value = node.inputs[0]
-    return value if same_shape(value, node.outputs[0]) else None
+    return value if surely_same_shape(value, node.outputs[0]) else None
 
 
 def _new_shape(node: ir.Node, scope: Scope, dims: list[int]) -> Literal[True] | None:
@@ -149,7 +149,7 @@ def _slice_of_everything(node: ir.Node, scope: Scope) -> ir.Value | None:
     steps = scope.ints(node.inputs[4]) if len(node.inputs) > 4 and node.inputs[4] is not None else [1]
     if steps is None or any(step != 1 for step in steps):
         return None
-    if same_shape(value, node.outputs[0]):
+    if surely_same_shape(value, node.outputs[0]):
         return value
     starts, ends = scope.ints(node.inputs[1]), scope.ints(node.inputs[2])
     if starts is None or ends is None or any(starts):

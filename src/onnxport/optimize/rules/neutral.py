@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.optimize.rules.pattern import Rewrite, Rule, rules_for
-from onnxport.optimize.scope import Array, Scope, same_shape
+from onnxport.optimize.scope import Array, Scope, surely_same_shape
 
 
 def _first_input(node: ir.Node, scope: Scope) -> ir.Value | None:
@@ -30,7 +30,7 @@ def _dropout_in_inference(node: ir.Node, scope: Scope) -> ir.Value | None:
 
 def _keeps_shape(scope: Scope, node: ir.Node, value: ir.Value, other: ir.Value) -> bool:
     """Whether broadcasting ``value`` with ``other`` has ``value``'s own shape."""
-    if same_shape(node.outputs[0], value):
+    if surely_same_shape(node.outputs[0], value):
         return True
     array = scope.array(other)
     if array is None or array.size != 1:
@@ -110,7 +110,7 @@ def _decided_where(node: ir.Node, scope: Scope) -> ir.Value | None:
         chosen = node.inputs[2]
     else:
         return None
-    return chosen if same_shape(chosen, node.outputs[0]) else None
+    return chosen if surely_same_shape(chosen, node.outputs[0]) else None
 
 
 def _pad_nothing(node: ir.Node, scope: Scope) -> ir.Value | None:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from onnxport.errors import TranslationError
+from onnxport.onnx_build.literals import INT64_MAX
 from onnxport.symbolic.helper.parsing import maybe_get_const, parse_arg, unimplemented
 from onnxport.symbolic.helper.questions import (
     get_tensor_rank,
@@ -19,7 +20,6 @@ from onnxport.symbolic.helper.questions import (
 from onnxport.symbolic.helper.writing import maybe_cast_to_type, reducesum, slice_, unsqueeze
 from onnxport.symbolic.session.delegation import delegate
 from onnxport.symbolic.session.scalar_types import JitScalarType
-from onnxport.translate.builder import INT64_MAX
 
 Value = torch._C.Value
 Symbolic = Callable[..., Any]

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import onnx
 
-from onnxport.legalize.schemas import schema_of
-from onnxport.legalize.versions import NEWEST, OLDEST
-from onnxport.translate.signatures import CANONICAL_OPSET
+from onnxport.onnx_build.opsets import CANONICAL_OPSET, NEWEST_OPSET, OLDEST_OPSET
+from onnxport.onnx_build.schemas import schema_of
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ def form_of(op_type: str, inputs: int, outputs: int, attributes: Collection[str]
         left = [name for name in attributes if name not in moved]
         if _fits(op_type, max(inputs, *(at + 1 for at in moved.values())), outputs, left, opset):
             return Form(opset, moved)
-    for other in (*range(opset + 1, NEWEST + 1), *range(opset - 1, OLDEST - 1, -1)):
+    for other in (*range(opset + 1, NEWEST_OPSET + 1), *range(opset - 1, OLDEST_OPSET - 1, -1)):
         if _fits(op_type, inputs, outputs, attributes, other):
             return Form(other, {})
     return Form(opset, {}) if schema_of(op_type, opset) is not None else None

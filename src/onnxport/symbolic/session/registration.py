@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from onnxport.errors import OnnxExporterError, OpsetError
-from onnxport.legalize.versions import NEWEST, OLDEST
+from onnxport.onnx_build.opsets import NEWEST_OPSET, OLDEST_OPSET
 
 Symbolic = Callable[..., Any]
 
@@ -84,7 +84,7 @@ def operators_of_libraries() -> Iterator[torch._ops.OpOverload]:
 def _versions(since: int) -> range:
     if not isinstance(since, int) or isinstance(since, bool):
         raise OpsetError(f"opset_version must be an int, not {since!r}.")
-    return range(max(since, OLDEST), NEWEST + 1)
+    return range(max(since, OLDEST_OPSET), NEWEST_OPSET + 1)
 
 
 def _checked(name: str) -> str:

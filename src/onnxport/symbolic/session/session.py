@@ -18,6 +18,7 @@ import onnx_ir as ir
 import torch
 
 from onnxport.errors import TranslationError
+from onnxport.onnx_build.opsets import CANONICAL_OPSET
 from onnxport.symbolic.session import given
 from onnxport.symbolic.session.attributes import onnx_attributes
 from onnxport.symbolic.session.blocks import BRANCHES, block_results, has_blocks
@@ -25,7 +26,6 @@ from onnxport.symbolic.session.given import constant_of
 from onnxport.symbolic.session.inference import Known, Result, Sizes, infer, of_one_dtype
 from onnxport.symbolic.session.opset_forms import Form, form_of
 from onnxport.translate import Builder, Dim, Int, Tensor
-from onnxport.translate.signatures import CANONICAL_OPSET
 from onnxport.weights.torch_tensor import TorchTensor
 
 Value = torch._C.Value

@@ -2,7 +2,7 @@
 
 ``make kernels`` builds a model of one node for every operator of ai.onnx, every version of it and every element type
 its schema allows, and opens a session on it. What onnxruntime says it has no implementation for goes into
-``src/onnxport/legalize/kernels.json``: operator, then version, then type variable, then the missing types.
+``src/onnxport/legalize/runtime_gaps.json``: operator, then version, then type variable, then the missing types.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import onnxruntime
 from onnx import TensorProto, helper
 
 Table = dict[str, dict[str, dict[str, str]]]
-TABLE = Path(__file__).parents[1] / "src" / "onnxport" / "legalize" / "kernels.json"
+TABLE = Path(__file__).parents[1] / "src" / "onnxport" / "legalize" / "runtime_gaps.json"
 OLDEST = 7
 
 TYPES = {

@@ -10,25 +10,28 @@ from dataclasses import dataclass
 import onnx.defs
 import onnx_ir as ir
 
-_KINDS = {getattr(onnx.defs.OpSchema.AttrType, kind.name): int(kind) for kind in ir.AttributeType if kind > 0}
+_KINDS = {getattr(onnx.defs.OpSchema.AttrType, kind.name): kind for kind in ir.AttributeType if kind > 0}
 _TENSOR = re.compile(r"tensor\((\w+)\)")
 
 Types = frozenset[ir.DataType]
+ResultType = tuple[int, ...] | ir.DataType
+"""Where the element type of an output comes from: the positions of inputs that have it too, or the one it always is."""
 
 
 @dataclass(frozen=True)
 class Schema:
-    """What validation asks of an operator: existence, arity, attributes, and the element types of its variables."""
+    """What is asked of an operator: existence, arity, attributes, and the element types of its variables."""
 
     since: int
     min_inputs: int
     max_inputs: int
     max_outputs: int
-    attributes: dict[str, int]
+    attributes: dict[str, ir.AttributeType]
     required: frozenset[str]
     inputs: tuple[tuple[str, Types], ...]
     outputs: tuple[str, ...]
     types: dict[str, Types]
+    result_types: tuple[ResultType, ...]
 
     def input(self, position: int) -> tuple[str, Types]:
         """Type variable and allowed types of an input; the last one repeats when variadic."""
@@ -37,6 +40,16 @@ class Schema:
     def output(self, position: int) -> str:
         """Type variable of an output; the last one repeats when variadic."""
         return self.outputs[min(position, len(self.outputs) - 1)]
+
+    def result_type(self, position: int, inputs: Sequence[ir.Value | None]) -> ir.DataType | None:
+        """The element type of an output given the inputs, where the schema determines it."""
+        rule = self.result_types[min(position, len(self.result_types) - 1)]
+        if isinstance(rule, ir.DataType):
+            return rule
+        for shared in rule:
+            if shared < len(inputs) and (found := inputs[shared]) is not None:
+                return found.dtype
+        return None
 
 
 @functools.cache
@@ -49,11 +62,7 @@ def schema_of(op_type: str, opset: int) -> Schema | None:
     if schema.deprecated and op_type != "GroupNormalization":
         return None
     types = {one.type_param_str: _element_types(one.allowed_type_strs) for one in schema.type_constraints}
-    heterogeneous = {
-        formal.name
-        for formal in schema.inputs
-        if formal.option == onnx.defs.OpSchema.FormalParameterOption.Variadic and not formal.is_homogeneous
-    }
+    heterogeneous = {formal.name for formal in schema.inputs if _is_heterogeneous(formal)}
     return Schema(
         since=schema.since_version,
         min_inputs=schema.min_input,
@@ -70,7 +79,24 @@ def schema_of(op_type: str, opset: int) -> Schema | None:
         ),
         outputs=tuple(one.type_str for one in schema.outputs),
         types=types,
+        result_types=tuple(_result_type(schema, output, types) for output in schema.outputs),
     )
+
+
+def _is_heterogeneous(formal: onnx.defs.OpSchema.FormalParameter) -> bool:
+    return formal.option == onnx.defs.OpSchema.FormalParameterOption.Variadic and not formal.is_homogeneous
+
+
+def _result_type(
+    schema: onnx.defs.OpSchema, output: onnx.defs.OpSchema.FormalParameter, types: dict[str, Types]
+) -> ResultType:
+    if _is_heterogeneous(output):
+        return ()
+    shared = tuple(at for at, formal in enumerate(schema.inputs) if formal.type_str == output.type_str)
+    allowed = types[output.type_str] if output.type_str in types else _element_types([output.type_str])
+    if not shared and len(allowed) == 1:
+        return next(iter(allowed))
+    return shared
 
 
 def _element_types(texts: Sequence[str]) -> Types:

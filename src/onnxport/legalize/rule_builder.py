@@ -10,85 +10,16 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from onnxport.graphs import graphs
-from onnxport.legalize import infer
-
-INT64_MAX = 2**63 - 1
-"""Where a slice ends that goes on to the end."""
+from onnxport.legalize.infer import infer_results
+from onnxport.legalize.known import constant_array, known_rank
+from onnxport.onnx_build.literals import Contents, Literals
+from onnxport.onnx_build.names import UniqueNames
 
 Attribute = int | float | str | Sequence[int] | Sequence[float] | ir.TensorProtocol | ir.Attr | None
 
 
 class Refusal(Exception):
     """A rule's way to say that the older opset cannot express this node; the message completes "because"."""
-
-
-class Names:
-    """Hands out names that nothing in the model carries yet; the model is asked when the first is wanted."""
-
-    def __init__(self, model: ir.Model) -> None:
-        self._model = model
-        self._next: dict[str, int] = {}
-
-    @functools.cached_property
-    def _taken(self) -> set[str]:
-        taken: set[str] = set()
-        for graph in graphs(self._model):
-            taken.update(graph.initializers)
-            taken.update(value.name for value in graph.inputs if value.name)
-            for node in graph:
-                if node.name:
-                    taken.add(node.name)
-                taken.update([value.name for value in node.outputs if value.name])
-        return taken
-
-    def fresh(self, base: str) -> str:
-        """``base`` itself, or with the first free number after it."""
-        name, count = base, self._next.get(base, 1)
-        while name in self._taken:
-            count += 1
-            name = f"{base}_{count}"
-        self._next[base] = count
-        self._taken.add(name)
-        return name
-
-
-class Contents:
-    """An array and its element type, with what tells it from others."""
-
-    def __init__(self, array: npt.NDArray[np.generic], dtype: ir.DataType) -> None:
-        self.array = np.asarray(array, order="C")
-        self.dtype = dtype
-        self.key: Hashable = (dtype, self.array.shape, self.array.tobytes())
-
-    def name(self) -> str:
-        """A telling name: the numbers themselves while they are few and whole."""
-        kind = self.dtype.name.lower()
-        if self.array.size > 4 or not np.issubdtype(self.array.dtype, np.integer):
-            return f"literal_{kind}"
-        items = self.array.reshape(-1).tolist()
-        return "_".join([f"literal_{kind}", *(str(item).replace("-", "m") for item in items)])
-
-
-class Literals:
-    """Constants that rules need, one initializer for each distinct content."""
-
-    def __init__(self, graph: ir.Graph, names: Names) -> None:
-        self._graph = graph
-        self._names = names
-        self._known: dict[Hashable, ir.Value] = {}
-
-    def value(self, contents: Contents) -> ir.Value:
-        """The initializer that holds these contents."""
-        known = self._known.get(contents.key)
-        if known is not None and known.is_initializer():
-            return known
-        name = self._names.fresh(contents.name())
-        tensor = ir.Tensor(contents.array, contents.dtype, name=name)
-        value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=tensor.shape, const_value=tensor)
-        self._graph.register_initializer(value)
-        self._known[contents.key] = value
-        return value
 
 
 def _attribute(name: str, value: Attribute) -> ir.Attr:
@@ -114,7 +45,7 @@ def _integers(items: int | tuple[int, ...]) -> Contents:
     return Contents(np.asarray(items, dtype=np.int64), ir.DataType.INT64)
 
 
-class Shared:
+class SharedValues:
     """Values that several replaced nodes have in common, found by what was asked for.
 
     Nodes for which ``apart`` differs share nothing.
@@ -140,7 +71,7 @@ class Shared:
             self._values[new.name] = new
 
 
-class Builder:
+class RuleBuilder:
     """Emits the nodes that replace ``node``, in the form of opset ``opset``.
 
     ``op.Mul(x, y)`` emits one operator, positional arguments being inputs and keywords attributes (None leaves
@@ -152,9 +83,9 @@ class Builder:
         node: ir.Node,
         opset: int,
         target: int,
-        names: Names,
+        names: UniqueNames,
         literals: Literals | None,
-        shared: Shared,
+        shared: SharedValues,
     ) -> None:
         self.node = node
         self.opset = opset
@@ -186,14 +117,14 @@ class Builder:
             present,
             [_attribute(name, value) for name, value in attributes.items() if value is not None],
             num_outputs=outputs,
-            name=self._names.fresh(f"{self.node.name or self.node.op_type}_{op_type}"),
+            name=self._names.unique(f"{self.node.name or self.node.op_type}_{op_type}"),
             metadata_props=dict(self.node.metadata_props),
         )
         base = self.node.outputs[0].name or self.node.op_type
         for output in node.outputs:
-            output.name = self._names.fresh(f"{base}_{op_type.lower()}")
+            output.name = self._names.unique(f"{base}_{op_type.lower()}")
         self.nodes.append(node)
-        infer.infer(node)
+        infer_results(node)
         return node.outputs
 
     def shared(self, key: tuple[object, ...], make: Callable[[], ir.Value]) -> ir.Value:
@@ -206,7 +137,7 @@ class Builder:
 
     def name(self, base: str) -> str:
         """A name of one's own, after the replaced node."""
-        return self._names.fresh(f"{self.node.name or self.node.op_type}_{base}")
+        return self._names.unique(f"{self.node.name or self.node.op_type}_{base}")
 
     @contextlib.contextmanager
     def subgraph(self) -> Iterator[list[ir.Node]]:
@@ -292,7 +223,7 @@ class Builder:
 
     def rank(self, value: ir.Value) -> int:
         """The rank of a value, which the rule cannot do without."""
-        known = infer.rank(value)
+        known = known_rank(value)
         if known is None:
             raise Refusal("the rank of its input is not known")
         return known
@@ -306,7 +237,7 @@ class Builder:
         value = self.input(position)
         if value is None:
             return None
-        array = infer.constant(value)
+        array = constant_array(value)
         if array is None:
             raise Refusal(f"{what} is computed at run time and must be a constant there")
         return array

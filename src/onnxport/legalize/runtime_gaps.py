@@ -8,7 +8,7 @@ import json
 
 import onnx_ir as ir
 
-from onnxport.legalize.schemas import Schema, Types
+from onnxport.onnx_build.schemas import Schema, Types
 
 Gaps = dict[str, Types]
 
@@ -17,7 +17,7 @@ _NOTHING: Gaps = {}
 
 @functools.cache
 def _table() -> dict[tuple[str, int], Gaps]:
-    text = importlib.resources.files("onnxport.legalize").joinpath("kernels.json").read_text(encoding="utf-8")
+    text = importlib.resources.files("onnxport.legalize").joinpath("runtime_gaps.json").read_text(encoding="utf-8")
     return {
         (op_type, int(version)): {
             variable: frozenset(ir.DataType[dtype.upper()] for dtype in missing.split())
@@ -32,7 +32,7 @@ def gaps(node: ir.Node, since: int) -> Gaps:
     """The types onnxruntime does not compute a node in, by type variable, for the form of opset ``since``.
 
     >>> import onnx_ir as ir
-    >>> from onnxport.legalize.kernels import gaps
+    >>> from onnxport.legalize.runtime_gaps import gaps
     >>> sorted(dtype.name for dtype in gaps(ir.node("Trilu", []), 14)["T"])[:3]
     ['BFLOAT16', 'INT16', 'INT8']
     """

@@ -15,8 +15,8 @@ from torch import nn
 import onnxport
 from cases import R, Wrapped
 from onnxport.events import EventLog
-from onnxport.legalize import casts, kernels, legalize
-from onnxport.legalize.schemas import schema_of
+from onnxport.legalize import casts, legalize, runtime_gaps
+from onnxport.onnx_build.schemas import schema_of
 
 D = ir.DataType
 B, I8, I16, I32, I64 = torch.bool, torch.int8, torch.int16, torch.int32, torch.int64
@@ -180,7 +180,7 @@ def test_subgraphs() -> None:
 def test_every_gap_is_filled() -> None:
     """For each gap there is something to compute in; what rounds is known."""
     unfilled, rounded = set(), set()
-    for (form, since), variables in kernels._table().items():
+    for (form, since), variables in runtime_gaps._table().items():
         op_type = form.partition(".")[0]
         schema = schema_of(op_type, since)
         assert schema is not None and schema.since == since
@@ -202,7 +202,7 @@ def test_every_gap_is_filled() -> None:
 
 
 def test_table_is_of_the_installed_onnxruntime_or_says_so() -> None:
-    text = Path(kernels.__file__).with_suffix(".json").read_text(encoding="utf-8")
+    text = Path(runtime_gaps.__file__).with_suffix(".json").read_text(encoding="utf-8")
     assert json.loads(text)["onnxruntime"]
 
 

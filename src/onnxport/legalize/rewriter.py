@@ -12,19 +12,20 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnxport.graphs import bodies
-from onnxport.legalize import infer
-from onnxport.legalize.builder import Builder, Literals, Names, Refusal, Shared
+from onnxport.graphs import bodies, graphs
+from onnxport.legalize.infer import infer_results
+from onnxport.legalize.rule_builder import Refusal, RuleBuilder, SharedValues
+from onnxport.onnx_build.literals import Literals, added_name
+from onnxport.onnx_build.names import UniqueNames, names_in
+from onnxport.onnx_build.opsets import ONNX_DOMAINS
 from onnxport.weights.kinds import is_weight
 
 Replacement = ir.Value | Sequence[ir.Value | None] | None
-RuleFunction = Callable[[Builder, ir.Node], Replacement]
-
-_DEFAULT_DOMAINS = ("", "ai.onnx")
+RuleFunction = Callable[[RuleBuilder, ir.Node], Replacement]
 
 
 @dataclass(frozen=True)
-class Rule:
+class OpsetRule:
     """One operator across one change: applies to forms from ``reads`` on and writes the form of ``writes``."""
 
     reads: int
@@ -32,8 +33,8 @@ class Rule:
     function: RuleFunction
 
 
-_LOWERS: dict[str, list[Rule]] = {}
-_RAISES: dict[str, list[Rule]] = {}
+_LOWERS: dict[str, list[OpsetRule]] = {}
+_RAISES: dict[str, list[OpsetRule]] = {}
 
 
 def lowers(*op_types: str, below: int) -> Callable[[RuleFunction], RuleFunction]:
@@ -48,7 +49,7 @@ def lowers(*op_types: str, below: int) -> Callable[[RuleFunction], RuleFunction]
             rules = _LOWERS.setdefault(op_type, [])
             if any(rule.reads == below for rule in rules):
                 raise ValueError(f"{op_type} has two rules for opsets below {below}")
-            rules.append(Rule(below, below - 1, function))
+            rules.append(OpsetRule(below, below - 1, function))
             rules.sort(key=lambda rule: -rule.reads)
         return function
 
@@ -63,14 +64,14 @@ def raises(*op_types: str, since: int) -> Callable[[RuleFunction], RuleFunction]
             rules = _RAISES.setdefault(op_type, [])
             if any(rule.writes == since for rule in rules):
                 raise ValueError(f"{op_type} has two rules for opsets from {since}")
-            rules.append(Rule(since - 1, since, function))
+            rules.append(OpsetRule(since - 1, since, function))
             rules.sort(key=lambda rule: rule.writes)
         return function
 
     return register
 
 
-def rule_for(op_type: str, form: int, target: int) -> Rule | None:
+def rule_for(op_type: str, form: int, target: int) -> OpsetRule | None:
     """The next rule a node in the form of opset ``form`` meets on its way to ``target``."""
     if target < form:
         for rule in _LOWERS.get(op_type, ()):
@@ -90,16 +91,16 @@ class Rewriter:
     model: ir.Model
     target: int
     apart: Callable[[ir.Node], Hashable] | None = None
-    names: Names = field(init=False)
+    names: UniqueNames = field(init=False)
     literals: Literals = field(init=False)
     refusals: dict[ir.Node, tuple[str, int]] = field(default_factory=dict)
     _orphans: list[ir.Value] = field(default_factory=list)
-    _shared: Shared = field(init=False)
+    _shared: SharedValues = field(init=False)
 
     def __post_init__(self) -> None:
-        self._shared = Shared(self.apart)
-        self.names = Names(self.model)
-        self.literals = Literals(self.model.graph, self.names)
+        self._shared = SharedValues(self.apart)
+        self.names = UniqueNames(first=2, taken=lambda: names_in(graphs(self.model)))
+        self.literals = Literals(self.names, added_name, self.model.graph)
 
     def run(self, source: int) -> None:
         """Rewrite the main graph from opset ``source``, and its subgraphs."""
@@ -116,17 +117,17 @@ class Rewriter:
         work = [(node, source if node.version is None else node.version) for node in reversed(graph)]
         while work:
             node, form = work.pop()
-            rule: Rule | None = None
-            if node.domain in _DEFAULT_DOMAINS:
+            rule: OpsetRule | None = None
+            if node.domain in ONNX_DOMAINS:
                 outputs = node.outputs
                 if outputs and (outputs[0].shape is None or outputs[0].type is None):
-                    infer.infer(node)
+                    infer_results(node)
                 rule = rule_for(node.op_type, form, self.target)
             if rule is None:
                 for body in bodies(node):
                     self._walk(body, source, literals)
                 continue
-            builder = Builder(node, rule.writes, self.target, self.names, literals, self._shared)
+            builder = RuleBuilder(node, rule.writes, self.target, self.names, literals, self._shared)
             try:
                 result = rule.function(builder, node)
             except Refusal as refusal:
@@ -138,7 +139,7 @@ class Rewriter:
             self._splice(node, builder, [result] if isinstance(result, ir.Value) else list(result))
             work.extend((emitted, rule.writes) for emitted in reversed(builder.nodes))
 
-    def _splice(self, node: ir.Node, builder: Builder, results: list[ir.Value | None]) -> None:
+    def _splice(self, node: ir.Node, builder: RuleBuilder, results: list[ir.Value | None]) -> None:
         """Put the emitted nodes in the place of ``node``; its outputs' names, shapes and types go on living."""
         graph = node.graph
         assert graph is not None

@@ -23,6 +23,7 @@ from onnxport.optimize import optimize as optimize_model
 from onnxport.options import Options
 from onnxport.prepare import prepare
 from onnxport.program import ONNXProgram
+from onnxport.provenance import write_texts
 from onnxport.symbolic import OperatorExportTypes, TrainingMode, kept_for_symbolics, log_events, symbolic_lookup
 from onnxport.symbolic.session.fallback import kept_operators
 from onnxport.translate import Names, is_translated, lookup, translate
@@ -213,6 +214,7 @@ def export(
             if calls is not None:
                 with events.stage("functions"):
                     outline(onnx_model, calls, events)
+            write_texts(onnx_model)
         result = ONNXProgram(onnx_model, captured.program, events)
         result.functional = program
         if f is not None:

@@ -11,6 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 from onnxport.events import EventLog
 from onnxport.functions import ModuleCalls, inline_functions, outline
+from onnxport.provenance import Provenance, attach
 
 X = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], dtype=np.float32)
 
@@ -37,7 +38,7 @@ def calls_of(model: ir.Model, owners: str) -> ModuleCalls:
             stack[f"L__self__{owner}"] = (owner, "tests.Block")
         fx_node.meta["nn_module_stack"] = stack
         if owner != "?":
-            node.metadata_props["pkg.torch.onnx.fx_node"] = f"%{fx_node.name} : [num_users=1] = placeholder"
+            attach(node, Provenance(fx_node))
     return ModuleCalls(graph, True)
 
 

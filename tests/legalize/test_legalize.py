@@ -15,9 +15,7 @@ from onnxport.errors import OpsetError
 from onnxport.events import EventLog
 from onnxport.legalize import legalize
 from onnxport.onnx_build.opsets import NEWEST_OPSET, OLDEST_OPSET
-from onnxport.weights.kinds import KIND
-
-TRACE = "pkg.torch.onnx.stack_trace"
+from onnxport.provenance import INPUT_KIND, STACK_TRACE
 
 
 def parse(body: str, inputs: str = "float[2,3] x", outputs: str = "float[2,3] y") -> ir.Model:
@@ -92,11 +90,11 @@ def test_outputs_keep_name_type_and_shape() -> None:
 def test_names_are_unique_and_provenance_is_kept() -> None:
     model = parse("a = Gelu(x) b = Gelu(a) y = Gelu(b)")
     for node in model.graph:
-        node.metadata_props[TRACE] = 'File "model.py", line 7, in forward'
+        node.metadata_props[STACK_TRACE] = 'File "model.py", line 7, in forward'
     legalize(model, 13)
     names = [node.name for node in model.graph] + [value.name for node in model.graph for value in node.outputs]
     assert len(names) == len(set(names))
-    assert all(node.metadata_props[TRACE].startswith('File "model.py"') for node in model.graph)
+    assert all(node.metadata_props[STACK_TRACE].startswith('File "model.py"') for node in model.graph)
 
 
 def test_same_model_same_bytes() -> None:
@@ -210,14 +208,16 @@ def test_refusals_are_listed_together() -> None:
         outputs="float[M,N] y, int64[2,P] n",
     )
     for node in model.graph:
-        node.metadata_props[TRACE] = (
+        node.metadata_props[STACK_TRACE] = (
             f'File "torch.py", line 1, in call\nFile "model.py", line {len(node.op_type)}, in forward'
         )
     with pytest.raises(OpsetError) as caught:
         legalize(model, 8)
     text = str(caught.value)
     assert "opset 8" in text
-    assert "NonZero does not exist in opset 8\n    at model.py:7\n    The lowest opset that works is 9" in text
+    assert (
+        "NonZero does not exist in opset 8\n    at model.py:7 in forward\n    The lowest opset that works is 9" in text
+    )
     assert "Erf does not exist in opset 8" in text
     assert "ReduceMean cannot be expressed in opset 8: the list of axes is computed at run time" in text
     assert "pass opset_version=18" in text
@@ -260,7 +260,7 @@ def test_old_files_keep_weights_as_inputs_and_literals_as_constants() -> None:
         value = next(value for node in model.graph for value in node.inputs if value is not None and value.name == name)
         value.const_value, value.type, value.shape = tensor, ir.TensorType(tensor.dtype), tensor.shape
         if kind:
-            value.metadata_props[KIND] = kind
+            value.metadata_props[INPUT_KIND] = kind
         model.graph.register_initializer(value)
     legalize(model, 8)
     assert [value.name for value in model.graph.inputs] == ["x", "w", "shape"]

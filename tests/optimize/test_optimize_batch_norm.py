@@ -8,7 +8,7 @@ import pytest
 from onnx_rows import feeds, ops, parse, run
 
 from onnxport.optimize import optimize
-from onnxport.weights.kinds import KIND
+from onnxport.provenance import INPUT_KIND
 
 CASES = {
     # operator, weight shape, channels out, attributes, bias
@@ -37,7 +37,7 @@ def _model(op_type: str, weight: tuple[int, ...], channels: int, attributes: str
         value.name = name
         value.const_value = ir.tensor(random.random(shape).astype(np.float32) + 0.1, name=name)
         value.shape = ir.Shape(shape)
-        value.metadata_props[KIND] = "PARAMETER"
+        value.metadata_props[INPUT_KIND] = "PARAMETER"
     return model
 
 
@@ -50,7 +50,7 @@ def test_fold_batch_norm(case: tuple[str, tuple[int, ...], int, str, bool]) -> N
     assert ops(model) == [case[0], "Relu"]
     assert sorted(model.graph.initializers) == ["conv.bias", "conv.weight"]
     for value in model.graph.initializers.values():
-        assert value.metadata_props == {KIND: "PARAMETER", "onnxport.folded": "bn"}
+        assert value.metadata_props == {INPUT_KIND: "PARAMETER", "onnxport.folded": "bn"}
         assert isinstance(value.const_value, ir.LazyTensor)
     np.testing.assert_allclose(run(model, inputs)[0], before[0], rtol=1e-5, atol=1e-5)
 

@@ -9,7 +9,7 @@ from onnx_rows import feeds, ops, optimized, parse, run, same
 
 from onnxport.optimize import run_passes
 from onnxport.optimize.numpy_kernels import KERNELS
-from onnxport.weights.kinds import KIND
+from onnxport.provenance import INPUT_KIND
 
 #: Expression over literals, type of the result: folded to one literal that onnxruntime agrees with.
 KERNEL_ROWS = [
@@ -202,7 +202,7 @@ def test_large_result_takes_the_place_of_what_it_was_made_from(text: str, expect
 )
 def test_weights_never_fold(kind: str, expected: str) -> None:
     model = parse("() => (float[2] y) <float[2] w = {1, 2}> { y = Neg(w) }")
-    model.graph.initializers["w"].metadata_props[KIND] = kind
+    model.graph.initializers["w"].metadata_props[INPUT_KIND] = kind
     run_passes(model)
     assert ops(model) == [expected]
 

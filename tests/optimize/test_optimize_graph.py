@@ -10,7 +10,7 @@ from onnx_rows import feeds, ops, optimized, parse, run, same
 
 from onnxport.events import EventLog
 from onnxport.optimize import optimize, run_passes
-from onnxport.weights.kinds import KIND
+from onnxport.provenance import INPUT_KIND
 
 MERGES = {
     "equal nodes": (
@@ -191,7 +191,7 @@ def _tied(*tensors: torch.Tensor) -> ir.Model:
     for index, tensor in enumerate(tensors):
         name = f"w{index}"
         weights.append(ir.val(name, const_value=TorchTensor(tensor, name=name)))
-        weights[-1].metadata_props[KIND] = "PARAMETER"
+        weights[-1].metadata_props[INPUT_KIND] = "PARAMETER"
     total = ir.node("Sum", weights)
     total.outputs[0].name = "y"
     total.outputs[0].type = ir.TensorType(ir.DataType.FLOAT)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 import torch
 
+from onnxport.provenance import INPUT_KIND
 from onnxport.weights.dtypes import from_torch_dtype
-from onnxport.weights.kinds import KIND
 from onnxport.weights.torch_tensor import TorchTensor
 
 
@@ -22,7 +22,7 @@ def initializer(name: str, tensor: torch.Tensor, kind: str | None = "PARAMETER")
     const = TorchTensor(tensor, name=name)
     made = ir.Value(name=name, type=ir.TensorType(const.dtype), shape=const.shape, const_value=const)
     if kind is not None:
-        made.metadata_props[KIND] = kind
+        made.metadata_props[INPUT_KIND] = kind
     return made
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import copy
+import pickle
+from collections.abc import Callable
 from typing import Any
 
 import onnx_ir as ir
@@ -11,6 +14,19 @@ import torch
 
 import onnxport
 from onnxport.errors import InputError
+from onnxport.functions import inline_functions
+from onnxport.provenance import (
+    NAME_SCOPES,
+    EnclosingModule,
+    Origin,
+    Provenance,
+    attach,
+    line_of,
+    origin_of,
+    provenance_of,
+    source_line,
+    write_texts,
+)
 
 
 class Model(torch.nn.Module):
@@ -128,3 +144,121 @@ def test_bad_output_names(name: str) -> None:
     names, message = BAD_NAMES[name]
     with pytest.raises(InputError, match=message):
         onnxport.export(Same(), (torch.ones(2),), output_names=names)
+
+
+class Short(torch.nn.Module):
+    """Legalisation takes GELU apart below opset 20, and puts casts around the addition, which onnxruntime lacks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.act = torch.nn.GELU()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.act(torch.sin(x)) + (y := x.to(torch.int16)).add(y)
+
+
+def _exported_short() -> onnxport.ONNXProgram:
+    return onnxport.export(Short(), (torch.ones(3),), opset_version=17)
+
+
+MADE_FOR = {
+    "Cast": {"aten::to", "aten::add"},
+    "Erf": {"aten::gelu"},
+    "Mul": {"aten::gelu"},
+    "Add": {"aten::gelu", "aten::add"},
+}
+
+
+@pytest.mark.parametrize("op_type", MADE_FOR)
+def test_nodes_of_legalisation_come_from_the_call_they_were_made_for(op_type: str) -> None:
+    program = _exported_short()
+    assert program.functional is not None
+    calls = {node.name: node for node in program.functional.graph.nodes}
+    operators = set()
+    for node in program.model.graph:
+        if node.op_type == op_type:
+            provenance = provenance_of(node)
+            assert provenance is not None
+            assert provenance.node is calls[ast.literal_eval(node.metadata_props[NAME_SCOPES])[-1]]
+            assert line_of(node) == source_line(provenance.node)
+            operators.add(provenance.operator)
+    assert operators == MADE_FOR[op_type]
+
+
+def test_one_object_for_all_nodes_of_a_call() -> None:
+    made = [provenance_of(node) for node in _exported_short().model.graph if node.op_type in ("Erf", "Mul")]
+    assert len(made) > 2 and len(set(made)) == 1
+
+
+COPIES: dict[str, Callable[[ir.Model], ir.Model]] = {
+    "file": lambda model: ir.from_proto(ir.to_proto(model)),
+    "pickle": lambda model: pickle.loads(pickle.dumps(model)),
+    "clone": lambda model: model.clone(),
+    "deep-clone": lambda model: model.clone(deep_copy=True),
+    "deepcopy": copy.deepcopy,
+}
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_copies_of_a_model_say_the_same(way: str) -> None:
+    model = _exported_short().model
+    other = COPIES[way](model)
+    for one, two in zip(model.graph, other.graph, strict=True):
+        assert one.metadata_props == two.metadata_props
+        assert origin_of(one) == origin_of(two) and origin_of(one) is not None
+        assert line_of(one) == line_of(two) != ""
+        # What can't be written to a file is passed on where nothing is written.
+        kept = way in ("clone", "deep-clone", "deepcopy")
+        assert provenance_of(two) is (provenance_of(one) if kept else None)
+
+
+def test_texts_are_written_last_and_leave_what_is_said() -> None:
+    model = ir.from_onnx_text(
+        '<ir_version: 10, opset_import: ["": 20]> main (float[3] x) => (float[3] y) {y = Relu(x)}'
+    )
+    node = torch.fx.Graph().placeholder("x")
+    node.meta["nn_module_stack"] = {"a": ("", "m.Model"), "b": ("fc", torch.nn.Linear)}
+    attach(model.graph[0], Provenance(node))
+    model.graph[0].metadata_props["namespace"] = "mine"
+    assert model.graph[0].metadata_props == {"namespace": "mine"}
+    write_texts(model)
+    props = model.graph[0].metadata_props
+    assert props["namespace"] == "mine"
+    assert props[NAME_SCOPES] == "['', 'fc', 'x']"
+    origin = Origin("x", (EnclosingModule("", "m.Model"), EnclosingModule("fc", "torch.nn.modules.linear.Linear")))
+    assert origin_of(model.graph[0]) == origin
+    attach(model.graph[0], Provenance(node).of_function("m::Linear", ""))
+    assert origin_of(model.graph[0]) == Origin("x", origin.modules[:1])
+
+
+FRAMES = {
+    # trace -> the line that is shown
+    "": "the call x = x",
+    'File "model.py", line 7, in forward\n    y = x': "model.py:7 in forward: y = x",
+    'File "model.py", line 7, in forward\nFile "layer.py", line 8, in call': "layer.py:8 in call",
+    f'File "model.py", line 7, in f\n    g(x)\n  File "{torch.__file__}", line 1, in g': "model.py:7 in f: g(x)",
+    f'File "{torch.__file__}", line 1, in g\n    return x': f"{torch.__file__}:1 in g: return x",
+    f'File "model.py", line 7, in f\n    y\n  File "{onnxport.__file__}", line 1, in g\n    z': "model.py:7 in f: y",
+}
+
+
+@pytest.mark.parametrize("trace", FRAMES)
+def test_the_line_of_a_call_is_the_innermost_of_the_users(trace: str) -> None:
+    node = torch.fx.Graph().placeholder("x")
+    node.meta["stack_trace"] = trace
+    assert source_line(node) == FRAMES[trace]
+
+
+def test_calls_that_are_inlined_pass_their_provenance_to_the_nodes_in_their_place() -> None:
+    model = ir.from_onnx_text(
+        '<ir_version: 10, opset_import: ["": 20, "f": 1]> main (float[3] x) => (float[3] y) {a = f.g(x) y = f.g(a)} '
+        '<domain: "f", opset_import: ["": 20]> g (x) => (y) {z = Exp(x) y = Neg(z)}'
+    )
+    graph = torch.fx.Graph()
+    calls = [Provenance(graph.placeholder(name)) for name in ("one", "two")]
+    for node, provenance in zip(model.graph, calls, strict=True):
+        attach(node, provenance)
+    inline_functions(model)
+    assert [node.op_type for node in model.graph] == ["Exp", "Neg", "Exp", "Neg"]
+    assert [provenance_of(node) for node in model.graph] == [calls[0], calls[0], calls[1], calls[1]]
+    assert not any(node.metadata_props for node in model.graph)

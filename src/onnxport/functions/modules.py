@@ -5,23 +5,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import onnx_ir as ir
 import torch
 
 from onnxport.errors import InputError, OpsetError
 from onnxport.prepare import REGIONS, SharedRegion
+from onnxport.provenance import class_name, module_stack, provenance_of
 
 # The first opset whose files (IR version 8) have a place for functions.
 FIRST_OPSET = 15
 # The domain of functions that stand for no class: regions the user declared to be one body for all their calls.
 _REGION = "onnxport."
-_FX_NODE = "pkg.torch.onnx.fx_node"
 
 
 @dataclass(frozen=True)
-class Call:
+class ModuleCall:
     """One call of a module: ``key`` tells it from other calls of the same module."""
 
     key: str
@@ -29,8 +28,8 @@ class Call:
     kind: str
 
 
-Chain = tuple[Call, ...]
-Variable = int | float | str | list[Any]
+Chain = tuple[ModuleCall, ...]
+Variable = int | float | str | list[int] | list[float] | list[str]
 
 
 def check_request(request: object, opset: int) -> Collection[type[torch.nn.Module]] | bool:
@@ -72,15 +71,15 @@ class ModuleCalls:
     ) -> None:
         self._modules = dict(model.named_modules(remove_duplicate=False)) if isinstance(model, torch.nn.Module) else {}
         self.names = None if wanted is True else _class_names(wanted)
-        self._chains: dict[str, Chain] = {}
+        self._chains: dict[torch.fx.Node, Chain] = {}
         known: dict[tuple[object, ...], Chain] = {}
         for node in graph.nodes:
-            stack: Mapping[str, tuple[str, object]] = node.meta.get("nn_module_stack") or {}
+            stack = module_stack(node)
             regions: tuple[SharedRegion, ...] = node.meta.get(REGIONS, ())
             key = (*stack, *regions)
             if key not in known:
                 known[key] = self._chain(stack, regions)
-            self._chains[node.name] = known[key]
+            self._chains[node] = known[key]
 
     def _chain(self, stack: Mapping[str, tuple[str, object]], regions: tuple[SharedRegion, ...]) -> Chain:
         calls = self._module_calls(stack)
@@ -88,24 +87,24 @@ class ModuleCalls:
             # Behind the modules that call the region, before those that it calls.
             around = {key for key, _ in region.modules}
             place = sum(call.key in around or call.key == call.path for call in calls)
-            calls.insert(place, Call(region.call, region.call, f"{_REGION}{region.name}"))
+            calls.insert(place, ModuleCall(region.call, region.call, f"{_REGION}{region.name}"))
         return tuple(calls)
 
-    def _module_calls(self, stack: Mapping[str, tuple[str, object]]) -> list[Call]:
-        calls: list[Call] = []
+    def _module_calls(self, stack: Mapping[str, tuple[str, object]]) -> list[ModuleCall]:
+        calls: list[ModuleCall] = []
         for key, (path, kind) in stack.items():
-            name = kind if isinstance(kind, str) else class_name(kind)
+            name = class_name(kind)
             # The model itself has no path: it is the graph.
             if path and path != key and (self.names is None or name in self.names):
-                calls.append(Call(key, path, name))
+                calls.append(ModuleCall(key, path, name))
         return calls
 
     def chain(self, node: ir.Node) -> Chain | None:
         """The calls a node lies in, from the outermost to the innermost; None where that isn't known."""
-        text = node.metadata_props.get(_FX_NODE)
-        return None if text is None else self._chains.get(text[1:].partition(" ")[0])
+        provenance = provenance_of(node)
+        return None if provenance is None else self._chains.get(provenance.node)
 
-    def variables(self, call: Call) -> dict[str, Variable]:
+    def variables(self, call: ModuleCall) -> dict[str, Variable]:
         """The annotated variables of the module that is called, as far as ONNX has attributes of their type.
 
         Nothing in the function reads them: they tell a consumer which kernel could take its place.
@@ -146,11 +145,6 @@ def _as_attribute(value: object) -> Variable | None:
             if all(type(item) is kind for item in value):
                 return list(value)
     return None
-
-
-def class_name(kind: object) -> str:
-    """A class as the captured graph names it."""
-    return f"{kind.__module__}.{kind.__qualname__}"  # type: ignore[attr-defined]
 
 
 def _class_names(wanted: Collection[type[torch.nn.Module]] | bool) -> frozenset[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Hashable, Sequence
 
 import onnx_ir as ir
@@ -10,11 +9,8 @@ import onnx_ir as ir
 from onnxport.events import EventLog
 from onnxport.functions.modules import Chain, ModuleCalls, split_class
 from onnxport.functions.region import Region, read_from_outside, read_values, with_nested
-from onnxport.functions.sizes import LocalSizes, Sizes
-
-_SCOPES = "pkg.torch.onnx.name_scopes"
-_CLASSES = "pkg.torch.onnx.class_hierarchy"
-_OUTPUT_KIND = "pkg.torch.export.graph_signature.OutputSpec.kind"
+from onnxport.functions.sizes import LocalSizes, SizeNodes
+from onnxport.provenance import INPUT_KIND, OUTPUT_KIND, attach, pass_on, provenance_of
 
 
 def outline(model: ir.Model, calls: ModuleCalls, events: EventLog) -> None:
@@ -36,7 +32,7 @@ class _Outliner:
         self._graph = model.graph
         self._calls = calls
         self._events = events
-        self._sizes = Sizes(model.graph)
+        self._sizes = SizeNodes(model.graph)
         self._owners = _owners(model.graph, calls, self._sizes)
         self._known: dict[Hashable, tuple[ir.Function, list[ir.Value]]] = {}
         self._candidates = list(model.graph.initializers.values())
@@ -150,15 +146,10 @@ class _Outliner:
         attributes = [ir.convenience.convert_attribute(name, value) for name, value in variables.items()]
         for attribute in attributes:
             function.attributes.setdefault(attribute.name, ir.Attr(attribute.name, attribute.type, None))
-        return ir.Node(
-            function.domain,
-            function.name,
-            region.inputs,
-            attributes,
-            outputs=results,
-            name=f"node_{results[0].name}",
-            metadata_props=_provenance(region, function),
-        )
+        name = f"node_{results[0].name}"
+        call = ir.Node(function.domain, function.name, region.inputs, attributes, outputs=results, name=name)
+        _attribute_to_module(call, region)
+        return call
 
     def _declare(self, region: Region) -> ir.Function:
         """A function of its own name, with inputs; the nodes follow when the call has taken their place."""
@@ -192,7 +183,7 @@ class _Outliner:
         function.extend([*constants, *region.nodes])
         function.outputs.extend(region.outputs)
         for value in region.outputs:
-            value.metadata_props.pop(_OUTPUT_KIND, None)
+            value.metadata_props.pop(OUTPUT_KIND, None)
         for domain in dict.fromkeys(node.domain for node in (*constants, *nodes)):
             function.opset_imports[domain] = self._model.opset_imports.get(domain, 1)
         function.opset_imports.setdefault("", self._model.opset_imports[""])
@@ -204,11 +195,11 @@ class _Outliner:
                 self._graph.remove(node, safe=True)
         for value in self._candidates:
             unread = not value.uses() and not value.is_graph_output() and not value.is_graph_input()
-            if unread and "pkg.torch.export.graph_signature.InputSpec.kind" not in value.metadata_props:
+            if unread and INPUT_KIND not in value.metadata_props:
                 self._graph.initializers.pop(str(value.name), None)
 
 
-def _owners(graph: ir.Graph, calls: ModuleCalls, sizes: Sizes) -> dict[ir.Node, Chain]:
+def _owners(graph: ir.Graph, calls: ModuleCalls, sizes: SizeNodes) -> dict[ir.Node, Chain]:
     """The calls each node lies in. A node of unknown origin goes with its readers if they are of one call."""
     owners: dict[ir.Node, Chain] = {}
     for node in reversed(graph):
@@ -265,16 +256,11 @@ def _generalize(shared: ir.Value, value: ir.Value) -> None:
     )
 
 
-def _provenance(region: Region, function: ir.Function) -> dict[str, str]:
-    """That of the node which makes the first result, up to the module."""
+def _attribute_to_module(call: ir.Node, region: Region) -> None:
+    """Give a call of a function the provenance of the node which makes its first result, up to the module."""
     producer = region.outputs[0].producer()
-    metadata = {} if producer is None else dict(producer.metadata_props)
-    path = region.chain[-1].path
-    if _SCOPES in metadata and _CLASSES in metadata:
-        scopes, classes = ast.literal_eval(metadata[_SCOPES]), ast.literal_eval(metadata[_CLASSES])
-        end = scopes.index(path) + 1 if path in scopes else len(scopes) - 1
-        metadata[_SCOPES] = repr([*scopes[:end], scopes[-1]])
-        metadata[_CLASSES] = repr([*classes[:end], f"{function.domain}::{function.name}"])
-        modules = [f"{name}: {kind}" if name else kind for name, kind in zip(scopes[:end], classes[:end], strict=False)]
-        metadata["namespace"] = "/".join([*modules, f"{scopes[-1]}: {function.domain}::{function.name}"])
-    return metadata
+    assert producer is not None
+    pass_on(producer, call)
+    provenance = provenance_of(producer)
+    if provenance is not None:
+        attach(call, provenance.of_function(f"{call.domain}::{call.op_type}", region.chain[-1].path))

@@ -9,10 +9,9 @@ import onnx_ir as ir
 
 from onnxport.functions.modules import Chain
 from onnxport.graphs import bodies
+from onnxport.provenance import INPUT_KIND
 from onnxport.weights.kinds import is_weight
 from onnxport.weights.wire import INLINE_BYTES
-
-_KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
 
 
 @dataclass
@@ -99,7 +98,7 @@ def read_from_outside(nodes: Sequence[ir.Node], produced: set[ir.Value]) -> Iter
 def _is_literal(value: ir.Value) -> bool:
     """Whether a function holds its own copy: small constants of the graph, not the user's tensors."""
     tensor = value.const_value
-    return _KIND not in value.metadata_props and tensor is not None and tensor.nbytes <= INLINE_BYTES
+    return INPUT_KIND not in value.metadata_props and tensor is not None and tensor.nbytes <= INLINE_BYTES
 
 
 def _node_key(node: ir.Node, numbers: dict[ir.Value, Hashable]) -> Hashable:

@@ -14,11 +14,12 @@ import onnx_ir as ir
 from onnxport.graphs import bodies
 from onnxport.onnx_build.operators import RANDOM
 from onnxport.optimize.scope import comparable_dims
+from onnxport.provenance import pass_on
 
 _FEW_ELEMENTS = 16
 
 
-class Sizes:
+class SizeNodes:
     """The nodes of a graph that compute sizes from shapes and literals, and nothing else."""
 
     def __init__(self, graph: ir.Graph) -> None:
@@ -70,7 +71,7 @@ def _is_small(value: ir.Value) -> bool:
 class LocalSizes:
     """Copies of sizes for one region, measured at the first value of the region that has the dimension."""
 
-    def __init__(self, sizes: Sizes, inputs: Iterable[ir.Value]) -> None:
+    def __init__(self, sizes: SizeNodes, inputs: Iterable[ir.Value]) -> None:
         self._sizes = sizes
         self._copies: dict[ir.Value, ir.Value] = {}
         self._at: dict[str, tuple[ir.Value, int]] = {}
@@ -125,7 +126,7 @@ class LocalSizes:
             outputs=[ir.Value(name=old.name, type=old.type, shape=old.shape)],
             version=node.version,
             name=node.name,
-            metadata_props=dict(node.metadata_props),
         )
+        pass_on(node, copy)
         self.made.append(copy)
         return copy.outputs[0]

@@ -20,6 +20,7 @@ from onnxport.legalize.versions import (
     place_initializers,
 )
 from onnxport.onnx_build.opsets import CANONICAL_OPSET, ONNX_DOMAINS
+from onnxport.provenance import passed_to_copies
 
 __all__ = ["FIRST_IR_WITH_FUNCTIONS", "check_ir_version", "check_opset", "legalize"]
 
@@ -100,4 +101,5 @@ def _inline(model: ir.Model, source: int, names: set[ir.OperatorIdentifier]) -> 
             if node.domain in ONNX_DOMAINS and node.version is None:
                 node.version = written_for
         function.opset_imports[""] = source
-    common_passes.InlinePass(criteria=lambda function: function.identifier() in names)(model)
+    with passed_to_copies(model):
+        common_passes.InlinePass(criteria=lambda function: function.identifier() in names)(model)

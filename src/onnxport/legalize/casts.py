@@ -10,10 +10,10 @@ from onnxport.onnx_build.literals import Contents, Literals
 from onnxport.onnx_build.names import UniqueNames
 from onnxport.onnx_build.operators import operators
 from onnxport.onnx_build.schemas import Schema
+from onnxport.provenance import Provenance, pass_on, provenance_of
 from onnxport.weights.kinds import is_weight
 
 _D = ir.DataType
-_CALL = "pkg.torch.onnx.fx_node"
 
 # For each element type, those that hold all its values, nearest first. A result is cast back, so what is left out
 # are the types whose arithmetic would differ: nothing holds a 64-bit integer or a double.
@@ -96,7 +96,7 @@ class Casts:
         self._names = names
         self._literals = literals
         self._known: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
-        self._unrounded: dict[tuple[ir.Value, ir.DataType, str], ir.Value] = {}
+        self._unrounded: dict[tuple[ir.Value, ir.DataType, Provenance | None], ir.Value] = {}
 
     def around(self, node: ir.Node, schema: Schema, variable: str, dtype: ir.DataType, other: ir.DataType) -> None:
         """Compute in ``other`` what the node's type variable says is computed in ``dtype``."""
@@ -117,7 +117,7 @@ class Casts:
                 output.type = ir.TensorType(other)
 
     def _before(self, graph: ir.Graph | ir.Function, node: ir.Node, value: ir.Value, other: ir.DataType) -> ir.Value:
-        known = self._unrounded.get((value, other, node.metadata_props.get(_CALL, "")))
+        known = self._unrounded.get((value, other, provenance_of(node)))
         if known is None:
             known = self._known.get((value, other))
         # A cast made in one subgraph cannot be seen from its siblings.
@@ -129,7 +129,7 @@ class Casts:
             return literal
         name = self._names.unique(f"{value.name}_{other.name.lower()}")
         cast = ir.node("Cast", [value], {"to": int(other)}, name=self._names.unique(f"{name}_Cast"))
-        cast.metadata_props.update(node.metadata_props)
+        pass_on(node, cast)
         output = cast.outputs[0]
         output.name, output.type, output.shape = name, ir.TensorType(other), value.shape
         graph.insert_before(node, cast)
@@ -154,8 +154,8 @@ class Casts:
             [None],
             [ir.AttrInt64("to", int(dtype))],
             name=self._names.unique(f"{node.name or node.op_type}_Cast"),
-            metadata_props=dict(node.metadata_props),
         )
+        pass_on(node, cast)
         back = cast.outputs[0]
         back.type, back.shape = ir.TensorType(dtype), output.shape
         back.metadata_props.update(output.metadata_props)
@@ -167,9 +167,9 @@ class Casts:
         if (node.op_type in _COPIES or node.op_type in _CHOOSES) and "reduction" not in node.attributes:
             # Nothing was rounded, so whoever wants this value in the wider type again can have it as it is.
             self._known[(back, other)] = output
-        elif dtype.is_floating_point() and other.is_floating_point() and _CALL in node.metadata_props:
+        elif dtype.is_floating_point() and other.is_floating_point() and (call := provenance_of(node)) is not None:
             # torch rounds what a call results in, not the steps that lead to it.
-            self._unrounded[(back, other, node.metadata_props[_CALL])] = output
+            self._unrounded[(back, other, call)] = output
 
 
 _LARGEST_LITERAL = 1024

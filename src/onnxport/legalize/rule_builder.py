@@ -14,6 +14,7 @@ from onnxport.legalize.infer import infer_results
 from onnxport.legalize.known import constant_array, known_rank
 from onnxport.onnx_build.literals import Contents, Literals
 from onnxport.onnx_build.names import UniqueNames
+from onnxport.provenance import pass_on
 
 Attribute = int | float | str | Sequence[int] | Sequence[float] | ir.TensorProtocol | ir.Attr | None
 
@@ -118,8 +119,8 @@ class RuleBuilder:
             [_attribute(name, value) for name, value in attributes.items() if value is not None],
             num_outputs=outputs,
             name=self._names.unique(f"{self.node.name or self.node.op_type}_{op_type}"),
-            metadata_props=dict(self.node.metadata_props),
         )
+        pass_on(self.node, node)
         base = self.node.outputs[0].name or self.node.op_type
         for output in node.outputs:
             output.name = self._names.unique(f"{base}_{op_type.lower()}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterable, Iterator
 
 import onnx_ir as ir
@@ -17,15 +16,7 @@ from onnxport.onnx_build.literals import Literals
 from onnxport.onnx_build.names import UniqueNames
 from onnxport.onnx_build.opsets import NEWEST_OPSET, ONNX_DOMAINS
 from onnxport.onnx_build.schemas import Schema, schema_of
-
-_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
-
-
-def source_line(node: ir.Node) -> str:
-    """The user's line a node comes from, as far as it is known."""
-    trace = node.metadata_props.get("pkg.torch.onnx.stack_trace", "")
-    frames = _FRAME.findall(trace)
-    return f"{frames[-1][0]}:{frames[-1][1]}" if frames else ""
+from onnxport.provenance import line_of
 
 
 def form_fault(node: ir.Node, schema: Schema | None, opset: int) -> str | None:
@@ -200,12 +191,12 @@ class Validator:
                 message = (
                     f"{node.op_type} of {dtype.name.lower()} is rounded: {other.name.lower()} does not hold all values"
                 )
-                self._events.add("warning", "legalize", message, where=source_line(node))
+                self._events.add("warning", "legalize", message, where=line_of(node))
 
     def _log(self, node: ir.Node, why: str, other: ir.DataType) -> None:
         if self._events is not None:
             message = f"{why} and is computed in {other.name.lower()}"
-            self._events.add("cast", "legalize", message, where=source_line(node))
+            self._events.add("cast", "legalize", message, where=line_of(node))
 
     def _first_valid(self, node: ir.Node) -> int | None:
         """The opset nearest to the target at which the node is valid as it stands."""
@@ -232,6 +223,6 @@ class Validator:
             remedy = f"The highest opset that works is {works_from}: pass opset_version={works_from}."
         known = self._problems.get(what)
         if known is None:
-            self._problems[what] = Problem(what, where=source_line(node), remedy=remedy)
+            self._problems[what] = Problem(what, where=line_of(node), remedy=remedy)
         else:
             self._problems[what] = Problem(what, known.where, known.remedy, known.count + 1)

@@ -8,10 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.optimize.scope import Array, Scope
-from onnxport.weights.kinds import KIND
-
-FOLDED = "onnxport.folded"
-"""The key under which a weight names the normalisation that it holds as well."""
+from onnxport.provenance import FOLDED, INPUT_KIND
 
 
 def fold_batch_norms(scope: Scope) -> None:
@@ -85,8 +82,8 @@ def _rewrite(
     bias = conv.inputs[2] if len(conv.inputs) > 2 else None
     if bias is None:
         bias = scope.add_initializer(_lazily(new_bias, scale, f"{base}.bias"), f"{base}.bias")
-        if KIND in weight.metadata_props:
-            bias.metadata_props[KIND] = weight.metadata_props[KIND]
+        if INPUT_KIND in weight.metadata_props:
+            bias.metadata_props[INPUT_KIND] = weight.metadata_props[INPUT_KIND]
         if len(conv.inputs) < 3:
             conv.resize_inputs(3)
         scope.set_input(conv, 2, bias)

@@ -9,10 +9,9 @@ import torch
 
 from onnxport.onnx_build.literals import literal_key
 from onnxport.optimize.scope import Scope, readable
+from onnxport.provenance import add_aliases, aliases
 from onnxport.weights.kinds import is_weight
 from onnxport.weights.torch_tensor import StorageKey, TorchTensor, storage_key
-
-ALIASES = "onnxport.aliases"
 
 
 def share_initializers(scope: Scope) -> None:
@@ -65,5 +64,4 @@ def _merge(scope: Scope, value: ir.Value, first: ir.Value) -> None:
 
 
 def _remember(first: ir.Value, value: ir.Value) -> None:
-    names = [first.metadata_props.get(ALIASES, ""), str(value.name), value.metadata_props.get(ALIASES, "")]
-    first.metadata_props[ALIASES] = ",".join(name for name in names if name)
+    add_aliases(first, str(value.name), *aliases(value))

@@ -21,12 +21,12 @@ from onnxport.errors import OnnxExporterError, OnnxExporterWarning, Problem, lis
 from onnxport.events import EventLog
 from onnxport.functions import inline_functions
 from onnxport.optimize import optimize
-from onnxport.optimize.batch_norm import FOLDED
 from onnxport.prepare import FunctionalProgram
 from onnxport.program.axes import rename_axes
 from onnxport.program.inputs import bind_inputs
 from onnxport.program.runtime import Initializer, Session, default_session, output_to_torch, to_torch
 from onnxport.program.values import ComputedValues
+from onnxport.provenance import FOLDED, aliases
 from onnxport.weights.safetensors import Files, mapped_tensors
 from onnxport.weights.saving import save_model
 from onnxport.weights.torch_tensor import TorchTensor
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from onnxport.verification import Verification
 
-ALIASES = "onnxport.aliases"
 _ARROW = "⬅️"
 
 
@@ -301,8 +300,7 @@ class ONNXProgram:
     def _weights_by_name(self) -> dict[str, ir.Value]:
         targets = dict(self.model.graph.initializers)
         for value in self.model.graph.initializers.values():
-            aliases = value.metadata_props.get(ALIASES, "")
-            targets.update((alias, value) for alias in aliases.split(",") if alias)
+            targets.update((alias, value) for alias in aliases(value))
         return targets
 
 

@@ -12,9 +12,9 @@ from torch.fx.passes.shape_prop import _extract_tensor_metadata
 
 from onnxport.capture import Captured
 from onnxport.prepare import FunctionalProgram
+from onnxport.provenance import source_line
 from onnxport.report.account import operators
 from onnxport.translate.engine import has_complex
-from onnxport.translate.metadata import source_line
 from onnxport.translate.registry import Lookup
 
 

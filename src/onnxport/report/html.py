@@ -7,11 +7,11 @@ from html import escape
 
 import torch
 
+from onnxport.provenance import source_line
 from onnxport.report.account import Account
 from onnxport.report.analysis import analysis, missing_translations, printed_program
 from onnxport.report.plots import bars, histogram
 from onnxport.report.tree import module_tree, render
-from onnxport.translate.metadata import source_line
 from onnxport.verification import Run
 
 _STYLE = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,11 +9,12 @@ from html import escape
 
 import onnx_ir as ir
 
+from onnxport.provenance import EnclosingModule, enclosing_modules, origin_of
 from onnxport.report.account import Account
 
-_SCOPES = "pkg.torch.onnx.name_scopes"
-_CLASSES = "pkg.torch.onnx.class_hierarchy"
 _OPEN_LEVELS = 2
+
+Modules = tuple[EnclosingModule, ...]
 
 
 @dataclass
@@ -34,48 +34,45 @@ class Module:
 def module_tree(account: Account) -> Module:
     """Lay out the operators of the ONNX model, or of the captured graph where there is none yet."""
     root = Module(account.model_name)
-    for path, kinds, operator in _placed(account):
+    for modules, operator in _placed(account):
         here = root
-        for name, kind in zip(path, kinds, strict=False):
-            if name:
-                here = here.children.setdefault(name, Module(name))
+        for path, kind in modules:
+            if path:
+                here = here.children.setdefault(path, Module(path))
             here.kind = kind.rsplit(".", 1)[-1]
         here.operators[operator] += 1
     return root
 
 
-def _placed(account: Account) -> Iterator[tuple[list[str], list[str], str]]:
+def _placed(account: Account) -> Iterator[tuple[Modules, str]]:
     if account.onnx_model is not None:
         for node in account.onnx_model.graph:
-            yield from _node(node, account.onnx_model, *_provenance(node))
+            yield from _node(node, account.onnx_model, _modules(node))
     elif account.captured is not None:
         graph = account.captured.program.graph if account.functional is None else account.functional.graph
         for fx_node in graph.nodes:
             if fx_node.op == "call_function":
-                stack = list((fx_node.meta.get("nn_module_stack") or {}).values())
-                yield [name for name, _ in stack], [str(kind) for _, kind in stack], str(fx_node.target)
+                yield enclosing_modules(fx_node), str(fx_node.target)
 
 
-def _provenance(node: ir.Node) -> tuple[list[str], list[str]]:
-    scopes, classes = node.metadata_props.get(_SCOPES), node.metadata_props.get(_CLASSES)
-    path = ast.literal_eval(scopes)[:-1] if scopes else []
-    return path, ast.literal_eval(classes)[:-1] if classes else []
+def _modules(node: ir.Node) -> Modules:
+    origin = origin_of(node)
+    return () if origin is None else origin.modules
 
 
-def _node(
-    node: ir.Node, model: ir.Model, path: list[str], kinds: list[str]
-) -> Iterator[tuple[list[str], list[str], str]]:
+def _node(node: ir.Node, model: ir.Model, modules: Modules) -> Iterator[tuple[Modules, str]]:
     """A node at its place, or the nodes of the function it calls at theirs."""
     function = model.functions.get(node.op_identifier())
-    if function is None or not path:
-        yield path, kinds, f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+    if function is None or not modules:
+        yield modules, f"{node.domain}::{node.op_type}" if node.domain else node.op_type
         return
-    depth = len(path)
+    depth = len(modules)
     for inner in function:
         # The body was made for one module; here it stands for the one that is called.
-        own, own_kinds = _provenance(inner)
-        below = [path[-1] + name.removeprefix(own[depth - 1]) for name in own[depth:]]
-        yield from _node(inner, model, [*path, *below], [*kinds, *own_kinds[depth:]])
+        own = _modules(inner)
+        here = modules[-1].path
+        below = [EnclosingModule(here + path.removeprefix(own[depth - 1].path), kind) for path, kind in own[depth:]]
+        yield from _node(inner, model, (*modules, *below))
 
 
 def render(module: Module, level: int = 0) -> str:

@@ -23,6 +23,7 @@ from onnxport.legalize.validate import form_fault
 from onnxport.onnx_build.opsets import CANONICAL_OPSET, DEFAULT_OPSET, ONNX_DOMAINS
 from onnxport.onnx_build.schemas import schema_of
 from onnxport.prepare import FunctionalProgram, prepare
+from onnxport.provenance import operator_name, provenance_of
 from onnxport.report.analysis import missing_translations
 from onnxport.symbolic.api.mode import select_model_mode_for_export
 from onnxport.symbolic.session.export_types import OperatorExportTypes, TrainingMode
@@ -32,7 +33,6 @@ from onnxport.translate import Names, is_translated, lookup, translate
 from onnxport.translate.registry import Lookup
 
 _TARGET = re.compile(r"(\w+)\.(\w+)\.\w+")
-_FX_NODE = "pkg.torch.onnx.fx_node"
 
 
 def unconvertible_ops(
@@ -69,7 +69,9 @@ def unconvertible_ops(
             captured = capture(mirrored(model), positional, keywords, events=events)
     find = lookup(None, symbolics)
     program = prepare(captured.program, partial(is_translated, find), events)
-    missing = [_name(node) for nodes in missing_translations(program.graph, find).values() for node in nodes]
+    missing = [
+        operator_name(node.target) for nodes in missing_translations(program.graph, find).values() for node in nodes
+    ]
     return graph, [*missing, *_refused(program, rest, opset, events)]
 
 
@@ -86,11 +88,6 @@ def _torchscript_graph(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     return graph
 
 
-def _name(node: torch.fx.Node) -> str:
-    target = node.target
-    return target._schema.name if isinstance(target, torch._ops.OpOverload) else str(target)
-
-
 def _refused(program: FunctionalProgram, find: Lookup, opset: int, events: EventLog) -> Iterator[str]:
     """The operators whose use can't be translated; if all can, those whose translation the opset can't hold."""
     try:
@@ -103,14 +100,10 @@ def _refused(program: FunctionalProgram, find: Lookup, opset: int, events: Event
         return
     rewriter = Rewriter(model, opset)
     rewriter.run(model.opset_imports.get("", CANONICAL_OPSET))
-    calls = dict.fromkeys(
-        node.metadata_props.get(_FX_NODE, f"torch.ops.onnx.{node.op_type}")
-        for node in model.graph.all_nodes()
-        if node in rewriter.refusals or _is_unknown(node, opset)
-    )
-    for call in calls:
-        found = re.search(r"torch\.ops\.(\w+)\.(\w+)", call)
-        yield call if found is None else f"{found[1]}::{found[2]}"
+    refused = [node for node in model.graph.all_nodes() if node in rewriter.refusals or _is_unknown(node, opset)]
+    # One for each call that was captured, however many nodes were made for it.
+    for call in dict.fromkeys(provenance_of(node) or f"onnx::{node.op_type}" for node in refused):
+        yield call if isinstance(call, str) else call.operator
 
 
 def _is_unknown(node: ir.Node, opset: int) -> bool:

@@ -20,6 +20,7 @@ from onnxport.onnx_build.names import UniqueNames
 from onnxport.onnx_build.operators import BROADCASTING, SAME_SHAPE, STRUCTURAL
 from onnxport.onnx_build.opsets import CANONICAL_OPSET, ONNX_DOMAINS
 from onnxport.onnx_build.schemas import schema_of
+from onnxport.provenance import Provenance, attach
 from onnxport.translate.attributes import attribute, free_attribute
 from onnxport.translate.dims import Dim, DimNames, Int, Sizes, broadcast, is_static
 from onnxport.translate.tensor import Number, Tensor
@@ -55,7 +56,7 @@ class Shared:
 
 
 class Builder:
-    """Emits the nodes of one graph; ``scope`` and ``metadata`` say on whose behalf."""
+    """Emits the nodes of one graph; ``scope`` and ``provenance`` say on whose behalf."""
 
     def __init__(self, shared: Shared, outer: Builder | None = None) -> None:
         self.shared = shared
@@ -63,7 +64,7 @@ class Builder:
         self.nodes: list[ir.Node] = []
         self._sizes: Sizes = Sizes(self, outer._sizes if outer is not None else None)
         self.scope = ""
-        self.metadata: dict[str, str] = {}
+        self.provenance: Provenance | None = None
         self.translated: torch.fx.Node | None = None
         self.body: Body
 
@@ -186,15 +187,9 @@ class Builder:
         domain: str = "",
     ) -> ir.Node:
         """Add a node of which everything is known."""
-        node = ir.Node(
-            domain,
-            op_type,
-            inputs,
-            attributes,
-            outputs=outputs,
-            name=f"node_{outputs[0].name}",
-            metadata_props=dict(self.metadata),
-        )
+        node = ir.Node(domain, op_type, inputs, attributes, outputs=outputs, name=f"node_{outputs[0].name}")
+        if self.provenance is not None:
+            attach(node, self.provenance)
         self.nodes.append(node)
         return node
 
@@ -396,7 +391,7 @@ class Builder:
         """A builder for a graph attribute (an If or Loop body) that sees this one's values."""
         self.shared.looked = True
         inner = Builder(self.shared, self)
-        inner.scope, inner.metadata, inner.body = self.scope, self.metadata, self.body
+        inner.scope, inner.provenance, inner.body = self.scope, self.provenance, self.body
         inner.translated = self.translated
         return inner
 

@@ -16,10 +16,10 @@ import torch
 
 from onnxport.errors import OnnxExporterError, Problem, TranslationError, listing
 from onnxport.events import EventLog
+from onnxport.provenance import Provenance, source_line
 from onnxport.translate.binding import Parameter, bind, parameters_of
 from onnxport.translate.builder import Builder
 from onnxport.translate.dims import Dim, Int
-from onnxport.translate.metadata import Stacks, node_metadata, source_line
 from onnxport.translate.one_type import mixed_types, operands_of_one_type
 from onnxport.translate.promotion import common_dtype, promoted_to_float
 from onnxport.translate.registry import Lookup, Translation
@@ -57,7 +57,6 @@ class Engine:
         self.env: dict[torch.fx.Node, Any] = {}
         op.body = self.body
         self.problems: list[Problem] = []
-        self._stacks: Stacks = {}
         self._plans: dict[torch.fx.Node, Plan] = {}
         self._recipes: dict[tuple[Hashable, ...], Recipe | None] = {}
 
@@ -76,13 +75,13 @@ class Engine:
     def body(self, op: Builder, graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> list[Any]:
         """Translate a graph that a higher-order operator calls, with its own or this graph's builder."""
         inner = Engine(op, self.find, graph, self.events)
-        call, scope, metadata = op.translated, op.scope, op.metadata
+        call, scope, provenance = op.translated, op.scope, op.provenance
         for node, argument in zip(graph.graph.find_nodes(op="placeholder"), arguments, strict=True):
             inner.bind(node, argument)
         try:
             inner.run(graph.graph)
         finally:
-            op.body, op.translated, op.scope, op.metadata = self.body, call, scope, metadata
+            op.body, op.translated, op.scope, op.provenance = self.body, call, scope, provenance
         results = graph.graph.output_node().args[0]
         return [inner.read(item) for item in (results if isinstance(results, list | tuple) else [results])]
 
@@ -174,8 +173,7 @@ class Engine:
             self.env[node] = Failed()
             return
         op = self.op
-        op.translated, op.scope = node, node.name
-        op.metadata = node_metadata(node, self._stacks)
+        op.translated, op.scope, op.provenance = node, node.name, Provenance(node)
         start = len(op.nodes)
         try:
             self.env[node] = self._finish(node, self._call(node, plan), start)
@@ -219,7 +217,9 @@ class Engine:
         start = len(op.nodes)
         result = call_translation(op, translation, arguments)
         if not op.shared.looked:
-            self._recipes[key] = record(slots, op.nodes[start:], op.metadata, result) if key in self._recipes else None
+            self._recipes[key] = (
+                record(slots, op.nodes[start:], op.provenance, result) if key in self._recipes else None
+            )
         return result
 
     def _finish(self, node: torch.fx.Node, result: Any, start: int) -> Any:

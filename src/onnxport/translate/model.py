@@ -21,21 +21,22 @@ from onnxport.errors import InputError, Problem, TranslationError, listing
 from onnxport.events import EventLog
 from onnxport.onnx_build.opsets import CANONICAL_OPSET
 from onnxport.prepare.functional import FunctionalProgram
-from onnxport.translate.builder import Builder, Shared
-from onnxport.translate.dims import Dim, DimNames, Int
-from onnxport.translate.engine import Engine
-from onnxport.translate.metadata import (
+from onnxport.provenance import (
     GRAPH_SIGNATURE,
+    INPUT_KIND,
     INPUT_PERSISTENT,
     ORIGINAL_NAME,
     OUTPUT_KIND,
     RANGE_CONSTRAINTS,
+    add_aliases,
     source_line,
 )
+from onnxport.translate.builder import Builder, Shared
+from onnxport.translate.dims import Dim, DimNames, Int
+from onnxport.translate.engine import Engine
 from onnxport.translate.registry import Lookup
 from onnxport.translate.tensor import Tensor
 from onnxport.weights.dtypes import COMPLEX_PARTS, from_torch_dtype
-from onnxport.weights.kinds import KIND
 from onnxport.weights.torch_tensor import StorageKey, TorchTensor, storage_key
 
 _STATE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
@@ -121,7 +122,7 @@ def _object(node: torch.fx.Node, spec: InputSpec) -> Problem:
 def _user_input(engine: Engine, node: torch.fx.Node, spec: InputSpec, chosen: str | None) -> ir.Value:
     op = engine.op
     name = op.shared.names.unique(node.name if chosen is None else chosen)
-    metadata = {KIND: spec.kind.name, INPUT_PERSISTENT: str(spec.persistent)}
+    metadata = {INPUT_KIND: spec.kind.name, INPUT_PERSISTENT: str(spec.persistent)}
     if name != node.name:
         metadata[ORIGINAL_NAME] = node.name
     if isinstance(spec.arg, SymIntArgument):
@@ -154,12 +155,12 @@ def _weight(
     key = storage_key(content)
     if key in weights:
         value = weights[key]
-        _add_alias(value, spec.target)
+        add_aliases(value, spec.target)
         tensor = Tensor(engine.op, value, content.dtype, engine.op.shared.dim_names.shape(content))
     else:
         name = engine.op.shared.names.unique(spec.target if chosen is None else chosen)
         metadata = {
-            KIND: spec.kind.name,
+            INPUT_KIND: spec.kind.name,
             INPUT_PERSISTENT: str(spec.persistent),
             ORIGINAL_NAME: node.name,
         }
@@ -167,15 +168,9 @@ def _weight(
         value = tensor.value
         value.const_value = TorchTensor(content, name, shape=value.shape, key=key)
         if name != spec.target:
-            _add_alias(value, spec.target)
+            add_aliases(value, spec.target)
         weights[key] = value
     engine.env[node] = tensor
-
-
-def _add_alias(value: ir.Value, name: str) -> None:
-    """Remember another state-dict name of a weight, by which new values can be applied to it."""
-    known = value.metadata_props.get("onnxport.aliases")
-    value.metadata_props["onnxport.aliases"] = f"{known},{name}" if known else name
 
 
 def _tensor(engine: Engine, name: str, dtype: torch.dtype, shape: tuple[Int, ...], metadata: dict[str, str]) -> Tensor:
@@ -225,7 +220,7 @@ def _output(
     dims: Mapping[str, Mapping[int, str]],
 ) -> ir.Value:
     op = engine.op
-    op.scope, op.metadata = name, {}
+    op.scope, op.provenance = name, None
     result = engine.read(item)
     if not isinstance(result, Tensor):
         dtype = {bool: torch.bool, int: torch.int64}.get(result.kind if isinstance(result, Dim) else type(result))

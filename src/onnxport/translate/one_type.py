@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from onnxport.errors import Problem
-from onnxport.translate.metadata import source_line
+from onnxport.provenance import source_line
 from onnxport.translate.tensor import Tensor
 
 _aten = torch.ops.aten

@@ -14,6 +14,7 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
+from onnxport.provenance import Provenance, provenance_of
 from onnxport.translate.builder import Builder
 from onnxport.translate.dims import Dim, Int
 from onnxport.translate.tensor import Tensor
@@ -115,13 +116,13 @@ def describe(arguments: Iterable[Any], slots: Slots) -> tuple[Hashable, ...] | N
     return tuple(parts)
 
 
-def record(slots: Slots, nodes: Sequence[ir.Node], metadata: dict[str, str], result: Any) -> Recipe | None:
+def record(slots: Slots, nodes: Sequence[ir.Node], provenance: Provenance | None, result: Any) -> Recipe | None:
     """The recipe of a call that has just been translated to ``nodes``, if there can be one."""
     places = dict(slots)
     steps = []
     for node in nodes:
         step = _step(node, places)
-        if step is None or node.metadata_props != metadata:
+        if step is None or node.metadata_props or provenance_of(node) is not provenance:
             return None
         steps.append(step)
         for output in node.outputs:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,13 +11,12 @@ import torch
 
 from onnxport.capture.replay.values.sequences import unpack
 from onnxport.program import ONNXProgram
-from onnxport.translate.metadata import ORIGINAL_NAME, source_line
+from onnxport.provenance import ORIGINAL_NAME, enclosing_modules, origin_of, source_line
 from onnxport.verification import running
 from onnxport.verification.info import VerificationInfo
 
 # Values are computed in batches of about this size, so that a large model's intermediates need not all be held.
 _BATCH_BYTES = 1 << 29
-_SCOPES = "pkg.torch.onnx.name_scopes"
 
 Key = tuple[str, str]
 Shared = dict[Key, ir.Value]
@@ -174,14 +172,13 @@ def _shared_values(graph: ir.Graph) -> Shared:
     """The ONNX values, by the name of the FX node they come from and their own name."""
     found: Shared = {}
     for node in graph:
-        scopes = node.metadata_props.get(_SCOPES)
-        if scopes:
-            origin = ast.literal_eval(scopes)[-1]
+        origin = origin_of(node)
+        if origin is not None:
             for value in node.outputs:
-                found[origin, value.metadata_props.get(ORIGINAL_NAME, str(value.name))] = value
+                found[origin.name, value.metadata_props.get(ORIGINAL_NAME, str(value.name))] = value
     return found
 
 
 def _module_path(node: torch.fx.Node) -> str:
-    stack = node.meta.get("nn_module_stack") or {}
-    return str(list(stack.values())[-1][0]) if stack else ""
+    modules = enclosing_modules(node)
+    return modules[-1].path if modules else ""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
+from onnxport.provenance import INPUT_KIND
+
 WEIGHT_KINDS = frozenset({"PARAMETER", "BUFFER"})
 
 
@@ -12,8 +13,9 @@ def is_weight(value: ir.Value) -> bool:
     """Whether an initializer belongs to the state dict, as opposed to the graph.
 
     >>> import onnx_ir as ir
-    >>> from onnxport.weights.kinds import KIND, is_weight
-    >>> is_weight(ir.Value(name="conv.weight", metadata_props={KIND: "PARAMETER"}))
+    >>> from onnxport.provenance import INPUT_KIND
+    >>> from onnxport.weights.kinds import is_weight
+    >>> is_weight(ir.Value(name="conv.weight", metadata_props={INPUT_KIND: "PARAMETER"}))
     True
     """
-    return value.metadata_props.get(KIND) in WEIGHT_KINDS
+    return value.metadata_props.get(INPUT_KIND) in WEIGHT_KINDS

@@ -1,0 +1,322 @@
+"""Where nodes and values of an ONNX model come from, and every key of metadata that says so.
+
+While a model is made, provenance is one object that hangs on ``ir.Node.meta``: stages pass it on, and whoever asks for
+the call, its modules or its line asks the object. The texts in ``metadata_props``, in the keys and formats of PyTorch's
+exporter, are written from it once, at the end, by :func:`write_texts`. A model that was loaded from a file has only the
+texts; :func:`origin_of` and :func:`line_of` read those where there is no object.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import onnx_ir as ir
+import torch
+
+from onnxport.graphs import graphs
+
+# Of nodes.
+NAMESPACE = "namespace"
+CLASS_HIERARCHY = "pkg.torch.onnx.class_hierarchy"
+FX_NODE = "pkg.torch.onnx.fx_node"
+NAME_SCOPES = "pkg.torch.onnx.name_scopes"
+STACK_TRACE = "pkg.torch.onnx.stack_trace"
+# Of values.
+INPUT_KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
+INPUT_PERSISTENT = "pkg.torch.export.graph_signature.InputSpec.persistent"
+OUTPUT_KIND = "pkg.torch.export.graph_signature.OutputSpec.kind"
+ORIGINAL_NAME = "pkg.torch.onnx.original_node_name"
+# Of the graph.
+GRAPH_SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
+RANGE_CONSTRAINTS = "pkg.torch.export.ExportedProgram.range_constraints"
+# Of weights: the normalisation that one holds as well, and the other names of the state dict that one stands for.
+FOLDED = "onnxport.folded"
+_ALIASES = "onnxport.aliases"
+
+_PROVENANCE = "onnxport.provenance"
+"""The key in ``ir.Node.meta``."""
+
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_PACKAGE = os.path.dirname(__file__) + os.sep
+# A frame whose code is not known is followed by the next frame.
+_FRAME = re.compile(
+    r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)(?:\n?\s*+(?!File ")(?P<code>[^\n]*))?'
+)
+
+
+class EnclosingModule(NamedTuple):
+    """A module around a call: its path in the model, empty for the model itself, and the name of its class."""
+
+    path: str
+    kind: str
+
+
+class Origin(NamedTuple):
+    """What an ONNX node says of itself: the name of the captured call, and the modules around it, outermost first."""
+
+    name: str
+    modules: tuple[EnclosingModule, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Provenance:
+    """The call of the captured graph that ONNX nodes were made for; all nodes of one call share the object.
+
+    A node that calls a local function has the provenance of the call which makes its first result, with the name of
+    the ``function`` and how many of the modules around that call are around the function (``depth``).
+    """
+
+    node: torch.fx.Node
+    function: str = ""
+    depth: int | None = None
+
+    @property
+    def origin(self) -> Origin:
+        """The name of the call and the modules around it."""
+        return Origin(self.node.name, enclosing_modules(self.node)[: self.depth])
+
+    @property
+    def operator(self) -> str:
+        """The operator that was called."""
+        return operator_name(self.node.target)
+
+    def of_function(self, function: str, path: str) -> Provenance:
+        """That of a node which calls the function made of the module at ``path``."""
+        paths = [module.path for module in self.origin.modules]
+        return Provenance(self.node, function, paths.index(path) + 1 if path in paths else len(paths))
+
+    def __deepcopy__(self, memo: object) -> Provenance:
+        return self
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        # The captured graph can't be pickled: like a file, a pickled model has the texts only.
+        return (type(None), ())
+
+
+def provenance_of(node: ir.Node) -> Provenance | None:
+    """The object that hangs on a node; None for a node of a loaded model, or one that stands for no call."""
+    # The plain dictionary inside: this is asked of every node.
+    found: Provenance | None = node.meta.data.get(_PROVENANCE)
+    return found
+
+
+def attach(node: ir.Node, provenance: Provenance) -> None:
+    """Let a node be known to come from a call."""
+    node.meta[_PROVENANCE] = provenance
+
+
+def pass_on(node: ir.Node, replacement: ir.Node) -> None:
+    """Let a node that takes the place of another, or of a part of it, come from where that one comes from."""
+    provenance = node.meta.data.get(_PROVENANCE)
+    if provenance is not None:
+        replacement.meta[_PROVENANCE] = provenance
+    if node.metadata_props:
+        replacement.metadata_props.update(node.metadata_props)
+
+
+@contextlib.contextmanager
+def passed_to_copies(model: ir.Model) -> Iterator[None]:
+    """Let passes of onnx_ir that copy nodes, and know of texts only, carry provenance to the copies as numbers."""
+    carried: dict[str, Provenance] = {}
+    for node in _nodes(model):
+        provenance = provenance_of(node)
+        if provenance is not None:
+            node.metadata_props[_PROVENANCE] = str(len(carried))
+            carried[node.metadata_props[_PROVENANCE]] = provenance
+    try:
+        yield
+    finally:
+        for node in _nodes(model):
+            number = node.metadata_props.pop(_PROVENANCE, None)
+            if number is not None:
+                attach(node, carried[number])
+
+
+def origin_of(node: ir.Node) -> Origin | None:
+    """The captured call that a node stands for and the modules around it, from the texts if there is no object."""
+    provenance = provenance_of(node)
+    if provenance is not None:
+        return provenance.origin
+    scopes, classes = node.metadata_props.get(NAME_SCOPES), node.metadata_props.get(CLASS_HIERARCHY)
+    if not scopes:
+        return None
+    *paths, name = ast.literal_eval(scopes)
+    kinds = ast.literal_eval(classes)[:-1] if classes else [""] * len(paths)
+    return Origin(name, tuple(map(EnclosingModule, paths, kinds)))
+
+
+def line_of(node: ir.Node) -> str:
+    """The user's line that a node comes from, from the texts if there is no object; empty where it is not known."""
+    provenance = provenance_of(node)
+    if provenance is not None:
+        return source_line(provenance.node)
+    return _innermost_line(node.metadata_props.get(STACK_TRACE, ""))
+
+
+def source_line(node: torch.fx.Node) -> str:
+    """Where in the user's code a call comes from: ``model.py:12 in forward: y = self.fc(x)``.
+
+    The innermost frame outside installed packages; where all are inside, the innermost outside torch.
+
+    >>> import torch
+    >>> from onnxport.provenance import source_line
+    >>> node = torch.fx.Graph().placeholder("x")
+    >>> source_line(node)
+    'the call x = x'
+    >>> node.meta["stack_trace"] = 'File "model.py", line 12, in forward\\n    y = self.fc(x)'
+    >>> source_line(node)
+    'model.py:12 in forward: y = self.fc(x)'
+    """
+    return _innermost_line(_user_frames(node)) or f"the call {node.name} = {node.target}"
+
+
+def _innermost_line(trace: str) -> str:
+    frames = list(_FRAME.finditer(trace))
+    if not frames:
+        return ""
+    own = [frame for frame in frames if "site-packages" not in frame["file"]]
+    libraries = [frame for frame in frames if not frame["file"].startswith(_TORCH)]
+    frame = (own or libraries or frames)[-1]
+    code = f": {frame['code']}" if frame["code"] else ""
+    return f"{frame['file']}:{frame['line']} in {frame['function']}{code}"
+
+
+def _user_frames(node: torch.fx.Node) -> str:
+    """The frames that a call comes from, without those of this package that it passed through."""
+    text: str = node.meta.get("stack_trace") or ""
+    if _PACKAGE not in text:
+        return text
+    theirs = [frame[0] for frame in _FRAME.finditer(text) if not frame["file"].startswith(_PACKAGE)]
+    return "\n  ".join(theirs) if theirs else text
+
+
+def operator_name(target: object) -> str:
+    """An operator as its schema names it; another callee as it shows itself.
+
+    >>> import torch
+    >>> from onnxport.provenance import operator_name
+    >>> operator_name(torch.ops.aten.add.Tensor), operator_name(torch.ops.higher_order.cond)
+    ('aten::add', 'cond')
+    """
+    return target._schema.name if isinstance(target, torch._ops.OpOverload) else str(target)
+
+
+def class_name(kind: object) -> str:
+    """A class by its full name, as the captured graph names it; a name that it has already passes."""
+    return f"{kind.__module__}.{kind.__qualname__}" if isinstance(kind, type) else str(kind)
+
+
+def module_stack(node: torch.fx.Node) -> Mapping[str, tuple[str, object]]:
+    """The calls of modules that a call lies in, by a key that tells two calls of one module apart: path and class."""
+    found: Mapping[str, tuple[str, object]] | None = node.meta.get("nn_module_stack")
+    return {} if found is None else found
+
+
+def enclosing_modules(node: torch.fx.Node) -> tuple[EnclosingModule, ...]:
+    """The modules around a call of the captured graph, outermost first."""
+    return tuple([EnclosingModule(path, class_name(kind)) for path, kind in module_stack(node).values()])
+
+
+def aliases(weight: ir.Value) -> list[str]:
+    """The other names of the state dict that a weight stands for."""
+    text = weight.metadata_props.get(_ALIASES)
+    return text.split(",") if text else []
+
+
+def add_aliases(weight: ir.Value, *names: str) -> None:
+    """Remember other state-dict names of a weight, by which new values can be applied to it."""
+    if names:
+        weight.metadata_props[_ALIASES] = ",".join([*aliases(weight), *names])
+
+
+def write_texts(model: ir.Model) -> None:
+    """Say in ``metadata_props`` of each node where it comes from; what is said there already stays."""
+    known: dict[Provenance, dict[str, str]] = {}
+    stacks: dict[torch.fx.Graph, _Stacks] = {}
+    for node in _nodes(model):
+        provenance = provenance_of(node)
+        if provenance is None:
+            continue
+        texts = known.get(provenance)
+        if texts is None:
+            texts = known[provenance] = _texts(provenance, stacks.setdefault(provenance.node.graph, {}))
+        own = node.metadata_props
+        own.update({**texts, **own} if own else texts)
+
+
+def _nodes(model: ir.Model) -> Iterator[ir.Node]:
+    for graph in graphs(model):
+        yield from graph
+
+
+_Stacks = dict[tuple[str, ...], tuple[str, str, str]]
+"""Module stacks of one graph as texts, by their keys: many nodes share one."""
+
+
+def _texts(provenance: Provenance, stacks: _Stacks) -> dict[str, str]:
+    node, name = provenance.node, provenance.node.name
+    stack = module_stack(node)
+    path, classes, scopes = _module_texts(tuple(stack)[: provenance.depth], stack, stacks)
+    target, shown = _target_texts(node.target)
+    callee = provenance.function if provenance.function else target
+    return {
+        NAMESPACE: f"{path}{name}: {callee}",
+        CLASS_HIERARCHY: f"{classes}{callee!r}]",
+        FX_NODE: _call_text(node, name, shown),
+        NAME_SCOPES: f"{scopes}{name!r}]",
+        STACK_TRACE: _user_frames(node),
+    }
+
+
+@functools.cache
+def _target_texts(target: object) -> tuple[str, str]:
+    return str(target), str(torch.fx.Node._pretty_print_target(target))
+
+
+def _call_text(node: torch.fx.Node, name: str, target: str) -> str:
+    """A call as ``Node.format_node`` shows it, which takes several times as long."""
+    head = f"%{name} : [num_users={len(node.users)}] = {node.op}[target={target}]"
+    kwargs = node.kwargs
+    return f"{head}(args = {_argument_text(node.args)}, kwargs = {_argument_text(kwargs) if kwargs else '{}'})"
+
+
+def _argument_text(argument: object) -> str:
+    if isinstance(argument, torch.fx.Node):
+        return f"%{argument.name}"
+    kind = type(argument)
+    if kind is int or kind is float or kind is str or argument is None:
+        return str(argument)
+    if isinstance(argument, tuple):
+        texts = ", ".join(
+            [f"%{item.name}" if type(item) is torch.fx.Node else _argument_text(item) for item in argument]
+        )
+        return f"({texts},)" if len(argument) == 1 else f"({texts})"
+    if isinstance(argument, list):
+        return f"[{', '.join([_argument_text(item) for item in argument])}]"
+    if isinstance(argument, dict):
+        return f"{{{', '.join([f'{name}: {_argument_text(item)}' for name, item in argument.items()])}}}"
+    return str(argument)
+
+
+def _module_texts(
+    keys: tuple[str, ...], stack: Mapping[str, tuple[str, object]], stacks: _Stacks
+) -> tuple[str, str, str]:
+    """Namespace, classes and scopes of the modules around a call, each text open for the call itself."""
+    found = stacks.get(keys)
+    if found is not None:
+        return found
+    if not keys:
+        return "", "[", "["
+    path, classes, scopes = _module_texts(keys[:-1], stack, stacks)
+    name, module = stack[keys[-1]]
+    kind = class_name(module)
+    head = f"{name}: " if name else ""
+    found = stacks[keys] = f"{path}{head}{kind}/", f"{classes}{kind!r}, ", f"{scopes}{name!r}, "
+    return found

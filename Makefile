@@ -6,10 +6,10 @@ STAMP := .venv/.onnxport-installed
 WORKERS ?= auto
 BENCH ?=
 
-.PHONY: help setup demo test lint format bench kernels sweep operators clean
+.PHONY: help setup demo test lint format bench kernels sweep operators test-oldest test-versions clean
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -55,6 +55,14 @@ sweep: $(STAMP) ## export torch's samples of every operator, in all dtypes, and 
 
 operators: $(STAMP) ## write docs/operators.md from the registry and the last sweep
 	$(BIN)/python tools/operators.py build/sweep docs/operators.md
+
+test-oldest: ## run the tests of capture, prepare and program with the oldest versions that are declared
+	$(PYTHON) tools/versions.py oldest --env .venv-oldest --keep --only capture prepare program
+
+TORCH ?=
+
+test-versions: ## run a core selection with each version of torch and write docs/compatibility.md (TORCH="2.9.0 2.15.0" for less)
+	$(PYTHON) tools/versions.py $(TORCH)
 
 clean: ## remove what the targets leave behind, but not .venv
 	rm -rf mlp.onnx mlp.onnx.data build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

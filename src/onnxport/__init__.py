@@ -2,6 +2,10 @@
 
 import sys as _sys
 
+from onnxport.versions import require as _require
+
+_require(["torch", "onnx", "onnx_ir"])
+
 from onnxport import errors, ops, verification
 from onnxport.capture import enable_fake_mode, is_in_onnx_export
 from onnxport.errors import OnnxExporterError

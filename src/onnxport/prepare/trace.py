@@ -12,6 +12,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from onnxport.prepare.emit import Provenance, fake_mode_of, on_fake_values
 from onnxport.torch_internals import pytree
+from onnxport.torch_internals.fake_tensors import enable_python_dispatcher
 from onnxport.torch_internals.operators import OpOverload
 
 Attach = Callable[[str, Any], str]
@@ -52,7 +53,7 @@ def trace(
         results.append(result)
         return flat
 
-    with on_fake_values(fake_mode_of(values)):
+    with on_fake_values(fake_mode_of(values)), enable_python_dispatcher():
         owner = make_fx(run, decomposition_table=decompositions, _allow_non_fake_inputs=True)(*values)
     _unwrap_numbers(owner.graph)
     return Traced(owner.graph, owner, results[-1])

@@ -105,9 +105,9 @@ def _arguments(
     spec = program.call_spec.in_spec
     if spec is None:
         raise InputError("The exported program does not say how it is called, so its inputs cannot be laid out.")
-    positional, by_name = spec.children()
+    positional, by_name = pytree.children_of(spec)
     keywords = list(by_name.context)
-    structures = [*positional.children(), *by_name.children()]
+    structures = [*pytree.children_of(positional), *pytree.children_of(by_name)]
     signature = program.module_call_graph[0].signature
     names = None if signature is None else signature.forward_arg_names
     if names is None or len(names) != len(structures):

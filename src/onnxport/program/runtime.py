@@ -14,6 +14,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 import torch
 
+from onnxport.versions import require
 from onnxport.weights.dtypes import to_torch_dtype
 from onnxport.weights.saving import save_model, to_bytes
 from onnxport.weights.torch_tensor import TorchTensor
@@ -33,6 +34,7 @@ def default_session(model: str | bytes) -> onnxruntime.InferenceSession:
     """Open a session on CUDA where there is one, else on the CPU, that speaks up only about errors."""
     import onnxruntime
 
+    require(["onnxruntime"])
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _ERROR_SEVERITY
     available = onnxruntime.get_available_providers()

@@ -24,6 +24,7 @@ __all__ = [
     "MappingKey",
     "SequenceKey",
     "TreeSpec",
+    "children_of",
     "get_node_type",
     "register_pytree_node",
     "tree_flatten",
@@ -35,3 +36,9 @@ __all__ = [
 ]
 
 get_node_type = _get_node_type
+
+
+def children_of(spec: TreeSpec) -> list[TreeSpec]:
+    """The structures of what a container holds. ``TreeSpec.children()`` came with torch 2.12, in place of a field."""
+    children: list[TreeSpec] = spec.children() if hasattr(spec, "children") else spec.children_specs
+    return children

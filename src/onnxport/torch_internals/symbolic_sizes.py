@@ -1,11 +1,12 @@
 """Symbolic dimensions: what a user may declare of one, how torch reasons about them, and where it does."""
 
+import torch
 from torch._guards import TracingContext
 from torch.export.dynamic_shapes import _DimHint, _DimHintType
-from torch.fx.experimental import _config
+from torch.fx.experimental import _config, symbolic_shapes
 from torch.fx.experimental.symbolic_shapes import _constrain_range_for_size
 
-__all__ = ["DimHint", "DimHintType", "TracingContext", "config", "constrain_range_for_size"]
+__all__ = ["DimHint", "DimHintType", "TracingContext", "config", "constrain_range_for_size", "optimization_hint"]
 
 # The type of Dim.AUTO, Dim.DYNAMIC and Dim.STATIC, and which of them one is.
 DimHint = _DimHint
@@ -16,3 +17,10 @@ config = _config
 
 # A symbol without example that counts something: no more is known of it than that it isn't negative.
 constrain_range_for_size = _constrain_range_for_size
+
+
+def optimization_hint(size: int | torch.SymInt, fallback: int) -> int:
+    """The example's number for a size, without a guard; the fallback for one that only running tells."""
+    # Until torch 2.11 the function was hint_int.
+    name = "optimization_hint" if hasattr(symbolic_shapes, "optimization_hint") else "hint_int"
+    return int(getattr(symbolic_shapes, name)(size, fallback))

@@ -160,7 +160,7 @@ def attention_math(
     is_causal: bool,
     dropout_mask: Tensor | None,
     scale: float | None,
-    enable_gqa: bool,
+    enable_gqa: bool = False,
 ) -> tuple[Tensor, Tensor]:
     # Here a mask is added, whatever its dtype.
     bias = None if attn_mask is None else op.cast(attn_mask, query.dtype)

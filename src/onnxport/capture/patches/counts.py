@@ -14,9 +14,9 @@ from typing import Any
 import torch
 import torch.backends.opt_einsum
 import torch.nn.functional as F
-from torch.fx.experimental.symbolic_shapes import optimization_hint
 
 from onnxport.capture.patches.replacing import functions_replaced
+from onnxport.torch_internals.symbolic_sizes import optimization_hint
 
 _Number = int | float | torch.Tensor
 

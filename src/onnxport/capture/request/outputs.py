@@ -87,7 +87,7 @@ def _walk(spec: pytree.TreeSpec, path: str, found: list[str]) -> None:
     if spec.is_leaf():
         found.append(path)
         return
-    children = spec.children()
+    children = pytree.children_of(spec)
     # A dict's context is its keys; a namedtuple's is its class. Other containers count their children.
     keys: list[Any] = list(range(len(children)))
     if isinstance(spec.context, list) and len(spec.context) == len(children):

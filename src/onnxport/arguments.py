@@ -37,6 +37,7 @@ class Description:
     input_names: Sequence[str] | None
     output_names: Sequence[str] | None
     dynamic_shapes: Any
+    dynamic_axes: Mapping[str, Mapping[int, str] | Sequence[int]] | None = None
 
 
 def described(model: object, given: Description) -> Description:
@@ -60,6 +61,7 @@ def described(model: object, given: Description) -> Description:
         or_own(given.input_names, "input_names"),
         or_own(given.output_names, "output_names"),
         or_own(given.dynamic_shapes, "dynamic_shapes"),
+        given.dynamic_axes,
     )
 
 

@@ -1,52 +1,37 @@
-"""``export()``: the pipeline, one call per stage."""
+"""``export()``: the public call. Its arguments become a description of the call and one ``Options``."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
-from typing import IO, Any, Literal, TypeAlias, Unpack, overload
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, Unpack, overload
 
-import torch
-
-from onnxport import aten  # noqa: F401  (fills the registry)
-from onnxport.arguments import Description, described, warn_of_deprecated, warn_of_training
-from onnxport.artifacts import Artifacts, accounted
-from onnxport.capture import capture
-from onnxport.collection import collection_paused
-from onnxport.events import EventLog
-from onnxport.functions import check_request, function_calls, outline
+from onnxport.arguments import Description, warn_of_deprecated
+from onnxport.artifacts import Artifacts
+from onnxport.export_types import OperatorExportTypes, TrainingMode
+from onnxport.exporter import Destination, File, Model, run_export
+from onnxport.functions import check_request
 from onnxport.legacy_call import export_legacy
-from onnxport.legalize import FIRST_IR_WITH_FUNCTIONS, check_ir_version, check_opset, legalize
+from onnxport.legalize import check_ir_version, check_opset
 from onnxport.onnx_build.opsets import DEFAULT_OPSET
-from onnxport.optimize import optimize as optimize_model
-from onnxport.options import Options
-from onnxport.prepare import prepare
+from onnxport.options import Keywords, Modules, Options, Table
 from onnxport.program import ONNXProgram
-from onnxport.provenance import write_texts
-from onnxport.symbolic import OperatorExportTypes, TrainingMode, kept_for_symbolics, log_events, symbolic_lookup
-from onnxport.symbolic.session.fallback import kept_operators
-from onnxport.translate import Names, is_translated, lookup, translate
-from onnxport.verification import verify as verify_program
-from onnxport.weights.saving import check_destination
-
-Model: TypeAlias = "torch.nn.Module | torch.export.ExportedProgram | Callable[..., Any]"
-File: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
 
 
 @overload
 def export(
-    model: Model, args: Any = ..., f: File | None = ..., *, dynamo: Literal[True] = ..., **options: Unpack[Options]
+    model: Model, args: Any = ..., f: File | None = ..., *, dynamo: Literal[True] = ..., **options: Unpack[Keywords]
 ) -> ONNXProgram: ...
 @overload
 def export(
-    model: Model, args: Any = ..., f: None = ..., *, dynamo: bool, **options: Unpack[Options]
+    model: Model, args: Any = ..., f: None = ..., *, dynamo: bool, **options: Unpack[Keywords]
 ) -> ONNXProgram: ...
 @overload
-def export(model: Model, args: Any, f: File, *, dynamo: Literal[False], **options: Unpack[Options]) -> None: ...
+def export(model: Model, args: Any, f: File, *, dynamo: Literal[False], **options: Unpack[Keywords]) -> None: ...
 @overload
 def export(
-    model: Model, args: Any = ..., f: File | None = ..., *, dynamo: bool, **options: Unpack[Options]
+    model: Model, args: Any = ..., f: File | None = ..., *, dynamo: bool, **options: Unpack[Keywords]
 ) -> ONNXProgram | None: ...
 def export(
     model: Model,
@@ -64,7 +49,7 @@ def export(
     dynamo: bool = True,
     external_data: bool = True,
     dynamic_shapes: dict[str, Any] | tuple[Any, ...] | list[Any] | None = None,
-    custom_translation_table: Mapping[Any, Callable[..., Any] | Sequence[Callable[..., Any]]] | None = None,
+    custom_translation_table: Table | None = None,
     report: bool = False,
     optimize: bool = True,
     verify: bool = False,
@@ -76,7 +61,7 @@ def export(
     operator_export_type: int = OperatorExportTypes.ONNX,
     do_constant_folding: bool = True,
     custom_opsets: Mapping[str, int] | None = None,
-    export_modules_as_functions: bool | Collection[type[torch.nn.Module]] = False,
+    export_modules_as_functions: Modules = False,
     autograd_inlining: bool = True,
     ir_version: int | None = None,
     example_outputs: Any = None,
@@ -128,32 +113,25 @@ def export(
     >>> program(torch.randn(7, 3))[0].shape
     torch.Size([7, 2])
     """
+    saved = None if f is None else Destination(f, export_params, keep_initializers_as_inputs, external_data)
+    artifacts = Artifacts(artifacts_dir, report, profile, dump_exported_program, verbose)
+    given = Description(args, kwargs, input_names, output_names, dynamic_shapes, dynamic_axes)
+    opset = check_opset(DEFAULT_OPSET if opset_version is None else opset_version)
+    options = Options(
+        opset=opset,
+        ir_version=ir_version,
+        optimize=optimize,
+        functions=check_request(export_modules_as_functions, opset),
+        translations=custom_translation_table,
+        custom_opsets=custom_opsets,
+        operator_export_type=int(operator_export_type),
+        inlines_autograd=autograd_inlining,
+        training=TrainingMode(int(training)),
+    )
+    check_ir_version(ir_version, functions=options.functions)
     if not dynamo:
-        return export_legacy(
-            export,
-            model,
-            args,
-            f,
-            kwargs=kwargs,
-            training=training,
-            input_names=input_names,
-            output_names=output_names,
-            dynamic_axes=dynamic_axes,
-            export_params=export_params,
-            keep_initializers_as_inputs=keep_initializers_as_inputs,
-            do_constant_folding=do_constant_folding,
-            verbose=verbose,
-            opset_version=opset_version,
-            dynamic_shapes=dynamic_shapes,
-            custom_translation_table=custom_translation_table,
-            report=report,
-            artifacts_dir=artifacts_dir,
-            operator_export_type=operator_export_type,
-            custom_opsets=custom_opsets,
-            export_modules_as_functions=export_modules_as_functions,
-            autograd_inlining=autograd_inlining,
-            ir_version=ir_version,
-        )
+        legacy = replace(options, optimize=do_constant_folding)
+        return export_legacy(model, given, legacy, saved, verify=verify, artifacts=artifacts)
     warn_of_deprecated(
         fallback=fallback,
         training=int(training),
@@ -164,68 +142,4 @@ def export(
         autograd_inlining=autograd_inlining,
         example_outputs=example_outputs,
     )
-    warn_of_training(model)
-    given = described(model, Description(args, kwargs, input_names, output_names, dynamic_shapes))
-    opset = check_opset(DEFAULT_OPSET if opset_version is None else opset_version)
-    as_functions = check_request(export_modules_as_functions, opset)
-    check_ir_version(ir_version, functions=as_functions)
-    if isinstance(f, str | os.PathLike):
-        check_destination(f)
-    events = EventLog()
-    log_events(events)
-    find = lookup(
-        custom_translation_table,
-        symbolic_lookup(opset, custom_opsets, inlining=autograd_inlining),
-        kept_operators(int(operator_export_type), custom_opsets),
-    )
-    artifacts = Artifacts(artifacts_dir, report, profile, dump_exported_program, verbose)
-    with accounted(artifacts, model, find, events) as account:
-        with events.stage("capture"), kept_for_symbolics(opset, find, inlining=autograd_inlining):
-            account.captured = captured = capture(
-                model,
-                given.args,
-                given.kwargs,
-                dynamic_shapes=given.dynamic_shapes,
-                dynamic_axes=dynamic_axes,
-                input_names=given.input_names,
-                output_names=given.output_names,
-                events=events,
-            )
-        with collection_paused():
-            with events.stage("prepare"):
-                account.functional = program = prepare(captured.program, partial(is_translated, find), events)
-            with events.stage("translate"):
-                names = Names(
-                    inputs=tuple(given.input_names or ()),
-                    outputs=tuple(given.output_names or ()),
-                    dims=captured.dim_names,
-                    same_dims=captured.same_dims,
-                    output_dims=captured.output_dim_names,
-                )
-                account.onnx_model = onnx_model = translate(program, find, names, events)
-            has_functions = ir_version is None or ir_version >= FIRST_IR_WITH_FUNCTIONS
-            calls = function_calls(program.graph, as_functions, opset, model) if has_functions else None
-            apart = None if calls is None else calls.chain
-            if optimize:
-                with events.stage("optimize"):
-                    optimize_model(onnx_model, events, apart=apart)
-            with events.stage("legalize"):
-                legalize(onnx_model, opset, ir_version=ir_version, events=events, apart=apart)
-            if calls is not None:
-                with events.stage("functions"):
-                    outline(onnx_model, calls, events)
-            write_texts(onnx_model)
-        result = ONNXProgram(onnx_model, captured.program, events)
-        result.functional = program
-        if f is not None:
-            result.save(
-                f,
-                include_initializers=export_params,
-                keep_initializers_as_inputs=keep_initializers_as_inputs,
-                # Nothing can be put beside an open file.
-                external_data=external_data and isinstance(f, str | os.PathLike),
-            )
-        if verify:
-            with events.stage("verify"):
-                result.verification = account.verification = verify_program(result, model, captured, events)
-    return result
+    return run_export(model, given, options, saved, verify=verify, artifacts=artifacts)

@@ -8,88 +8,63 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import os
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
+from onnxport.arguments import Description
+from onnxport.artifacts import Artifacts
 from onnxport.capture.replay import mirrored
 from onnxport.capture.request.inputs import bind, named_tensors
-from onnxport.capture.strategies import follow_the_example
 from onnxport.errors import InputError, warn
+from onnxport.exporter import Destination, run_export
+from onnxport.options import Options
 from onnxport.program import ONNXProgram
 from onnxport.symbolic.api.mode import select_model_mode_for_export
-from onnxport.symbolic.session.export_types import TrainingMode
 from onnxport.torch_internals import pytree
-from onnxport.weights.saving import check_destination
 
-_QUIET = (
-    r"`(training|operator_export_type|do_constant_folding|custom_opsets|autograd_inlining|export_modules\w+)` is dep"
-)
 _HIGHEST_OPSET = 20
 
 
 def export_legacy(
-    export: Callable[..., Any],
     model: Any,
-    args: Any,
-    f: Any,
+    given: Description,
+    options: Options,
+    destination: Destination | None,
     *,
-    kwargs: Mapping[str, Any] | None,
-    training: int,
-    input_names: Sequence[str] | None,
-    output_names: Sequence[str] | None,
-    dynamic_axes: Mapping[str, Any] | None,
-    export_params: bool,
-    keep_initializers_as_inputs: bool | None,
-    do_constant_folding: bool,
-    verbose: bool | None,
-    opset_version: int | None,
-    **options: Any,
+    verify: bool,
+    artifacts: Artifacts,
 ) -> ONNXProgram | None:
-    """Export as the TorchScript exporter would be asked to, by way of ``export``; the program only if ``f`` is None."""
+    """Export as the TorchScript exporter would be asked to; return the program only if there is no file for it."""
     if isinstance(model, torch.nn.DataParallel):
         raise InputError("A torch.nn.DataParallel has no ONNX form. Pass what it wraps: model.module.")
-    if opset_version is not None and opset_version > _HIGHEST_OPSET:
-        warn(f"Opset {opset_version} is newer than what torch.onnx writes with dynamo=False (7 to {_HIGHEST_OPSET}).")
-    if isinstance(f, str | os.PathLike):
-        check_destination(f)
-    with select_model_mode_for_export(model, TrainingMode(training)), warnings.catch_warnings(), follow_the_example():
-        warnings.filterwarnings("ignore", message=_QUIET, category=DeprecationWarning)
+    if options.opset > _HIGHEST_OPSET:
+        warn(f"Opset {options.opset} is newer than what torch.onnx writes with dynamo=False (7 to {_HIGHEST_OPSET}).")
+    if destination is not None:
+        # Weights that are not in the file have to come from outside.
+        from_outside = destination.weights_as_inputs or not destination.weights
+        destination = replace(destination, weights_as_inputs=from_outside, external_data=False)
+    with select_model_mode_for_export(model, options.training):
         replay = mirrored(model)
-        positional, keywords = call_arguments(replay, args, kwargs)
+        positional, keywords = call_arguments(replay, given.args, given.kwargs)
+        axes = _known_axes(replay, positional, keywords, given)
         with _without_text(replay):
-            program: ONNXProgram = export(
+            program = run_export(
                 replay,
-                positional,
-                None,
-                kwargs=keywords,
-                input_names=input_names,
-                output_names=output_names,
-                dynamic_axes=_known_axes(replay, positional, keywords, dynamic_axes, input_names, output_names),
-                opset_version=opset_version,
-                optimize=do_constant_folding,
-                verbose=False,
-                dynamo=True,
-                **options,
+                replace(given, args=positional, kwargs=keywords, dynamic_axes=axes),
+                replace(options, follows_example=True),
+                destination,
+                verify=verify,
+                artifacts=replace(artifacts, verbose=False),
             )
-    unused = [domain for domain in options.get("custom_opsets") or () if domain not in program.model.opset_imports]
+    unused = [domain for domain in options.custom_opsets or () if domain not in program.model.opset_imports]
     if unused:
         warn(f"custom_opsets names {', '.join(map(repr, unused))}, of which the model has no operator.")
-    if verbose:
+    if artifacts.verbose:
         print(program)
-    if f is None:
-        return program
-    program.save(
-        f,
-        include_initializers=export_params,
-        # Weights that are not in the file have to come from outside.
-        keep_initializers_as_inputs=bool(keep_initializers_as_inputs) or not export_params,
-        external_data=False,
-    )
-    return None
+    return program if destination is None else None
 
 
 def call_arguments(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -121,13 +96,9 @@ def _tensor(leaf: Any) -> Any:
 
 
 def _known_axes(
-    model: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    dynamic_axes: Mapping[str, Any] | None,
-    input_names: Sequence[str] | None,
-    output_names: Sequence[str] | None,
+    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: Description
 ) -> Mapping[str, Any] | None:
+    dynamic_axes, input_names, output_names = given.dynamic_axes, given.input_names, given.output_names
     if not dynamic_axes:
         return None
     inputs = set(named_tensors(bind(model, args, kwargs, lambda _: None), input_names))

@@ -1,15 +1,52 @@
-"""The keywords of ``export`` with their types: what it returns depends on two arguments, and these are the others."""
+"""What an export is asked for: the keywords of ``export`` with their types, and the options that its stages read."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypedDict
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypedDict
 
 import torch
 
+from onnxport.export_types import OperatorExportTypes, TrainingMode
+from onnxport.onnx_build.opsets import DEFAULT_OPSET
 
-class Options(TypedDict, total=False):
+Table: TypeAlias = "Mapping[Any, Callable[..., Any] | Sequence[Callable[..., Any]]]"
+Modules: TypeAlias = "bool | Collection[type[torch.nn.Module]]"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a captured model becomes an ONNX model. Built and checked once, then handed down.
+
+    Attributes:
+        opset: The opset of the file.
+        ir_version: The version of the file format; None for the one that goes with the opset.
+        optimize: Whether the graph is cleaned up.
+        functions: The module classes whose calls become functions; True for all, False for none.
+        translations: The user's translations, by operator.
+        custom_opsets: Versions of the user's domains.
+        operator_export_type: What becomes of operators without a translation.
+        inlines_autograd: Whether autograd functions that nobody writes are looked into.
+        training: The mode that the model is exported in.
+        follows_example: Whether a model that is not as general as was declared is captured all the same. Tracing comes
+            next where running the code fails, and an axis that the model forces is fixed with a warning.
+    """
+
+    opset: int = DEFAULT_OPSET
+    ir_version: int | None = None
+    optimize: bool = True
+    functions: Modules = False
+    translations: Table | None = None
+    custom_opsets: Mapping[str, int] | None = None
+    operator_export_type: int = OperatorExportTypes.ONNX
+    inlines_autograd: bool = True
+    training: TrainingMode = TrainingMode.EVAL
+    follows_example: bool = False
+
+
+class Keywords(TypedDict, total=False):
     """The keywords of ``export`` other than ``dynamo``; the function itself describes them."""
 
     kwargs: dict[str, Any] | None
@@ -22,7 +59,7 @@ class Options(TypedDict, total=False):
     keep_initializers_as_inputs: bool
     external_data: bool
     dynamic_shapes: dict[str, Any] | tuple[Any, ...] | list[Any] | None
-    custom_translation_table: Mapping[Any, Callable[..., Any] | Sequence[Callable[..., Any]]] | None
+    custom_translation_table: Table | None
     report: bool
     optimize: bool
     verify: bool
@@ -34,7 +71,7 @@ class Options(TypedDict, total=False):
     operator_export_type: int
     do_constant_folding: bool
     custom_opsets: Mapping[str, int] | None
-    export_modules_as_functions: bool | Collection[type[torch.nn.Module]]
+    export_modules_as_functions: Modules
     autograd_inlining: bool
     ir_version: int | None
     example_outputs: Any

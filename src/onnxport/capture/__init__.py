@@ -11,13 +11,16 @@ import torch
 from onnxport.capture import strategies
 from onnxport.capture.diagnosis import forced_sizes
 from onnxport.capture.diagnosis.guards import report_assumptions
-from onnxport.capture.preserved import exporting, is_in_onnx_export, preserved
+from onnxport.capture.patches import one_export_at_a_time
+from onnxport.capture.patches.export_flag import exporting, is_in_onnx_export
+from onnxport.capture.preserved import preserved
 from onnxport.capture.replay import has_packed_weights, mirrored, script_of, scripts_replayed
 from onnxport.capture.request.dynamic_shapes import Axis, declare
 from onnxport.capture.request.fake_mode import enable_fake_mode, on_the_models_device
 from onnxport.capture.request.inputs import bind, check_model, check_names
 from onnxport.capture.request.outputs import check_outputs
 from onnxport.capture.strategies import Failure
+from onnxport.errors import InputError
 from onnxport.events import EventLog
 
 __all__ = ["Captured", "Failure", "capture", "enable_fake_mode", "is_in_onnx_export"]
@@ -31,16 +34,20 @@ class Captured:
     to the one it equals because the user gave both the same name. Symbols in neither keep their own name.
     """
 
+    model: object
     program: torch.export.ExportedProgram
     strategy: str
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    input_names: Sequence[str] = ()
+    output_names: Sequence[str] = ()
     dim_names: dict[str, str] = field(default_factory=dict)
     same_dims: dict[str, str] = field(default_factory=dict)
     output_dim_names: dict[str, dict[int, str]] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
 
 
+@one_export_at_a_time()
 def capture(
     model: Any,
     args: Any = (),
@@ -50,27 +57,39 @@ def capture(
     dynamic_axes: Mapping[str, Any] | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
+    follows_example: bool = False,
     events: EventLog,
 ) -> Captured:
     """Capture a model as an ExportedProgram. The model and the process are afterwards as they were.
 
-    >>> import torch
-    >>> from onnxport.capture import capture
-    >>> from onnxport.events import EventLog
-    >>> captured = capture(
-    ...     torch.nn.Linear(3, 2), torch.ones(4, 3), dynamic_shapes=({0: "batch"},), events=EventLog()
-    ... )
-    >>> list(captured.dim_names.values())
-    ['batch']
+        But for one thing: classes among the inputs and outputs that torch did not know as containers of tensors (dataclasses,
+        transformers' caches) stay registered with ``torch.utils._pytree``, because the captured program refers to them.
+        Other threads wait until a capture has ended; one within another is refused.
+
+        >>> import torch
+        >>> from onnxport.capture import capture
+        >>> from onnxport.errors import InputError
+    from onnxport.events import EventLog
+        >>> captured = capture(
+        ...     torch.nn.Linear(3, 2), torch.ones(4, 3), dynamic_shapes=({0: "batch"},), events=EventLog()
+        ... )
+        >>> list(captured.dim_names.values())
+        ['batch']
     """
+    if is_in_onnx_export():
+        raise InputError(
+            "A model can't be exported while another model is being captured, from its forward or a hook of it: "
+            "both would be traced at once. Export this one before or after the other."
+        )
+    given_model = model
     check_model(model)
     model = mirrored(model)
-    candidates = strategies.usable(model)
+    candidates = strategies.usable(model, follows_example)
     args, kwargs = on_the_models_device(model, (args, kwargs))
     inputs = bind(model, args, kwargs, lambda message: events.add("note", "capture", message))
     if has_packed_weights(model):
         model = mirrored(script_of(model, inputs))
-        candidates = strategies.usable(model)
+        candidates = strategies.usable(model, follows_example)
     check_names(model, inputs, input_names, output_names)
     declared = declare(
         model,
@@ -80,14 +99,16 @@ def capture(
         input_names=input_names,
         output_names=output_names,
     )
-    request = strategies.Request(model, inputs, declared, events)
+    request = strategies.Request(model, inputs, declared, events, follows_example)
     recorder = forced_sizes.Recorder()
     tensors = [leaf.value for leaf in inputs.tensors]
     with preserved(model, tensors), exporting(), scripts_replayed(model):
         program, strategy, failures = strategies.run(request, recorder, candidates)
     sizes = forced_sizes.check_placeholders(program, declared.axes, recorder, given=program is model)
     check_outputs(program, events)
-    captured = Captured(program, strategy, inputs.args, inputs.kwargs, failures=failures)
+    captured = Captured(given_model, program, strategy, inputs.args, inputs.kwargs, failures=failures)
+    captured.input_names = () if input_names is None else input_names
+    captured.output_names = () if output_names is None else output_names
     captured.output_dim_names = declared.output_dim_names
     _name_dims(captured, sizes, events)
     report_assumptions(program, captured.dim_names, captured.same_dims, recorder.guarded, events)

@@ -1,4 +1,4 @@
-"""Leaving the model and the process as they were, and saying that an export is under way."""
+"""Leaving the model and the process as they were."""
 
 from __future__ import annotations
 
@@ -10,36 +10,7 @@ from typing import Any
 
 import torch
 
-_exporting = False
-
 Restore = Callable[[], object]
-
-
-def is_in_onnx_export() -> bool:
-    """Tell whether an export to ONNX is capturing the model right now.
-
-    >>> import onnxport.capture
-    >>> onnxport.capture.is_in_onnx_export()
-    False
-    """
-    return _exporting
-
-
-@contextlib.contextmanager
-def exporting() -> Iterator[None]:
-    """Make :func:`is_in_onnx_export`, and torch's own, true."""
-    global _exporting
-    from torch._dynamo.variables.torch import tracing_state_functions
-    from torch.onnx._internal.exporter import _flags  # noqa: TID251  the flag torch.onnx.is_in_onnx_export() reads
-
-    # Bytecode tracing answers torch.onnx.is_in_onnx_export() from a table of constants, not by calling it.
-    table: dict[Any, Any] = tracing_state_functions()
-    before = (_exporting, _flags._is_onnx_exporting, table.get(torch.onnx.is_in_onnx_export))
-    _exporting = _flags._is_onnx_exporting = table[torch.onnx.is_in_onnx_export] = True
-    try:
-        yield
-    finally:
-        _exporting, _flags._is_onnx_exporting, table[torch.onnx.is_in_onnx_export] = before
 
 
 @contextlib.contextmanager

@@ -3,40 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import traceback
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-import torch.fx.experimental._config
 
 from onnxport.capture.diagnosis import forced_sizes
 from onnxport.capture.diagnosis.explanations import explain
 from onnxport.capture.diagnosis.user_lines import line_of_error, line_of_summary
-from onnxport.capture.patches.any_size import sizes_left_open
-from onnxport.capture.patches.counts import counts_left_open
-from onnxport.capture.patches.detached_data import data_as_detached
-from onnxport.capture.patches.quick_shapes import shapes_told_at_once
-from onnxport.capture.patches.recurrent import recurrences_of_any_length
+from onnxport.capture.patches import patched_torch
+from onnxport.capture.patches.quiet import torch_kept_quiet
 from onnxport.capture.replay import Mirror, replaying, traced
 from onnxport.capture.request.dynamic_shapes import Declarations
 from onnxport.capture.request.inputs import Inputs, explicit_forward
 from onnxport.capture.request.outputs import watched
 from onnxport.errors import CaptureError, InputError, Problem, listing, warn
 from onnxport.events import EventLog
-
-# What torch logs about a failure that another strategy may mend; the story is told by our error and events.
-_CHATTY = (
-    "torch._guards",
-    "torch._subclasses.fake_tensor",
-    "torch.export._draft_export",
-    "torch.export._trace",
-    "torch.fx.experimental.symbolic_shapes",
-)
-_OF_RECURRENT_LAYERS = r"The tensor attributes? (self\.[\w.]*_flat_weights\[\d+\](, )?)+ (was|were) assigned"
 
 
 @dataclass(frozen=True)
@@ -47,6 +31,7 @@ class Request:
     inputs: Inputs
     declared: Declarations
     events: EventLog
+    follows_example: bool = False
 
 
 @dataclass(frozen=True)
@@ -213,10 +198,10 @@ def _note(events: EventLog) -> Any:
     return lambda message: events.add("note", "capture", message)
 
 
-def usable(model: object) -> list[Strategy]:
+def usable(model: object, follows_example: bool = False) -> list[Strategy]:
     """Return the strategies that can be tried on a model, in order."""
     accepting = [strategy for strategy in STRATEGIES if strategy.accepts(model)]
-    if not _following:
+    if not follows_example:
         return accepting
     # Tracing bytecode takes long, and what it refuses is what the one before refuses.
     return sorted((strategy for strategy in accepting if strategy is not _STRICT), key=_is_draft)
@@ -224,23 +209,6 @@ def usable(model: object) -> list[Strategy]:
 
 def _is_draft(strategy: Strategy) -> bool:
     return isinstance(strategy, DraftExport)
-
-
-_following = False
-
-
-@contextlib.contextmanager
-def follow_the_example() -> Iterator[None]:
-    """While the block runs, a model that is not as general as was declared is captured all the same.
-
-    Tracing comes next where running the code fails, and an axis that the model forces is fixed with a warning.
-    """
-    global _following
-    before, _following = _following, True
-    try:
-        yield
-    finally:
-        _following = before
 
 
 def run(
@@ -269,21 +237,15 @@ def run(
 
 
 def _attempt(strategy: Strategy, request: Request, recorder: forced_sizes.Recorder) -> torch.export.ExportedProgram:
-    # Size-oblivious: an axis whose example size is 1 is not specialised to 1.
     with (
         recorder.listening(),
-        recurrences_of_any_length(),
-        sizes_left_open(),
-        counts_left_open(),
-        shapes_told_at_once(),
-        data_as_detached(),
-        _quiet(),
-        torch.fx.experimental._config.patch(backed_size_oblivious=True),  # type: ignore[attr-defined]
+        patched_torch(),
+        torch_kept_quiet(),
     ):
         try:
             return strategy.capture(request)
         except Exception as error:
-            if not _following or not forced_sizes.is_violation(error):
+            if not request.follows_example or not forced_sizes.is_violation(error):
                 raise
         asked = list(request.declared.axes)
         request.declared.allow_static()
@@ -297,30 +259,6 @@ def _attempt(strategy: Strategy, request: Request, recorder: forced_sizes.Record
             request.events.add("warning", "capture", problem.what, where=problem.where)
             warn(str(problem))
     return program
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep torch's account of a failure off stderr, unless the user asked for those logs.
-
-    And its warning that recurrent layers assign to attributes: torch's own code does, to a list it keeps of weights.
-    """
-    import torch.export._trace
-
-    loggers = [logging.getLogger(name) for name in _CHATTY]
-    silenced = [logger for logger in loggers if not logger.disabled and logger.getEffectiveLevel() >= logging.WARNING]
-    for logger in silenced:
-        logger.disabled = True
-    # On a data-dependent failure torch prints the partial graph; shadowing its print leaves the user's own alone.
-    vars(torch.export._trace)["print"] = lambda *_, **__: None
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", _OF_RECURRENT_LAYERS)
-            yield
-    finally:
-        del vars(torch.export._trace)["print"]
-        for logger in silenced:
-            logger.disabled = False
 
 
 def _short(error: BaseException) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
+from onnxport.capture.patches.replacing import method_replaced
 from onnxport.capture.request.dynamic_shapes import nest
 from onnxport.capture.request.trees import Leaf, leaves
 from onnxport.errors import InputError, Problem, listing
@@ -82,15 +83,8 @@ class InputObserver:
             return result
 
         # Libraries look at the parameters of forward to decide what to pass.
-        vars(watched)["__signature__"] = signature
-        own = vars(model).get(method_name)
-        vars(model)[method_name] = watched
-        try:
+        with method_replaced(model, watched, signature, method_name):
             yield self
-        finally:
-            del vars(model)[method_name]
-            if own is not None:
-                vars(model)[method_name] = own
 
     def infer_dynamic_shapes(self, set_batch_dimension_for: Identifiers = None) -> Any:
         """Return the axes that vary, in the structure of ``infer_arguments()``.

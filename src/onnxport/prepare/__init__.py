@@ -11,7 +11,7 @@ from torch._ops import HigherOrderOperator
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 
-from onnxport.capture.patches.any_size import sizes_left_open
+from onnxport.capture.patches import patched_torch
 from onnxport.errors import Problem, TranslationError, listing
 from onnxport.events import EventLog
 from onnxport.prepare.decompose import HasTranslation, decompose, undecomposed
@@ -123,6 +123,13 @@ def _prepare_module(
     """Prepare one graph and those it calls; the graph itself comes back when it needs nothing."""
     if not (must_copy or _needs_change(module, has_translation)):
         return module.graph, module, {}
+    with patched_torch():
+        return _changed(module, has_translation, events)
+
+
+def _changed(
+    module: torch.fx.GraphModule, has_translation: HasTranslation, events: EventLog
+) -> tuple[torch.fx.Graph, torch.fx.GraphModule, dict[str, torch.fx.Node]]:
     workspace = Workspace(module)
     graph = workspace.graph
     inline(workspace, module.graph)
@@ -135,8 +142,7 @@ def _prepare_module(
     # As results they outlive the clean-up, and follow when the call that computes them is decomposed.
     output.args = (results, tuple(final.values()))
     workspace.remove_dead_code()
-    with sizes_left_open():
-        decompose(graph, has_translation, workspace.attach, events)
+    decompose(graph, has_translation, workspace.attach, events)
     workspace.remove_dead_code()
     for name, branch in _branches(graph, workspace.attribute).items():
         if _needs_change(branch, has_translation):

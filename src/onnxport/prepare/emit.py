@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.fx.experimental import _config as symbolic_config
+
+from onnxport.capture.patches import patched_torch
 
 Dim = int | torch.SymInt
 Provenance = ("stack_trace", "nn_module_stack", "torch_fn", "source_fn_stack", "from_node", "custom")
@@ -68,7 +69,7 @@ def on_fake_values(mode: FakeTensorMode | None) -> Iterator[None]:
     """Run operators on fake values without leaving a trace in the capture: no guard, no specialised size."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.no_grad())
-        stack.enter_context(symbolic_config.patch(backed_size_oblivious=True))  # type: ignore[attr-defined]
+        stack.enter_context(patched_torch())
         if mode is not None:
             stack.enter_context(mode)
             if mode.shape_env is not None:

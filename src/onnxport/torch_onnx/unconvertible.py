@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import onnx_ir as ir
@@ -13,23 +12,23 @@ import torch
 
 from onnxport.capture import capture
 from onnxport.capture.replay import mirrored
-from onnxport.capture.strategies import follow_the_example
 from onnxport.errors import TranslationError
 from onnxport.events import EventLog
+from onnxport.export_types import OperatorExportTypes, TrainingMode
 from onnxport.legacy_call import call_arguments
 from onnxport.legalize import check_opset
 from onnxport.legalize.rewriter import Rewriter
 from onnxport.legalize.validate import form_fault
 from onnxport.onnx_build.opsets import CANONICAL_OPSET, DEFAULT_OPSET, ONNX_DOMAINS
 from onnxport.onnx_build.schemas import schema_of
-from onnxport.prepare import FunctionalProgram, prepare
+from onnxport.pipeline import canonical_model, functional_form
+from onnxport.prepare import FunctionalProgram
 from onnxport.provenance import operator_name, provenance_of
 from onnxport.report.analysis import missing_translations
 from onnxport.symbolic.api.mode import select_model_mode_for_export
-from onnxport.symbolic.session.export_types import OperatorExportTypes, TrainingMode
 from onnxport.symbolic.session.fallback import kept_operators
 from onnxport.symbolic.session.lookup import kept_for_symbolics, symbolic_lookup
-from onnxport.translate import Names, is_translated, lookup, translate
+from onnxport.translate import Names, lookup
 from onnxport.translate.registry import Lookup
 
 _TARGET = re.compile(r"(\w+)\.(\w+)\.\w+")
@@ -65,10 +64,10 @@ def unconvertible_ops(
     with select_model_mode_for_export(model, training):
         positional, keywords = call_arguments(model, args, None)
         graph = _torchscript_graph(model, positional, keywords)
-        with kept_for_symbolics(opset, rest), follow_the_example():
-            captured = capture(mirrored(model), positional, keywords, events=events)
+        with kept_for_symbolics(opset, rest):
+            captured = capture(mirrored(model), positional, keywords, follows_example=True, events=events)
     find = lookup(None, symbolics)
-    program = prepare(captured.program, partial(is_translated, find), events)
+    program = functional_form(captured.program, find, events)
     missing = [
         operator_name(node.target) for nodes in missing_translations(program.graph, find).values() for node in nodes
     ]
@@ -91,7 +90,7 @@ def _torchscript_graph(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 def _refused(program: FunctionalProgram, find: Lookup, opset: int, events: EventLog) -> Iterator[str]:
     """The operators whose use can't be translated; if all can, those whose translation the opset can't hold."""
     try:
-        model = translate(program, find, Names(), events)
+        model = canonical_model(program, find, Names(), events)
     except TranslationError as error:
         for line in str(error).splitlines():
             found = _TARGET.match(line.removeprefix("  - "))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import onnx_ir as ir
@@ -15,12 +14,15 @@ from torch.export.graph_signature import ConstantArgument, InputKind
 from onnxport.capture.preserved import preserved
 from onnxport.capture.replay.values.sequences import unpack
 from onnxport.errors import OnnxExporterError
-from onnxport.prepare import FunctionalProgram, prepare
+from onnxport.events import EventLog
+from onnxport.pipeline import functional_form
+from onnxport.prepare import FunctionalProgram
 from onnxport.prepare.emit import bind
 from onnxport.program import ONNXProgram
 from onnxport.program.inputs import bind_inputs
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.operators import OpOverload
+from onnxport.translate import lookup
 
 
 def model_outputs(model: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
@@ -89,10 +91,7 @@ def functional_program(program: ONNXProgram) -> FunctionalProgram:
     """The functional graph an ONNX program was translated from, or, for one that was put together, its like."""
     if program.functional is not None:
         return program.functional
-    from onnxport.events import EventLog
-    from onnxport.translate import is_translated, lookup
-
-    return prepare(exported_program(program), partial(is_translated, lookup(None)), EventLog())
+    return functional_form(exported_program(program), lookup(None), EventLog())
 
 
 def exported_program(program: ONNXProgram) -> ExportedProgram:

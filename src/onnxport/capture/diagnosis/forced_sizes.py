@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from onnxport.capture.diagnosis.user_lines import line_of_caller, line_of_error, line_of_summary
+from onnxport.capture.patches.replacing import attributes_replaced
 from onnxport.capture.request.dynamic_shapes import Axis
 from onnxport.errors import DynamicShapeError, Problem, listing
 
@@ -65,13 +66,8 @@ class Recorder:
             recorder.guarded.setdefault(guard, line())
             log_guard(env, prefix, guard, forcing_spec)
 
-        ShapeEnv._set_replacement = record  # type: ignore[method-assign, assignment]
-        ShapeEnv._log_guard = record_guard  # type: ignore[method-assign, assignment]
-        try:
+        with attributes_replaced([(ShapeEnv, "_set_replacement", record), (ShapeEnv, "_log_guard", record_guard)]):
             yield
-        finally:
-            ShapeEnv._set_replacement = set_replacement  # type: ignore[method-assign]
-            ShapeEnv._log_guard = log_guard  # type: ignore[method-assign]
 
     def line(self, axis: Axis, value: int) -> str:
         """Return the line that forced an axis, or ''."""

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from onnxport.capture.patches.replacing import functions_replaced
+from onnxport.capture.patches.replacing import attributes_replaced
 
 Pool = Callable[..., Any]
 
@@ -27,7 +27,7 @@ def pooled_to_any_size() -> contextlib.AbstractContextManager[None]:
         return F.adaptive_avg_pool2d(input.unsqueeze(-2), [1, size]).squeeze(-2)
 
     bindings = torch._C._nn
-    return functions_replaced(
+    return attributes_replaced(
         [
             (F, "adaptive_avg_pool1d", line),
             (torch, "adaptive_avg_pool1d", line),

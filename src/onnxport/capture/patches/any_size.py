@@ -8,23 +8,19 @@ shows the operator itself as before.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch._C import DispatchKey
 
-from onnxport.capture.patches.adaptive_pools import pooled_to_any_size
-from onnxport.capture.patches.fourier import fourier_kernels
-from onnxport.capture.patches.replacing import Kernel, Kernels, replaced
+from onnxport.capture.patches.replacing import Kernel, Kernels, kernels_replaced
 
 _aten = torch.ops.aten
 
 
-@contextlib.contextmanager
-def sizes_left_open() -> Iterator[None]:
+def operators_of_any_size() -> contextlib.AbstractContextManager[None]:
     """While this is open, fake tensors pass through these operators with sizes that vary."""
     composites: dict[torch._ops.OpOverload, Kernel] = {
-        **fourier_kernels(),
         _aten.cov.default: _cov,
         _aten.corrcoef.default: _corrcoef,
         _aten.kron.default: _kron,
@@ -46,8 +42,7 @@ def sizes_left_open() -> Iterator[None]:
         **{operator: {DispatchKey.CompositeImplicitAutograd: kernel} for operator, kernel in composites.items()},
         **{operator: {DispatchKey.Meta: kernel} for operator, kernel in shapes.items()},
     }
-    with replaced(kernels), pooled_to_any_size():
-        yield
+    return kernels_replaced(kernels)
 
 
 def _cov(

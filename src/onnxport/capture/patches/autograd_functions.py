@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,7 +17,13 @@ import torch
 from torch.autograd.function import _is_setup_context_defined
 from torch.utils import _pytree as pytree
 
-from onnxport.capture.patches.by_example import forget_numbers, results_by_example, sizes_left_open, warn_of_example
+from onnxport.capture.patches.fake_kernels import (
+    forget_numbers,
+    results_by_example,
+    sizes_kept_symbolic,
+    warn_of_example,
+)
+from onnxport.capture.patches.replacing import attributes_replaced
 
 FunctionClass = type[torch.autograd.Function]
 _NAMESPACE = "onnxport"
@@ -134,7 +140,7 @@ def _results(tensors: Sequence[torch.Tensor], sizes: Sequence[int], key: str) ->
 
 def _fake_results(tensors: Sequence[torch.Tensor], sizes: Sequence[int], key: str) -> list[torch.Tensor]:
     try:
-        with sizes_left_open(tensors):
+        with sizes_kept_symbolic(tensors):
             return _results(tensors, sizes, key)
     except Exception as error:  # noqa: BLE001 - foreign code may raise anything where it finds tensors without values
         forget_numbers(tensors)
@@ -147,22 +153,10 @@ def _fake_results(tensors: Sequence[torch.Tensor], sizes: Sequence[int], key: st
         return results
 
 
-@contextlib.contextmanager
-def functions_kept(wanted: Callable[[FunctionClass], bool]) -> Iterator[None]:
+def functions_kept(wanted: Callable[[FunctionClass], bool]) -> contextlib.AbstractContextManager[None]:
     """While this is open, calls of the wanted autograd functions are one call of an operator each."""
-    changed: list[tuple[FunctionClass, Mapping[str, Any]]] = []
-    try:
-        for function in _subclasses(torch.autograd.Function):
-            if wanted(function):
-                changed.append((function, dict(vars(function))))
-                function.forward = staticmethod(_whole(function))  # type: ignore[method-assign]
-        yield
-    finally:
-        for function, before in changed:
-            if "forward" in before:
-                function.forward = before["forward"]  # type: ignore[method-assign]
-            else:
-                del function.forward
+    kept = [function for function in _subclasses(torch.autograd.Function) if wanted(function)]
+    return attributes_replaced([(function, "forward", staticmethod(_whole(function))) for function in kept])
 
 
 def _subclasses(base: type) -> list[FunctionClass]:

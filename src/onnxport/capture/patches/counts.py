@@ -15,7 +15,7 @@ import torch
 import torch.backends.opt_einsum
 import torch.nn.functional as F
 
-from onnxport.capture.patches.replacing import functions_replaced
+from onnxport.capture.patches.replacing import attributes_replaced
 from onnxport.torch_internals.symbolic_sizes import optimization_hint
 
 _Number = int | float | torch.Tensor
@@ -27,7 +27,7 @@ _UNKNOWN_SIZE = 64
 def counts_left_open() -> contextlib.AbstractContextManager[None]:
     """While this is open, these functions take counts that vary."""
     ordering: Any = torch.backends.opt_einsum
-    return functions_replaced(
+    return attributes_replaced(
         [
             (torch, "linspace", _linspace(torch.linspace)),
             (torch, "triu_indices", _triangle(torch.triu_indices, torch.ge)),

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from onnxport.capture.patches.replacing import attributes_replaced
 
-@contextlib.contextmanager
-def data_as_detached() -> Iterator[None]:
+
+def data_as_detached() -> contextlib.AbstractContextManager[None]:
     """While the block runs, ``x.data`` is captured as ``x.detach()``.
 
     Neither tracer sees the attribute being read: to them the result is a new tensor of which nothing is known but
@@ -27,12 +27,4 @@ def data_as_detached() -> Iterator[None]:
     def write(tensor: torch.Tensor, value: torch.Tensor) -> None:
         original.__set__(tensor, value)
 
-    if "data" in vars(torch.Tensor):
-        # An export within an export: the outer one puts the attribute back.
-        yield
-        return
-    torch.Tensor.data = property(read, write)  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        del torch.Tensor.data
+    return attributes_replaced([(torch.Tensor, "data", property(read, write))])

@@ -6,11 +6,13 @@ fit. Padding by the whole length and cutting then needs no answer. The graph sho
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 import torch
+from torch._C import DispatchKey
 
-from onnxport.capture.patches.replacing import Kernel
+from onnxport.capture.patches.replacing import Kernel, kernels_replaced
 
 _aten = torch.ops.aten
 
@@ -22,14 +24,19 @@ Sizes = Sequence[int | None]
 Transform = Callable[[torch.Tensor, list[int], list[int | None], str], torch.Tensor]
 
 
-def fourier_kernels() -> dict[torch._ops.OpOverload, Kernel]:
-    """What computes each transform, of one axis, of two and of several."""
-    return {
-        overload: kernel
-        for name, transform in _TRANSFORMS.items()
-        for suffix, kernel in (("", _of_one(transform)), ("2", _of_several(transform)), ("n", _of_several(transform)))
-        for overload in [getattr(_aten, f"fft_{name}{suffix}").default]
-    }
+def transforms_of_any_size() -> contextlib.AbstractContextManager[None]:
+    """While this is open, transforms of one axis, of two and of several take signals whose size varies."""
+    return kernels_replaced(
+        {
+            getattr(_aten, f"fft_{name}{suffix}").default: {DispatchKey.CompositeImplicitAutograd: kernel}
+            for name, transform in _TRANSFORMS.items()
+            for suffix, kernel in (
+                ("", _of_one(transform)),
+                ("2", _of_several(transform)),
+                ("n", _of_several(transform)),
+            )
+        }
+    )
 
 
 def _of_one(transform: Transform) -> Kernel:

@@ -8,7 +8,7 @@ one of the usual layouts the answer is that of the input.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,6 +16,8 @@ from torch._decomp import decomposition_table
 from torch._prims_common import is_contiguous_for_memory_format_or_false
 from torch._subclasses import fake_impls
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from onnxport.capture.patches.replacing import items_replaced
 
 _aten = torch.ops.aten
 Rule = Callable[..., Any]
@@ -35,20 +37,11 @@ _ACTIVATIONS = (
 _NORM = _aten._native_batch_norm_legit_no_training.default
 
 
-@contextlib.contextmanager
-def shapes_told_at_once() -> Iterator[None]:
+def shapes_told_at_once() -> contextlib.AbstractContextManager[None]:
     """While this is open, fake tensors pass through these operators without their reference implementations."""
     rules: dict[torch._ops.OpOverload, Rule] = {operator: _activation(operator) for operator in _ACTIVATIONS}
     rules[_NORM] = _batch_norm
-    known = fake_impls.get_fast_op_impls()
-    before = {operator: known[operator] for operator in rules if operator in known}
-    known.update(rules)
-    try:
-        yield
-    finally:
-        for operator in rules:
-            del known[operator]
-        known.update(before)
+    return items_replaced(fake_impls.get_fast_op_impls(), rules)
 
 
 def _activation(operator: torch._ops.OpOverload) -> Rule:

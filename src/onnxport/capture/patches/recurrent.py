@@ -15,7 +15,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 
-from onnxport.capture.patches.replacing import replaced
+from onnxport.capture.patches.replacing import kernels_replaced
 
 _OPERATORS = [
     getattr(getattr(torch.ops.aten, name), overload)
@@ -49,7 +49,7 @@ def _chosen(shapes: Callable[..., Any], original: Callable[..., Any]) -> Callabl
 
 def recurrences_of_any_length() -> contextlib.AbstractContextManager[None]:
     """While this is open, fake tensors pass through recurrent layers without being stepped through."""
-    return replaced(
+    return kernels_replaced(
         {
             operator: {key: _chosen(_shapes(operator), kernel) for key, kernel in operator.py_kernels.items()}
             for operator in _OPERATORS

@@ -1,20 +1,27 @@
-"""Python kernels of operators and functions of torch's modules, put in place for the length of a capture."""
+"""Putting something else in the place of kernels, attributes and entries of tables for a while.
+
+Whatever was there is noted before anything is touched, so that an interrupt at any moment finds its way back.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+import inspect
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from typing import TypeAlias, TypeVar
 
 import torch
 
-Kernel = Callable[..., Any]
-Kernels = Mapping[Any, Kernel]
+Kernel: TypeAlias = Callable[..., object]
+Kernels: TypeAlias = Mapping[torch._C.DispatchKey, Kernel]
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+_ABSENT = object()
 
 
 @contextlib.contextmanager
-def replaced(kernels: Mapping[torch._ops.OpOverload, Kernels]) -> Iterator[None]:
-    """While this is open, operators have these kernels, by dispatch key; afterwards those they had before."""
+def kernels_replaced(kernels: Mapping[torch._ops.OpOverload, Kernels]) -> Iterator[None]:
+    """While this is open, operators have these Python kernels, by dispatch key; afterwards those they had before."""
     saved = [(operator, dict(operator.py_kernels)) for operator in kernels]
     try:
         for operator, own in kernels.items():
@@ -29,16 +36,41 @@ def replaced(kernels: Mapping[torch._ops.OpOverload, Kernels]) -> Iterator[None]
 
 
 @contextlib.contextmanager
-def functions_replaced(functions: Sequence[tuple[Any, str, Kernel]]) -> Iterator[None]:
-    """While this is open, modules have these functions by these names; afterwards those they had before."""
-    saved = [(place, name, name in vars(place), getattr(place, name)) for place, name, _ in functions]
+def attributes_replaced(rows: Sequence[tuple[object, str, object]]) -> Iterator[None]:
+    """While this is open, modules and classes have these attributes; one that was inherited is so again afterwards."""
+    saved = [(owner, name, vars(owner).get(name, _ABSENT)) for owner, name, _ in rows]
     try:
-        for place, name, function in functions:
-            setattr(place, name, function)
+        for owner, name, value in rows:
+            setattr(owner, name, value)
         yield
     finally:
-        for place, name, own, original in saved:
-            if own:
-                setattr(place, name, original)
-            else:
-                delattr(place, name)
+        for owner, name, before in reversed(saved):
+            if before is not _ABSENT:
+                setattr(owner, name, before)
+            elif name in vars(owner):
+                delattr(owner, name)
+
+
+@contextlib.contextmanager
+def items_replaced(table: MutableMapping[_Key, _Value], entries: Mapping[_Key, _Value]) -> Iterator[None]:
+    """While this is open, a table has these entries."""
+    before = {key: table[key] for key in entries if key in table}
+    try:
+        table.update(entries)
+        yield
+    finally:
+        for key in entries:
+            if key not in before:
+                table.pop(key, None)
+        table.update(before)
+
+
+def method_replaced(
+    model: torch.nn.Module, function: Callable[..., object], signature: inspect.Signature, name: str = "forward"
+) -> contextlib.AbstractContextManager[None]:
+    """While this is open, a model's ``forward`` (or another method) is a function that shows the given signature.
+
+    In the dictionary of the object: the class stays as it is, and so does what ``__setattr__`` would do.
+    """
+    vars(function)["__signature__"] = signature
+    return items_replaced(vars(model), {name: function})

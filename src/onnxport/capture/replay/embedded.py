@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from onnxport.capture.patches.replacing import attributes_replaced, items_replaced
 from onnxport.capture.replay.interpreter import Interpreter
 from onnxport.capture.replay.mirror import Mirror, mirror_of, signature_of
 
@@ -25,8 +26,6 @@ def scripts_replayed(model: Any) -> Iterator[None]:
         if not isinstance(module, torch.jit.ScriptModule | Mirror):
             scripts = {n: m for n, m in module._modules.items() if isinstance(m, torch.jit.ScriptModule)}
             places += [(module._modules, name, script) for name, script in scripts.items()]
-    for modules, name, script in places:
-        modules[name] = mirror_of(script, interpreter, mirrors)
     call = torch.jit.ScriptFunction.__call__
 
     def replay(function: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -36,11 +35,8 @@ def scripts_replayed(model: Any) -> Iterator[None]:
         _, bind = signature_of(function, 0)
         return Interpreter().run_top(None, function, bind(args, kwargs))
 
-    vars_of: Any = torch.jit.ScriptFunction
-    vars_of.__call__ = replay
-    try:
-        yield
-    finally:
-        vars_of.__call__ = call
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(attributes_replaced([(torch.jit.ScriptFunction, "__call__", replay)]))
         for modules, name, script in places:
-            modules[name] = script
+            stack.enter_context(items_replaced(modules, {name: mirror_of(script, interpreter, mirrors)}))
+        yield

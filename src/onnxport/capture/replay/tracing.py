@@ -15,6 +15,7 @@ from torch.jit._trace import TracerWarning
 from torch.utils import _pytree
 
 from onnxport.capture.diagnosis.user_lines import describe
+from onnxport.capture.patches.replacing import attributes_replaced, items_replaced, method_replaced
 from onnxport.capture.replay.interpreter import Interpreter
 from onnxport.capture.replay.mirror import Mirror
 from onnxport.capture.request.inputs import Inputs
@@ -112,15 +113,13 @@ def _named(model: torch.nn.Module, inputs: Inputs) -> dict[str, Any]:
 @contextlib.contextmanager
 def _recording_scopes(scopes: dict[torch.nn.Module, str]) -> Iterator[None]:
     """Let the tracer note the module of each node, and keep encoders from fusing what only inference fuses."""
-    before = torch.jit._trace._trace_module_map
     fast = torch.backends.mha.get_fastpath_enabled()
-    torch.jit._trace._trace_module_map = scopes
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        torch.jit._trace._trace_module_map = before
-        torch.backends.mha.set_fastpath_enabled(fast)
+    with attributes_replaced([(torch.jit._trace, "_trace_module_map", scopes)]):
+        try:
+            torch.backends.mha.set_fastpath_enabled(False)
+            yield
+        finally:
+            torch.backends.mha.set_fastpath_enabled(fast)
 
 
 @contextlib.contextmanager
@@ -156,21 +155,11 @@ def _reason(message: str) -> str | None:
 def replaying(recording: Recording) -> Iterator[None]:
     """While the block runs, the model's forward is the recording, without the hooks that it has recorded."""
     model = recording.model
-    own = vars(model)
-    forward = own.get("forward")
-    signature = inspect.signature(model.forward)
 
     def replay(*args: Any, **kwargs: Any) -> Any:
         return recording.forward(*args, **kwargs)
 
-    vars(replay)["__signature__"] = signature
-    hooks = {name: own[name] for name in ("_forward_hooks", "_forward_pre_hooks")}
-    own.update({name: type(table)() for name, table in hooks.items()})
-    own["forward"] = replay
-    try:
+    own = vars(model)
+    hooks = {name: type(own[name])() for name in ("_forward_hooks", "_forward_pre_hooks")}
+    with items_replaced(own, hooks), method_replaced(model, replay, inspect.signature(model.forward)):
         yield
-    finally:
-        own.update(hooks)
-        del own["forward"]
-        if forward is not None:
-            own["forward"] = forward

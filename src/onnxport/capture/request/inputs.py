@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
+from onnxport.capture.patches.replacing import method_replaced
 from onnxport.capture.request.caches import check_cache
 from onnxport.capture.request.trees import Leaf, leaves, register_containers
 from onnxport.errors import InputError, Problem, listing, warn
@@ -130,15 +131,8 @@ def explicit_forward(model: torch.nn.Module, inputs: Inputs) -> Iterator[None]:
     def explicit(*args: Any, **kwargs: Any) -> Any:
         return forward(*args, **kwargs)
 
-    vars(explicit)["__signature__"] = before.replace(parameters=[*others, *named])
-    was_own = vars(model).get("forward")
-    vars(model)["forward"] = explicit
-    try:
+    with method_replaced(model, explicit, before.replace(parameters=[*others, *named])):
         yield
-    finally:
-        del vars(model)["forward"]
-        if was_own is not None:
-            vars(model)["forward"] = was_own
 
 
 def _distinct(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
+from onnxport.capture.patches.replacing import attributes_replaced
 from onnxport.capture.request.caches import register_encoder_decoder_cache, register_layered_cache
 
 Step = str | int
@@ -129,12 +130,8 @@ def _register_model_output(kind: type) -> bool:
     register = getattr(sys.modules["transformers.utils.generic"], "_register_model_output_pytree_node", None)
     if register is None:
         return False
-    is_compiling = torch.compiler.is_compiling
-    torch.compiler.is_compiling = lambda: False
-    try:
+    with attributes_replaced([(torch.compiler, "is_compiling", lambda: False)]):
         register(kind)
-    finally:
-        torch.compiler.is_compiling = is_compiling
     return kind in _pytree.SUPPORTED_NODES
 
 

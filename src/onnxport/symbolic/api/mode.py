@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from onnxport.symbolic.session.export_types import TrainingMode
+from onnxport.export_types import TrainingMode
 
 _mode = TrainingMode.EVAL
 

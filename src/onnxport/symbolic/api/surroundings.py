@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from onnxport.errors import warn
+from onnxport.export_types import TrainingMode
 from onnxport.symbolic.api.log import disable_log, enable_log, is_onnx_log_enabled
 from onnxport.symbolic.api.mode import select_model_mode_for_export
-from onnxport.symbolic.session.export_types import TrainingMode
 
 _APEX_HOOK = "O2StateDictHook"
 _STORED_AS = {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torch.int32}

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from onnxport.errors import OnnxExporterWarning, TranslationError
+from onnxport.export_types import TrainingMode
 from onnxport.symbolic.api.mode import current_mode
 from onnxport.symbolic.helper.parsing import get_const, maybe_get_const, parse_arg
 from onnxport.symbolic.helper.questions import (
@@ -24,7 +25,6 @@ from onnxport.symbolic.helper.questions import (
     is_packed_list,
     unpack_list,
 )
-from onnxport.symbolic.session.export_types import TrainingMode
 from onnxport.symbolic.session.scalar_types import JitScalarType
 from onnxport.torch_internals.torchscript import JitValue
 

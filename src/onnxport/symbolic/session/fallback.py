@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from onnxport.errors import TranslationError
-from onnxport.symbolic.session.export_types import OperatorExportTypes
+from onnxport.export_types import OperatorExportTypes
 from onnxport.torch_internals.operators import OpOverload
 from onnxport.translate import Builder, Dim, Tensor
 from onnxport.translate.registry import Lookup, Translation

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import torch
 
 from onnxport.capture.patches.autograd_functions import functions_kept
-from onnxport.capture.patches.by_example import operators_by_example
+from onnxport.capture.patches.fake_kernels import operators_by_example
 from onnxport.symbolic.session.calling import by_symbolic
 from onnxport.symbolic.session.function_calls import function_translation, keeps_whole
 from onnxport.symbolic.session.registration import Symbolic, operators_of_libraries, registered_symbolic

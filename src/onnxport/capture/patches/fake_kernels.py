@@ -9,6 +9,7 @@ from typing import Any
 import sympy  # type: ignore[import-untyped]
 import torch
 
+from onnxport.capture.patches.replacing import items_replaced
 from onnxport.errors import warn
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.fake_tensors import FakeTensor, disable_current_modes
@@ -76,7 +77,7 @@ def _if_it_can(operator: OpOverload, key: DispatchKey) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, FakeTensor)]
         try:
-            with sizes_left_open(tensors):
+            with sizes_kept_symbolic(tensors):
                 return operator._op_dk(key, *args, **kwargs)
         except Exception as error:
             if not tensors:
@@ -95,7 +96,7 @@ class SizeFixed(RuntimeError):
 
 
 @contextlib.contextmanager
-def sizes_left_open(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
+def sizes_kept_symbolic(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
     """While this is open, no size that varies may become a number: it would be one in all of the model.
 
     A loop over the rows of a tensor makes one of their count; at another size the same code has other rows.
@@ -124,11 +125,8 @@ def _without_numbers(env: Any, symbols: set[sympy.Symbol]) -> Iterator[None]:
         learn(relation)
 
     # On the object, so that the capture of another model is not touched.
-    env._maybe_guard_rel = refuse
-    try:
+    with items_replaced(vars(env), {"_maybe_guard_rel": refuse}):
         yield
-    finally:
-        del env._maybe_guard_rel
 
 
 def _free_symbols(size: Any) -> set[sympy.Symbol]:

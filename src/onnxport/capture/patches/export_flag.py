@@ -1,0 +1,39 @@
+"""Saying that an export is under way, to models that ask."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+
+from onnxport.capture.patches.replacing import attributes_replaced, items_replaced
+
+_depth = 0
+
+
+def is_in_onnx_export() -> bool:
+    """Tell whether an export to ONNX is capturing the model right now.
+
+    >>> import onnxport.capture
+    >>> onnxport.capture.is_in_onnx_export()
+    False
+    """
+    return _depth > 0
+
+
+@contextlib.contextmanager
+def exporting() -> Iterator[None]:
+    """Make :func:`is_in_onnx_export`, and torch's own, true."""
+    global _depth
+    from torch._dynamo.variables.torch import tracing_state_functions
+    from torch.onnx._internal.exporter import _flags  # noqa: TID251  the flag torch.onnx.is_in_onnx_export() reads
+
+    # Bytecode tracing answers torch.onnx.is_in_onnx_export() from a table of constants, not by calling it.
+    constants = items_replaced(tracing_state_functions(), {torch.onnx.is_in_onnx_export: True})
+    with attributes_replaced([(_flags, "_is_onnx_exporting", True)]), constants:
+        _depth += 1
+        try:
+            yield
+        finally:
+            _depth -= 1

@@ -1,0 +1,37 @@
+"""What torch says about a failure that another strategy may mend: the story is told by our error and events."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import warnings
+from collections.abc import Iterator
+
+from onnxport.capture.patches.replacing import attributes_replaced
+
+_CHATTY = (
+    "torch._guards",
+    "torch._subclasses.fake_tensor",
+    "torch.export._draft_export",
+    "torch.export._trace",
+    "torch.fx.experimental.symbolic_shapes",
+)
+_OF_RECURRENT_LAYERS = r"The tensor attributes? (self\.[\w.]*_flat_weights\[\d+\](, )?)+ (was|were) assigned"
+
+
+@contextlib.contextmanager
+def torch_kept_quiet() -> Iterator[None]:
+    """Keep torch's account of a failure off stderr, unless the user asked for those logs.
+
+    And its warning that recurrent layers assign to attributes: torch's own code does, to a list it keeps of weights.
+    """
+    import torch.export._trace
+
+    loggers = [logging.getLogger(name) for name in _CHATTY]
+    silenced = [logger for logger in loggers if not logger.disabled and logger.getEffectiveLevel() >= logging.WARNING]
+    # On a data-dependent failure torch prints the partial graph; shadowing its print leaves the user's own alone.
+    shadow = (torch.export._trace, "print", lambda *_, **__: None)
+    disabled = [(logger, "disabled", True) for logger in silenced]
+    with attributes_replaced([shadow, *disabled]), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", _OF_RECURRENT_LAYERS)
+        yield

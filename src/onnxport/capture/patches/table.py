@@ -1,0 +1,210 @@
+"""The table of what is replaced in torch during an export: what, why, since which torch, and when it can go.
+
+A row with ``enter`` belongs to :func:`onnxport.capture.patches.patched_torch`, which capture, decomposition and
+delegation share. The others take the model or the request, and are entered where ``entered_in`` says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch.fx.experimental._config
+
+from onnxport.capture.patches.adaptive_pools import pooled_to_any_size
+from onnxport.capture.patches.any_size import operators_of_any_size
+from onnxport.capture.patches.counts import counts_left_open
+from onnxport.capture.patches.detached_data import data_as_detached
+from onnxport.capture.patches.fourier import transforms_of_any_size
+from onnxport.capture.patches.quick_shapes import shapes_told_at_once
+from onnxport.capture.patches.recurrent import recurrences_of_any_length
+
+
+@dataclass(frozen=True)
+class Patch:
+    """One thing that is replaced.
+
+    ``replaces`` names it by dotted paths, ``known`` says in which torch it was last seen to be needed (or its issue),
+    ``until`` when it can go. ``enter`` puts it in place; ``entered_in`` names the module that does where it takes
+    arguments.
+    """
+
+    replaces: tuple[str, ...]
+    why: str
+    known: str
+    until: str
+    enter: Callable[[], contextlib.AbstractContextManager[None]] | None = None
+    entered_in: str = ""
+
+
+def _size_oblivious() -> contextlib.AbstractContextManager[None]:
+    patch: contextlib.AbstractContextManager[None]
+    patch = torch.fx.experimental._config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
+    return patch
+
+
+def _kernels(*operators: str) -> tuple[str, ...]:
+    return tuple(f"torch.ops.aten.{operator}.py_kernels" for operator in operators)
+
+
+PATCHES: tuple[Patch, ...] = (
+    Patch(
+        replaces=("torch.fx.experimental._config.backed_size_oblivious",),
+        why="An axis whose example has size 1 (or 0) would be specialised to it.",
+        known="torch 2.9 to 2.13: off by default",
+        until="torch.export is size-oblivious for backed symbols by default",
+        enter=_size_oblivious,
+    ),
+    Patch(
+        replaces=_kernels(
+            *(
+                f"{name}.{overload}"
+                for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")
+                for overload in ("input", "data")
+            )
+        ),
+        why="On fake tensors torch steps through the layer, which fixes the length of the sequence to the example's.",
+        known="torch 2.13: torch/_decomp/decompositions.py",
+        until="these operators have fake kernels of their own",
+        enter=recurrences_of_any_length,
+    ),
+    Patch(
+        replaces=_kernels(
+            "cov.default",
+            "corrcoef.default",
+            "kron.default",
+            "max_pool1d.default",
+            "take_along_dim.default",
+            "tensor_split.sections",
+            "gradient.scalarint",
+            "gradient.scalararray",
+            "gradient.array",
+            "gradient.scalarrayint",
+            "gradient.scalarrayarray",
+            "adaptive_max_pool3d.default",
+            "fractional_max_pool3d.default",
+            "geqrf.default",
+        ),
+        why="Their kernels, or the rules for their shapes, are C++ for plain integers: symbolic sizes become guards.",
+        known="torch 2.13",
+        until="their C++ takes SymInt",
+        enter=operators_of_any_size,
+    ),
+    Patch(
+        replaces=_kernels(
+            *(
+                f"fft_{name}{axes}.default"
+                for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+                for axes in ("", "2", "n")
+            )
+        ),
+        why="A transform of a stated length asks which of length and size is larger, and leaves a guard.",
+        known="torch 2.13: resize_fft_input in SpectralOps.cpp",
+        until="the length is padded and cut without a guard",
+        enter=transforms_of_any_size,
+    ),
+    Patch(
+        replaces=(
+            "torch.nn.functional.adaptive_avg_pool1d",
+            "torch.adaptive_avg_pool1d",
+            "torch.adaptive_max_pool1d",
+            "torch._C._nn.adaptive_max_pool2d",
+            "torch._C._nn.adaptive_max_pool3d",
+        ),
+        why="Their bindings read the output size as a plain integer before any operator is recorded.",
+        known="torch 2.13",
+        until="their schemas take SymInt",
+        enter=pooled_to_any_size,
+    ),
+    Patch(
+        replaces=(
+            "torch.linspace",
+            "torch.triu_indices",
+            "torch.tril_indices",
+            "torch.nn.functional.one_hot",
+            "torch.backends.opt_einsum.get_opt_einsum",
+        ),
+        why="Their bindings (opt_einsum: the package) read a count as a plain integer.",
+        known="torch 2.13",
+        until="their schemas take SymInt, and opt_einsum symbolic sizes",
+        enter=counts_left_open,
+    ),
+    Patch(
+        replaces=("torch._subclasses.fake_impls.get_fast_op_impls()",),
+        why="The shapes of batch norm and activations come from reference implementations, anew for each shape: "
+        "a fifth of the capture of a convolutional network.",
+        known="torch 2.13",
+        until="torch tells these shapes as fast",
+        enter=shapes_told_at_once,
+    ),
+    Patch(
+        replaces=("torch.Tensor.data",),
+        why="No tracer sees the attribute being read, and makes a constant of what it gives for the example.",
+        known="torch 2.13",
+        until="`x.data` is captured as `x.detach()`",
+        enter=data_as_detached,
+    ),
+    Patch(
+        replaces=(
+            "torch.onnx._internal.exporter._flags._is_onnx_exporting",
+            "torch._dynamo.variables.torch.tracing_state_functions()",
+        ),
+        why="Models ask torch.onnx.is_in_onnx_export(), which has to be true during our export as well.",
+        known="torch 2.9 to 2.13",
+        until="torch.onnx offers a public way to say so",
+        entered_in="onnxport.capture.patches.export_flag",
+    ),
+    Patch(
+        replaces=("torch.export._trace.print", "logging.Logger.disabled"),
+        why="torch tells of failures that the next strategy mends, on standard error and output.",
+        known="torch 2.13",
+        until="never: the strategies are ours",
+        entered_in="onnxport.capture.patches.quiet",
+    ),
+    Patch(
+        replaces=(
+            "torch.fx.experimental.symbolic_shapes.ShapeEnv._set_replacement",
+            "torch.fx.experimental.symbolic_shapes.ShapeEnv._log_guard",
+        ),
+        why="torch keeps guards and replacements of sizes, but outside bytecode tracing not the user's line.",
+        known="torch 2.13",
+        until="guards carry the user's stack in non-strict export",
+        entered_in="onnxport.capture.diagnosis.forced_sizes",
+    ),
+    Patch(
+        replaces=("torch.jit.ScriptFunction.__call__",),
+        why="Scripted functions that a Python model calls are replayed, so that their branches stay branches.",
+        known="all",
+        until="never: torch.export does not look into TorchScript",
+        entered_in="onnxport.capture.replay.embedded",
+    ),
+    Patch(
+        replaces=("torch.jit._trace._trace_module_map",),
+        why="The tracer notes the module of each node only while a module of its own is being traced.",
+        known="torch 2.13",
+        until="torch.jit.trace returns the map",
+        entered_in="onnxport.capture.replay.tracing",
+    ),
+    Patch(
+        replaces=("torch.autograd.Function.forward",),
+        why="A function with a symbolic method is kept whole, however `apply` was reached.",
+        known="all",
+        until="never: torch.export looks into autograd functions",
+        entered_in="onnxport.capture.patches.autograd_functions",
+    ),
+    Patch(
+        replaces=("torch.library fake kernels of operators without one", "ShapeEnv._maybe_guard_rel"),
+        why="An operator that someone translates need not have a fake kernel: its results' sizes are found by running.",
+        known="all",
+        until="never: torch.export asks for a fake kernel",
+        entered_in="onnxport.capture.patches.fake_kernels",
+    ),
+    Patch(
+        replaces=("torch.compiler.is_compiling",),
+        why="transformers puts off registering an output class that is first met while torch traces.",
+        known="transformers 4.50 to 5",
+        until="transformers registers such a class at once",
+        entered_in="onnxport.capture.request.trees",
+    ),
+)

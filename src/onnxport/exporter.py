@@ -1,0 +1,103 @@
+"""One export from the model to the file: capture, conversion, saving, verification, and the account of all that."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO, Any, TypeAlias
+
+import torch
+
+from onnxport.arguments import Description, described, warn_of_training
+from onnxport.artifacts import Artifacts, accounted
+from onnxport.capture import capture
+from onnxport.capture.patches import one_export_at_a_time
+from onnxport.events import EventLog
+from onnxport.options import Options
+from onnxport.pipeline import convert
+from onnxport.program import ONNXProgram
+from onnxport.symbolic import kept_for_symbolics, log_events, symbolic_lookup
+from onnxport.symbolic.session.fallback import kept_operators
+from onnxport.translate import lookup
+from onnxport.translate.registry import Lookup
+from onnxport.verification import verify as verify_program
+from onnxport.weights.saving import check_destination
+
+Model: TypeAlias = "torch.nn.Module | torch.export.ExportedProgram | Callable[..., Any]"
+File: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where the model is saved, and in which form."""
+
+    file: File
+    weights: bool = True
+    weights_as_inputs: bool = False
+    external_data: bool = True
+
+    def save(self, program: ONNXProgram) -> None:
+        """Write the file, or both."""
+        program.save(
+            self.file,
+            include_initializers=self.weights,
+            keep_initializers_as_inputs=self.weights_as_inputs,
+            # Nothing can be put beside an open file.
+            external_data=self.external_data and isinstance(self.file, str | os.PathLike),
+        )
+
+
+def translations(options: Options) -> Lookup:
+    """All translations that an export may use, in the order in which they are asked."""
+    return lookup(
+        options.translations,
+        symbolic_lookup(options.opset, options.custom_opsets, inlining=options.inlines_autograd),
+        kept_operators(options.operator_export_type, options.custom_opsets),
+    )
+
+
+@one_export_at_a_time()
+def run_export(
+    model: Model,
+    given: Description,
+    options: Options,
+    destination: Destination | None = None,
+    *,
+    verify: bool = False,
+    artifacts: Artifacts | None = None,
+) -> ONNXProgram:
+    """Export a model as the options say; save it, verify it and write about it where that was asked for.
+
+    One at a time: what is replaced in torch meanwhile belongs to the process, so other threads wait.
+    """
+    if destination is not None and isinstance(destination.file, str | os.PathLike):
+        check_destination(destination.file)
+    warn_of_training(model)
+    given = described(model, given)
+    events = EventLog()
+    log_events(events)
+    find = translations(options)
+    with accounted(Artifacts() if artifacts is None else artifacts, model, find, events) as account:
+        with (
+            events.stage("capture"),
+            kept_for_symbolics(options.opset, find, inlining=options.inlines_autograd),
+        ):
+            account.captured = captured = capture(
+                model,
+                given.args,
+                given.kwargs,
+                dynamic_shapes=given.dynamic_shapes,
+                dynamic_axes=given.dynamic_axes,
+                input_names=given.input_names,
+                output_names=given.output_names,
+                follows_example=options.follows_example,
+                events=events,
+            )
+        program = convert(captured, find, options, events, account)
+        if destination is not None:
+            destination.save(program)
+        if verify:
+            with events.stage("verify"):
+                program.verification = account.verification = verify_program(program, model, captured, events)
+    return program

@@ -1,0 +1,93 @@
+"""The stages from a captured model to an ONNX program, once: prepare, translate, optimize, legalize, functions."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Protocol
+
+import onnx_ir as ir
+import torch
+
+from onnxport import aten  # noqa: F401  (fills the registry)
+from onnxport.capture import Captured
+from onnxport.collection import collection_paused
+from onnxport.events import EventLog
+from onnxport.functions import function_calls, outline
+from onnxport.legalize import FIRST_IR_WITH_FUNCTIONS, legalize
+from onnxport.optimize import optimize
+from onnxport.options import Options
+from onnxport.prepare import FunctionalProgram, prepare
+from onnxport.program import ONNXProgram
+from onnxport.provenance import write_texts
+from onnxport.translate import Names, is_translated, translate
+from onnxport.translate.registry import Lookup
+
+
+class Watcher(Protocol):
+    """Who wants to see what the stages hand over, also when a later one fails."""
+
+    functional: FunctionalProgram | None
+    onnx_model: ir.Model | None
+
+
+def functional_form(program: torch.export.ExportedProgram, find: Lookup, events: EventLog) -> FunctionalProgram:
+    """Prepare a captured program for the translations that ``find`` knows."""
+    with events.stage("prepare"):
+        return prepare(program, partial(is_translated, find), events)
+
+
+def canonical_model(program: FunctionalProgram, find: Lookup, names: Names, events: EventLog) -> ir.Model:
+    """Translate a prepared program to ONNX, at the canonical opset."""
+    with events.stage("translate"):
+        return translate(program, find, names, events)
+
+
+def convert(
+    captured: Captured, find: Lookup, options: Options, events: EventLog, watcher: Watcher | None = None
+) -> ONNXProgram:
+    """Turn a captured model into an ONNX program of the opset that was asked for.
+
+    >>> import torch
+    >>> from onnxport.capture import capture
+    >>> from onnxport.events import EventLog
+    >>> from onnxport.options import Options
+    >>> from onnxport.translate import lookup
+    >>> captured = capture(torch.nn.ReLU(), torch.ones(2), events=EventLog())
+    >>> program = convert(captured, lookup(None), Options(opset=13), EventLog())
+    >>> program.model.opset_imports[""], [node.op_type for node in program.model.graph]
+    (13, ['Relu'])
+    """
+    with collection_paused():
+        functional = functional_form(captured.program, find, events)
+        if watcher is not None:
+            watcher.functional = functional
+        model = canonical_model(functional, find, _names(captured), events)
+        if watcher is not None:
+            watcher.onnx_model = model
+        has_functions = options.ir_version is None or options.ir_version >= FIRST_IR_WITH_FUNCTIONS
+        calls = None
+        if has_functions:
+            calls = function_calls(functional.graph, options.functions, options.opset, captured.model)
+        apart = None if calls is None else calls.chain
+        if options.optimize:
+            with events.stage("optimize"):
+                optimize(model, events, apart=apart)
+        with events.stage("legalize"):
+            legalize(model, options.opset, ir_version=options.ir_version, events=events, apart=apart)
+        if calls is not None:
+            with events.stage("functions"):
+                outline(model, calls, events)
+        write_texts(model)
+    result = ONNXProgram(model, captured.program, events)
+    result.functional = functional
+    return result
+
+
+def _names(captured: Captured) -> Names:
+    return Names(
+        inputs=tuple(captured.input_names),
+        outputs=tuple(captured.output_names),
+        dims=captured.dim_names,
+        same_dims=captured.same_dims,
+        output_dims=captured.output_dim_names,
+    )

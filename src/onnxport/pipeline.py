@@ -32,14 +32,7 @@ class Watcher(Protocol):
 
 def functional_form(program: torch.export.ExportedProgram, find: Lookup, events: EventLog) -> FunctionalProgram:
     """Prepare a captured program for the translations that ``find`` knows."""
-    with events.stage("prepare"):
-        return prepare(program, partial(is_translated, find), events)
-
-
-def canonical_model(program: FunctionalProgram, find: Lookup, names: Names, events: EventLog) -> ir.Model:
-    """Translate a prepared program to ONNX, at the canonical opset."""
-    with events.stage("translate"):
-        return translate(program, find, names, events)
+    return prepare(program, partial(is_translated, find), events)
 
 
 def convert(
@@ -58,12 +51,14 @@ def convert(
     (13, ['Relu'])
     """
     with collection_paused():
-        functional = functional_form(captured.program, find, events)
-        if watcher is not None:
-            watcher.functional = functional
-        model = canonical_model(functional, find, _names(captured), events)
-        if watcher is not None:
-            watcher.onnx_model = model
+        with events.stage("prepare"):
+            functional = functional_form(captured.program, find, events)
+            if watcher is not None:
+                watcher.functional = functional
+        with events.stage("translate"):
+            model = translate(functional, find, _names(captured), events)
+            if watcher is not None:
+                watcher.onnx_model = model
         has_functions = options.ir_version is None or options.ir_version >= FIRST_IR_WITH_FUNCTIONS
         calls = None
         if has_functions:

@@ -107,12 +107,12 @@ def test_the_documented_report(tmp_path: Path) -> None:
         assert part in page
 
 
-@pytest.mark.parametrize("stage", ["prepare", "translate", "optimize_model", "legalize"])
+@pytest.mark.parametrize("stage", ["prepare", "translate", "optimize", "legalize"])
 def test_a_stage_that_fails(stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: Any, **kwargs: Any) -> Any:
         raise OpsetError("this cannot be had")
 
-    monkeypatch.setattr(sys.modules["onnxport.export"], stage, fail)
+    monkeypatch.setattr(sys.modules["onnxport.pipeline"], stage, fail)
     with pytest.raises(OpsetError, match="this cannot be had\nSee ") as caught:
         onnxport.export(Model(), (X, X), report=True, artifacts_dir=tmp_path)
     word = "decomp" if stage == "prepare" else "conversion"
@@ -122,7 +122,7 @@ def test_a_stage_that_fails(stage: str, tmp_path: Path, monkeypatch: pytest.Monk
     assert status(text) == ("✅⚪⚪❌⚪⚪⚪⚪" if stage == "prepare" else "✅⚪⚪✅❌⚪⚪⚪")
     assert "OpsetError: this cannot be had" in text
     assert "## Exported program" in text
-    assert ("## ONNX model" in text) == (stage in ("optimize_model", "legalize"))
+    assert ("## ONNX model" in text) == (stage in ("optimize", "legalize"))
     assert "this cannot be had" in check_page(only(tmp_path, f"*_{word}.html"))
 
 
@@ -143,7 +143,7 @@ def test_functions_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     def fail(*args: Any, **kwargs: Any) -> Any:
         raise OpsetError("this cannot be had")
 
-    monkeypatch.setattr(sys.modules["onnxport.export"], "outline", fail)
+    monkeypatch.setattr(sys.modules["onnxport.pipeline"], "outline", fail)
     with pytest.raises(OpsetError), pytest.warns(DeprecationWarning):
         onnxport.export(Model(), (X, X), report=True, artifacts_dir=tmp_path, export_modules_as_functions=True)
     assert status(only(tmp_path, "*_conversion.md").read_text(encoding="utf-8")) == "✅⚪⚪✅❌⚪⚪⚪"
@@ -154,7 +154,7 @@ def test_verification_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     def fail(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("no runtime here")
 
-    monkeypatch.setattr(sys.modules["onnxport.export"], "verify_program", fail)
+    monkeypatch.setattr(sys.modules["onnxport.exporter"], "verify_program", fail)
     with pytest.raises(RuntimeError, match="no runtime here"):
         onnxport.export(Model(), (X, X), report=True, verify=True, artifacts_dir=tmp_path)
     text = only(tmp_path, "*_failed.md").read_text(encoding="utf-8")

@@ -395,12 +395,12 @@ def test_a_quantized_tensor_is_its_parts(accepted: bool, dtypes: list[str]) -> N
 
 
 def test_the_declared_options_are_those_of_export() -> None:
-    from onnxport.options import Options
+    from onnxport.options import Keywords
 
     parameters = inspect.signature(onnxport.export).parameters
     keywords = {name: one.annotation for name, one in parameters.items() if one.kind is one.KEYWORD_ONLY}
     del keywords["dynamo"]
-    assert keywords == {name: one.__forward_arg__ for name, one in Options.__annotations__.items()}
+    assert keywords == {name: one.__forward_arg__ for name, one in Keywords.__annotations__.items()}
 
 
 @pytest.mark.parametrize(

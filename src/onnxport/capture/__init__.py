@@ -62,19 +62,18 @@ def capture(
 ) -> Captured:
     """Capture a model as an ExportedProgram. The model and the process are afterwards as they were.
 
-        But for one thing: classes among the inputs and outputs that torch did not know as containers of tensors (dataclasses,
-        transformers' caches) stay registered with ``torch.utils._pytree``, because the captured program refers to them.
-        Other threads wait until a capture has ended; one within another is refused.
+    But for one thing: classes among the inputs and outputs that torch did not know as containers of tensors
+    (dataclasses, transformers' caches) stay registered with ``torch.utils._pytree``, because the captured program
+    refers to them. Other threads wait until a capture has ended; one within another is refused.
 
-        >>> import torch
-        >>> from onnxport.capture import capture
-        >>> from onnxport.errors import InputError
-    from onnxport.events import EventLog
-        >>> captured = capture(
-        ...     torch.nn.Linear(3, 2), torch.ones(4, 3), dynamic_shapes=({0: "batch"},), events=EventLog()
-        ... )
-        >>> list(captured.dim_names.values())
-        ['batch']
+    >>> import torch
+    >>> from onnxport.capture import capture
+    >>> from onnxport.events import EventLog
+    >>> captured = capture(
+    ...     torch.nn.Linear(3, 2), torch.ones(4, 3), dynamic_shapes=({0: "batch"},), events=EventLog()
+    ... )
+    >>> list(captured.dim_names.values())
+    ['batch']
     """
     if is_in_onnx_export():
         raise InputError(

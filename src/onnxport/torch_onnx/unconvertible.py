@@ -21,14 +21,14 @@ from onnxport.legalize.rewriter import Rewriter
 from onnxport.legalize.validate import form_fault
 from onnxport.onnx_build.opsets import CANONICAL_OPSET, DEFAULT_OPSET, ONNX_DOMAINS
 from onnxport.onnx_build.schemas import schema_of
-from onnxport.pipeline import canonical_model, functional_form
+from onnxport.pipeline import functional_form
 from onnxport.prepare import FunctionalProgram
 from onnxport.provenance import operator_name, provenance_of
 from onnxport.report.analysis import missing_translations
 from onnxport.symbolic.api.mode import select_model_mode_for_export
 from onnxport.symbolic.session.fallback import kept_operators
 from onnxport.symbolic.session.lookup import kept_for_symbolics, symbolic_lookup
-from onnxport.translate import Names, lookup
+from onnxport.translate import Names, lookup, translate
 from onnxport.translate.registry import Lookup
 
 _TARGET = re.compile(r"(\w+)\.(\w+)\.\w+")
@@ -90,7 +90,7 @@ def _torchscript_graph(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 def _refused(program: FunctionalProgram, find: Lookup, opset: int, events: EventLog) -> Iterator[str]:
     """The operators whose use can't be translated; if all can, those whose translation the opset can't hold."""
     try:
-        model = canonical_model(program, find, Names(), events)
+        model = translate(program, find, Names(), events)
     except TranslationError as error:
         for line in str(error).splitlines():
             found = _TARGET.match(line.removeprefix("  - "))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import cast
 
 import torch
 
@@ -16,10 +16,10 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 @dataclass
-class Call:
+class ObservedCall:
     """One call: arguments by parameter name, which of them came by position, and what came out."""
 
-    arguments: dict[str, Any]
+    arguments: dict[str, object]
     positional: tuple[str, ...]
     outputs: list[torch.Tensor] = field(default_factory=list)
     seconds: float = 0.0
@@ -33,10 +33,10 @@ class Call:
         return sum(isinstance(leaf.value, torch.Tensor) for name in self.arguments for leaf in self.leaves(name))
 
 
-def bound(signature: inspect.Signature, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
+def bound(signature: inspect.Signature, args: Sequence[object], kwargs: dict[str, object]) -> ObservedCall:
     """Copy the arguments of a call, by name. What equals the parameter's default is left out."""
     register_containers([list(args), kwargs], lambda message: None)
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, object] = {}
     by_position: list[str] = []
     left = list(args)
     for name, value in signature.bind(*args, **kwargs).arguments.items():
@@ -54,21 +54,26 @@ def bound(signature: inspect.Signature, args: Sequence[Any], kwargs: dict[str, A
         elif isinstance(value, _PLAIN) and value == parameter.default:
             continue
         arguments[name] = value
-    return Call(copied(arguments), tuple(by_position))
+    return ObservedCall(cast("dict[str, object]", _detached(arguments)), tuple(by_position))
 
 
-def copied(value: Any) -> Any:
+def _detached(value: object) -> object:
     """A copy that later writes to the tensors do not reach."""
     return pytree.tree_map(lambda leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf, value)
 
 
-def result_tensors(result: Any) -> list[torch.Tensor]:
+def result_tensors(result: object) -> list[torch.Tensor]:
     """Copies of the tensors in what a call returned, in the order of the outputs of an export."""
     register_containers(result, lambda message: None)
     return [leaf.detach().clone() for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
 
 
-def nested(value: Any, make: Callable[[Leaf], Any], name: str) -> Any:
+def varying_axes(declared: object) -> list[int]:
+    """The axes of a leaf that vary, of what is declared for it: axes of a tensor, a number that varies, or nothing."""
+    return list(declared) if isinstance(declared, dict) else []
+
+
+def nested(value: object, make: Callable[[Leaf], object], name: str) -> object:
     """What ``make`` gives for the leaves of an argument, in the argument's structure."""
     made = [make(leaf) for leaf in leaves(value, name, (name,))]
     return pytree.tree_unflatten(made, pytree.tree_structure(value))

@@ -8,18 +8,17 @@ were as long as two others together (the mask over past and new tokens).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 
 from onnxport.capture.request.trees import leaves
-from onnxport.observing.calls import Call, nested
+from onnxport.observing.calls import ObservedCall, nested, varying_axes
 
 _SMALLEST = 2
 Sizes = tuple[int, ...]
 
 
-def grown(example: Call, calls: Sequence[Call], varying: Mapping[str, Any]) -> Call:
+def grown(example: ObservedCall, calls: Sequence[ObservedCall], varying: Mapping[str, object]) -> ObservedCall:
     """The example with no varying axis shorter than two; ``calls`` are complete and tell which axes go together."""
     sizes = _observed(example, calls, varying)
     targets = _targets({vector for by_axis in sizes.values() for vector in by_axis.values()})
@@ -31,10 +30,12 @@ def grown(example: Call, calls: Sequence[Call], varying: Mapping[str, Any]) -> C
         )
         for name, value in example.arguments.items()
     }
-    return Call(arguments, example.positional, example.outputs, example.seconds)
+    return ObservedCall(arguments, example.positional, example.outputs, example.seconds)
 
 
-def _observed(example: Call, calls: Sequence[Call], varying: Mapping[str, Any]) -> dict[str, dict[int, Sizes]]:
+def _observed(
+    example: ObservedCall, calls: Sequence[ObservedCall], varying: Mapping[str, object]
+) -> dict[str, dict[int, Sizes]]:
     """For each axis that varies its size in the example, and in every call."""
     shapes: dict[str, list[torch.Size]] = {}
     for call in (example, *calls):
@@ -43,7 +44,8 @@ def _observed(example: Call, calls: Sequence[Call], varying: Mapping[str, Any]) 
                 if isinstance(leaf.value, torch.Tensor):
                     shapes.setdefault(leaf.path, []).append(leaf.value.shape)
     return {
-        path: {axis: tuple(shape[axis] for shape in found) for axis in varying[path]} for path, found in shapes.items()
+        path: {axis: tuple(shape[axis] for shape in found) for axis in varying_axes(varying[path])}
+        for path, found in shapes.items()
     }
 
 
@@ -60,8 +62,10 @@ def _targets(vectors: set[Sizes]) -> dict[Sizes, int]:
     return targets
 
 
-def _extended(value: Any, sizes: Mapping[int, int]) -> Any:
-    """A tensor whose last entries along some axes are repeated."""
+def _extended(value: object, sizes: Mapping[int, int]) -> object:
+    """A tensor whose last entries along some axes are repeated; anything else as it is."""
+    if not isinstance(value, torch.Tensor):
+        return value
     for axis, size in sizes.items():
         old = value.shape[axis]
         if old == 0:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import contextlib
 import inspect
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils import _pytree
 
 from onnxport.capture.patches.replacing import method_replaced
 from onnxport.capture.request.dynamic_shapes import nest
 from onnxport.capture.request.trees import Leaf, leaves
 from onnxport.errors import InputError, Problem, listing
-from onnxport.observing.calls import Call, bound, nested, result_tensors
+from onnxport.observing.calls import ObservedCall, bound, nested, result_tensors, varying_axes
 from onnxport.observing.growth import grown
 from onnxport.program import ONNXProgram
+from onnxport.program.runtime import Initializer
+from onnxport.torch_internals import pytree
 
 Identifiers = Collection[int | str] | bool | None
 
@@ -44,9 +45,9 @@ class InputObserver:
     [True, True]
     """
 
-    def __init__(self, value_if_missing: Mapping[str | int, Any] | None = None) -> None:
+    def __init__(self, value_if_missing: Mapping[str | int, object] | None = None) -> None:
         self.value_if_missing = dict(value_if_missing or {})
-        self.calls: list[Call] = []
+        self.calls: list[ObservedCall] = []
         self._signature: inspect.Signature | None = None
 
     def num_obs(self) -> int:
@@ -71,7 +72,7 @@ class InputObserver:
         self._signature = signature
         limit = len(self.calls) + store_n_calls
 
-        def watched(*args: Any, **kwargs: Any) -> Any:
+        def watched(*args: object, **kwargs: object) -> object:
             # Before the call: it may write to its inputs, as it does to a cache.
             call = bound(signature, args, kwargs) if len(self.calls) < limit else None
             start = time.perf_counter()
@@ -103,7 +104,7 @@ class InputObserver:
 
     def infer_arguments(
         self,
-        index_or_args_or_kwargs: int | tuple[Any, ...] | dict[str, Any] | None = None,
+        index_or_args_or_kwargs: int | tuple[object, ...] | dict[str, object] | None = None,
         flat: bool = False,
         as_args_kwargs: bool = False,
     ) -> Any:
@@ -129,7 +130,7 @@ class InputObserver:
         else:
             raise InputError(f"Pass the number of a call, a tuple or a dictionary of arguments, not {given!r}.")
         if flat:
-            return [leaf for leaf in _pytree.tree_leaves(call.arguments) if isinstance(leaf, torch.Tensor)]
+            return [leaf for leaf in pytree.tree_leaves(call.arguments) if isinstance(leaf, torch.Tensor)]
         if as_args_kwargs:
             positional = self._positional()
             args = tuple(call.arguments[name] for name in positional)
@@ -152,7 +153,7 @@ class InputObserver:
         atol: float = 1e-4,
         rtol: float = 0.1,
         progress_bar: bool = False,
-        initializer: Callable[[str | bytes], Any] | None = None,
+        initializer: Initializer | None = None,
         skip_none: bool = True,
     ) -> list[dict[str, Any]]:
         """Run the exported model on the recorded inputs and compare with the recorded outputs.
@@ -180,10 +181,10 @@ class InputObserver:
         onnx_program.release()
         return rows
 
-    def _compare(self, program: ONNXProgram, call: Call, atol: float, rtol: float) -> dict[str, Any]:
+    def _compare(self, program: ONNXProgram, call: ObservedCall, atol: float, rtol: float) -> dict[str, object]:
         completed, problems = self._filled(call)
-        tensors = [leaf for leaf in _pytree.tree_leaves(completed.arguments) if isinstance(leaf, torch.Tensor)]
-        row: dict[str, Any] = {
+        tensors = [leaf for leaf in pytree.tree_leaves(completed.arguments) if isinstance(leaf, torch.Tensor)]
+        row: dict[str, object] = {
             "duration_torch": call.seconds,
             "n_inputs": len(tensors),
             "n_none": len(tensors) - call.tensors(),
@@ -212,7 +213,7 @@ class InputObserver:
 
     def _require_calls(self) -> None:
         if not self.calls:
-            raise InputError("No call was observed. Call the model inside `with observer(model):`.")
+            raise InputError("No call was observed. ObservedCall the model inside `with observer(model):`.")
 
     def _names(self) -> list[str]:
         """All arguments that any call had, as the signature orders them."""
@@ -233,33 +234,33 @@ class InputObserver:
     def _all_positional(self) -> bool:
         return len(self._positional()) == len(self._names())
 
-    def _best(self) -> Call:
+    def _best(self) -> ObservedCall:
         self._require_calls()
-        return max(self.calls, key=Call.tensors)
+        return max(self.calls, key=ObservedCall.tensors)
 
-    def _example(self, batch: Identifiers) -> Call:
+    def _example(self, batch: Identifiers) -> ObservedCall:
         filled = [self._filled(call) for call in self.calls]
         # A call that can't be completed says nothing of which axes go together.
         complete = [call for call, problems in filled if not problems]
         return grown(self._completed(self._best()), complete, self._varying(batch))
 
-    def _model_of(self, name: str) -> Call | None:
+    def _model_of(self, name: str) -> ObservedCall | None:
         """The call that shows an argument in full: the one with most tensors in it."""
         having = [call for call in self.calls if name in call.arguments]
         return max(having, key=lambda call: _tensor_count(call.leaves(name)), default=None)
 
-    def _if_missing(self, name: str) -> Any:
+    def _if_missing(self, name: str) -> object:
         position = self._names().index(name)
         return self.value_if_missing.get(name, self.value_if_missing.get(position))
 
-    def _completed(self, call: Call) -> Call:
+    def _completed(self, call: ObservedCall) -> ObservedCall:
         """The call with all arguments and tensors that any call had."""
         completed, problems = self._filled(call)
         if problems:
             raise InputError(_lacking(problems))
         return completed
 
-    def _filled(self, call: Call) -> tuple[Call, list[Problem]]:
+    def _filled(self, call: ObservedCall) -> tuple[ObservedCall, list[Problem]]:
         """The call with what it lacks as far as that can be told, and what can't."""
         problems: list[Problem] = []
         varying = self._varying(None)
@@ -276,18 +277,18 @@ class InputObserver:
             else:
                 arguments[name] = nested(
                     full.arguments[name],
-                    lambda leaf: _emptied(leaf, varying[leaf.path], _batch_size(call), problems),
+                    lambda leaf: _emptied(leaf, varying_axes(varying[leaf.path]), _batch_size(call), problems),
                     name,
                 )
-        return Call(arguments, call.positional, call.outputs, call.seconds), problems
+        return ObservedCall(arguments, call.positional, call.outputs, call.seconds), problems
 
-    def _varying(self, batch: Identifiers) -> dict[str, Any]:
+    def _varying(self, batch: Identifiers) -> dict[str, object]:
         """For each leaf what to declare: the axes that vary, a number that varies, or None."""
-        result: dict[str, Any] = {}
+        result: dict[str, object] = {}
         dynamic = torch.export.Dim.DYNAMIC
         chosen = set() if batch is None or isinstance(batch, bool) else set(batch)
         for position, name in enumerate(self._names()):
-            by_path: dict[str, list[Any]] = {}
+            by_path: dict[str, list[object]] = {}
             for call in self.calls:
                 for leaf in call.leaves(name):
                     by_path.setdefault(leaf.path, []).append(leaf.value)
@@ -316,7 +317,7 @@ def _tensor_count(found: list[Leaf]) -> int:
     return sum(isinstance(leaf.value, torch.Tensor) for leaf in found)
 
 
-def _batch_size(call: Call) -> int | None:
+def _batch_size(call: ObservedCall) -> int | None:
     """The first size of the first tensor a call was given."""
     for name in call.arguments:
         for leaf in call.leaves(name):
@@ -325,11 +326,11 @@ def _batch_size(call: Call) -> int | None:
     return None
 
 
-def _emptied(leaf: Leaf, axes: Any, batch: int | None, problems: list[Problem]) -> Any:
+def _emptied(leaf: Leaf, axes: Sequence[int], batch: int | None, problems: list[Problem]) -> object:
     """An empty tensor in the place of one that a call lacks; the first axis keeps the call's batch size."""
     if not isinstance(leaf.value, torch.Tensor):
         return leaf.value
-    lengths = [axis for axis in axes if axis > 0] or list(axes)
+    lengths = [axis for axis in axes if axis > 0] or axes
     if not lengths:
         problems.append(Problem(leaf.path, remedy=f"Pass InputObserver(value_if_missing={{{leaf.steps[0]!r}: ...}})."))
         return leaf.value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import onnx_ir as ir
 import torch
@@ -18,8 +17,8 @@ from onnxport.weights.dtypes import from_torch_dtype, to_torch_dtype
 def bind_inputs(
     model: ir.Model,
     exported_program: ExportedProgram | None,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
 ) -> dict[str, torch.Tensor]:
     """Return a tensor for each graph input, or raise ``InputError`` with everything that does not fit."""
     graph = model.graph
@@ -42,8 +41,8 @@ def bind_inputs(
 
 
 def _flatten_freely(
-    inputs: Sequence[ir.Value], args: Sequence[Any], kwargs: Mapping[str, Any], problems: list[Problem]
-) -> list[Any]:
+    inputs: Sequence[ir.Value], args: Sequence[object], kwargs: Mapping[str, object], problems: list[Problem]
+) -> list[object]:
     """Without the captured program only the graph's own names are known: keywords are looked up among them."""
     leaves = [leaf for leaf in pytree.tree_leaves(tuple(args)) if leaf is not None]
     rest = [str(value.name) for value in inputs[len(leaves) :]]
@@ -56,11 +55,11 @@ def _flatten_freely(
 
 
 def _flatten_as_exported(
-    program: ExportedProgram, args: Sequence[Any], kwargs: Mapping[str, Any], problems: list[Problem]
-) -> list[Any]:
+    program: ExportedProgram, args: Sequence[object], kwargs: Mapping[str, object], problems: list[Problem]
+) -> list[object]:
     """Flatten the arguments in the structure of the export, without those that became part of the graph."""
     specs = [spec.arg for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
-    leaves: list[Any] = []
+    leaves: list[object] = []
     for name, spec, argument in _arguments(program, args, kwargs, problems):
         if argument is _MISSING:
             here = specs[len(leaves) : len(leaves) + spec.num_leaves]
@@ -99,8 +98,8 @@ _MISSING = object()
 
 
 def _arguments(
-    program: ExportedProgram, args: Sequence[Any], kwargs: Mapping[str, Any], problems: list[Problem]
-) -> Iterator[tuple[str, pytree.TreeSpec, Any]]:
+    program: ExportedProgram, args: Sequence[object], kwargs: Mapping[str, object], problems: list[Problem]
+) -> Iterator[tuple[str, pytree.TreeSpec, object]]:
     """Yield each parameter's name, structure and argument, whether it came by position or by keyword."""
     spec = program.call_spec.in_spec
     if spec is None:
@@ -113,7 +112,7 @@ def _arguments(
     if names is None or len(names) != len(structures):
         names = [*(f"argument {index}" for index in range(positional.num_children)), *keywords]
 
-    given: dict[str, Any] = dict(zip(names, args, strict=False))
+    given: dict[str, object] = dict(zip(names, args, strict=False))
     takes = f"The model takes {', '.join(names) or 'none'}."
     if len(args) > len(names):
         problems.append(Problem(f"{len(args)} arguments are too many.", remedy=takes))
@@ -127,7 +126,7 @@ def _arguments(
         yield name, structure, given.get(name, _MISSING)
 
 
-def _fit(value: ir.Value, leaf: Any, problems: list[Problem]) -> torch.Tensor:
+def _fit(value: ir.Value, leaf: object, problems: list[Problem]) -> torch.Tensor:
     """Return the tensor to feed for a leaf; what is wrong with it goes to ``problems``."""
     dtype = None if value.dtype is None else to_torch_dtype(value.dtype)
     if isinstance(leaf, (bool, int, float)):

@@ -24,7 +24,7 @@ from onnxport.optimize import optimize
 from onnxport.prepare import FunctionalProgram
 from onnxport.program.axes import rename_axes
 from onnxport.program.inputs import bind_inputs
-from onnxport.program.runtime import Initializer, Session, default_session, output_to_torch, to_torch
+from onnxport.program.runtime import Initializer, RuntimeSession, default_session, output_to_torch, to_torch
 from onnxport.program.values import ComputedValues
 from onnxport.provenance import FOLDED, aliases
 from onnxport.weights.safetensors import Files, mapped_tensors
@@ -68,10 +68,10 @@ class ONNXProgram:
         self.events = events
         self.functional: FunctionalProgram | None = None
         self.verification: Verification | None = None
-        self._session: Session | None = None
+        self._session: RuntimeSession | None = None
         self._initializer: Initializer = default_session
 
-    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    def __call__(self, *args: object, **kwargs: object) -> tuple[Any, ...]:
         """Run the model in onnxruntime, with the arguments the torch model takes; return the graph's outputs.
 
         They are tensors, and a list of tensors where the model returns a list whose length only run time knows.
@@ -79,7 +79,7 @@ class ONNXProgram:
         feeds = bind_inputs(self.model, self.exported_program, args, kwargs)
         return tuple(self._open().run(_names(self.model.graph.outputs), feeds))
 
-    def call_reference(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    def call_reference(self, *args: object, **kwargs: object) -> tuple[Any, ...]:
         """Run the model in onnx's reference evaluator: slow, and a second opinion where onnxruntime is in doubt."""
         from onnx.reference import ReferenceEvaluator
 
@@ -91,7 +91,7 @@ class ONNXProgram:
         )
 
     def compute_values(
-        self, value_names: Sequence[str], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+        self, value_names: Sequence[str], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
     ) -> ComputedValues:
         """Compute any values of the main graph, given the model's arguments.
 
@@ -112,7 +112,7 @@ class ONNXProgram:
         if unknown:
             raise ValueError(listing("The main graph has no values of these names.", unknown))
         feeds = bind_inputs(self.model, self.exported_program, args, {} if kwargs is None else kwargs)
-        results = dict(feeds)
+        results: dict[str, Any] = dict(feeds)
         for name in names:
             if name in self.model.graph.initializers and name not in results:
                 results[name] = self._initializer_value(name)
@@ -123,7 +123,7 @@ class ONNXProgram:
                 session = self._open()
             else:
                 selection = Selection(outputs=[known[name] for name in wanted])
-                session = Session.open(self.model, self._initializer, selection)
+                session = RuntimeSession.open(self.model, self._initializer, selection)
             results.update(zip(wanted, session.run(wanted, feeds), strict=True))
         return ComputedValues(names, [results[name] for name in names])
 
@@ -279,9 +279,9 @@ class ONNXProgram:
             f"    exported_program=\n{textwrap.indent(str(self.exported_program), ' ' * 8)}\n)\n"
         )
 
-    def _open(self) -> Session:
+    def _open(self) -> RuntimeSession:
         if self._session is None:
-            self._session = Session.open(self.model, self._initializer, Selection())
+            self._session = RuntimeSession.open(self.model, self._initializer, Selection())
         return self._session
 
     def _values(self) -> dict[str, ir.Value]:
@@ -308,7 +308,7 @@ def _names(values: Sequence[ir.Value]) -> list[str]:
     return [str(value.name) for value in values]
 
 
-def _suggestion(name: str, known: Mapping[str, Any]) -> str:
+def _suggestion(name: str, known: Mapping[str, object]) -> str:
     close = difflib.get_close_matches(name, known, n=3)
     return f"; did you mean {' or '.join(repr(match) for match in close)}?" if close else ""
 

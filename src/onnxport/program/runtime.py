@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +23,13 @@ from onnxport.weights.wire import Selection
 if TYPE_CHECKING:
     import onnxruntime
 
+Output: TypeAlias = "torch.Tensor | list[torch.Tensor]"
+"""What a model computes: a tensor, or a list of tensors where it is a sequence of ONNX."""
+
 Initializer = Callable[["str | bytes"], "onnxruntime.InferenceSession"]
 
 # Element types numpy has no name for cross over as unsigned integers of the same width.
-_CARRIERS: dict[int, type[np.unsignedinteger[Any]]] = {1: np.uint8, 2: np.uint16}
+_CARRIERS: dict[int, type[np.uint8 | np.uint16]] = {1: np.uint8, 2: np.uint16}
 _ERROR_SEVERITY = 3
 
 
@@ -43,14 +46,14 @@ def default_session(model: str | bytes) -> onnxruntime.InferenceSession:
 
 
 @dataclass
-class Session:
+class RuntimeSession:
     """An open session, with the folder of its files when the model was too large to hand over as bytes."""
 
     session: onnxruntime.InferenceSession
     folder: tempfile.TemporaryDirectory[str] | None = None
 
     @classmethod
-    def open(cls, model: ir.Model, initializer: Initializer, selection: Selection) -> Session:
+    def open(cls, model: ir.Model, initializer: Initializer, selection: Selection) -> RuntimeSession:
         """Hand the model to the initializer, as bytes or, above 2 GB, as the path of a temporary file."""
         content = to_bytes(model, selection)
         if content is not None:
@@ -64,7 +67,7 @@ class Session:
             folder.cleanup()
             raise
 
-    def run(self, names: Sequence[str], feeds: Mapping[str, torch.Tensor]) -> list[Any]:
+    def run(self, names: Sequence[str], feeds: Mapping[str, torch.Tensor]) -> list[Output]:
         """Compute the named outputs: tensors, and lists of tensors for sequences."""
         values = {name: _to_ort(TorchTensor(tensor)) for name, tensor in feeds.items()}
         if any(output.type.startswith("seq") for output in self.session.get_outputs() if output.name in names):
@@ -81,7 +84,7 @@ def to_torch(tensor: ir.TensorProtocol) -> torch.Tensor:
     return array_to_torch(tensor.numpy(), tensor.dtype)
 
 
-def array_to_torch(array: npt.NDArray[Any], dtype: ir.DataType | None = None) -> torch.Tensor:
+def array_to_torch(array: npt.NDArray[np.generic], dtype: ir.DataType | None = None) -> torch.Tensor:
     """Return an array as a torch tensor; ``dtype`` says what it is where its own type does not."""
     onnx = ir.DataType.from_numpy(array.dtype) if dtype is None else dtype
     wanted = to_torch_dtype(onnx)
@@ -95,7 +98,9 @@ def array_to_torch(array: npt.NDArray[Any], dtype: ir.DataType | None = None) ->
     return torch.from_numpy(plain.view(onnx.numpy()))
 
 
-def output_to_torch(output: Any, dtype: ir.DataType | None = None) -> Any:
+def output_to_torch(
+    output: npt.NDArray[np.generic] | list[npt.NDArray[np.generic]], dtype: ir.DataType | None = None
+) -> Output:
     """Return what a runtime computed, an array or a list of arrays, as a torch tensor or a list of them."""
     if isinstance(output, list):
         return [array_to_torch(np.asarray(item), dtype) for item in output]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Self, SupportsIndex
+from typing import Self, SupportsIndex, overload
 
 import torch
 
@@ -29,7 +29,11 @@ class ComputedValues(tuple[torch.Tensor, ...]):
     def __getnewargs__(self) -> tuple[tuple[str, ...], tuple[torch.Tensor, ...]]:
         return self._names, tuple(self)
 
-    def __getitem__(self, key: str | SupportsIndex | slice) -> Any:
+    @overload
+    def __getitem__(self, key: str | SupportsIndex) -> torch.Tensor: ...
+    @overload
+    def __getitem__(self, key: slice) -> tuple[torch.Tensor, ...]: ...
+    def __getitem__(self, key: str | SupportsIndex | slice) -> torch.Tensor | tuple[torch.Tensor, ...]:
         if not isinstance(key, str):
             return super().__getitem__(key)
         if key not in self._names:

@@ -1,4 +1,4 @@
-"""The functions that stand in the expressions of symbolic dimensions, beside sympy's own."""
+"""The functions that stand in the expressions of symbolic dimensions, beside sympy's own, and the ranges of symbols."""
 
 from torch.utils._sympy.functions import (
     CeilDiv,
@@ -23,6 +23,7 @@ from torch.utils._sympy.functions import (
     TruncToInt,
     Where,
 )
+from torch.utils._sympy.value_ranges import ValueRanges
 
 __all__ = [
     "CeilDiv",
@@ -45,5 +46,6 @@ __all__ = [
     "RoundToInt",
     "ToFloat",
     "TruncToInt",
+    "ValueRanges",
     "Where",
 ]

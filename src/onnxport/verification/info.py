@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import torch
 
@@ -15,7 +15,10 @@ _EPSILON = 1e-7
 _TOLERANCES = {torch.float64: 1e-5, torch.float32: 5e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 _COARSEST = 0.25
 
-Histogram = Any
+Compared: TypeAlias = torch.Tensor | float | int | bool
+"""What can be compared: a tensor or a number."""
+
+Histogram: TypeAlias = torch.return_types.histogram
 """What ``torch.histogram`` returns: the counts (``hist``) and the edges between them (``bin_edges``)."""
 
 
@@ -62,8 +65,8 @@ class VerificationInfo:
     def from_tensors(
         cls,
         name: str,
-        expected: torch.Tensor | float | int | bool,
-        actual: torch.Tensor | float | int | bool,
+        expected: Compared,
+        actual: Compared,
         *,
         is_random: bool = False,
     ) -> Self:
@@ -93,7 +96,7 @@ class VerificationInfo:
 
     def asdict(self) -> dict[str, Any]:
         """Return all as plain Python values, fit for JSON but for infinities."""
-        plain: dict[str, Any] = dict(vars(self))
+        plain = dict(vars(self))
         for key in ("abs_diff_hist", "rel_diff_hist"):
             plain[key] = [part.tolist() for part in plain[key]]
         for key in ("expected_dtype", "actual_dtype"):
@@ -113,7 +116,7 @@ class VerificationInfo:
         )
 
 
-def _plain(value: torch.Tensor | float | int | bool) -> torch.Tensor:
+def _plain(value: Compared) -> torch.Tensor:
     tensor = value.detach().cpu() if isinstance(value, torch.Tensor) else torch.tensor(value)
     return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 

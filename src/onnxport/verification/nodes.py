@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import onnx_ir as ir
 import torch
 
 from onnxport.capture.replay.values.sequences import unpack
+from onnxport.prepare import FunctionalProgram
 from onnxport.program import ONNXProgram
+from onnxport.program.runtime import Output
 from onnxport.provenance import ORIGINAL_NAME, enclosing_modules, origin_of, source_line
 from onnxport.verification import running
-from onnxport.verification.info import VerificationInfo
+from onnxport.verification.info import Compared, VerificationInfo
 
 # Values are computed in batches of about this size, so that a large model's intermediates need not all be held.
 _BATCH_BYTES = 1 << 29
@@ -60,7 +61,7 @@ class Mismatch:
 
 
 def find_mismatch(
-    program: ONNXProgram, args: tuple[Any, ...] | None = None, kwargs: dict[str, Any] | None = None
+    program: ONNXProgram, args: tuple[object, ...] | None = None, kwargs: dict[str, object] | None = None
 ) -> Mismatch | None:
     """Return the first ONNX node, in the order of computation, whose value departs from torch's.
 
@@ -90,7 +91,7 @@ def find_mismatch(
     return None
 
 
-def compare_nodes(program: ONNXProgram, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Comparison]:
+def compare_nodes(program: ONNXProgram, args: Sequence[object], kwargs: Mapping[str, object]) -> Iterator[Comparison]:
     """Compare all shared values in the order of computation, in batches: nothing beyond what is asked for is run."""
     functional = running.functional_program(program)
     shared = _shared_values(program.model.graph)
@@ -101,16 +102,16 @@ def compare_nodes(program: ONNXProgram, args: Sequence[Any], kwargs: Mapping[str
 
 def _compare_batch(
     program: ONNXProgram,
-    functional: Any,
+    functional: FunctionalProgram,
     batch: Sequence[torch.fx.Node],
     shared: Shared,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
 ) -> Iterator[Comparison]:
     wanted = set(batch)
-    expected: list[tuple[torch.fx.Node, Key, Any, bool]] = []
+    expected: list[tuple[torch.fx.Node, Key, torch.Tensor, bool]] = []
 
-    def visit(node: torch.fx.Node, result: Any, is_random: bool) -> None:
+    def visit(node: torch.fx.Node, result: object, is_random: bool) -> None:
         if node in wanted:
             expected.extend((node, key, part, is_random) for key, part in _keyed(node, result) if key in shared)
 
@@ -123,7 +124,7 @@ def _compare_batch(
             yield Comparison(VerificationInfo.from_tensors(name, one, other, is_random=is_random), onnx_value, node)
 
 
-def _pairs(name: str, expected: torch.Tensor, actual: Any) -> Iterator[tuple[str, Any, Any]]:
+def _pairs(name: str, expected: torch.Tensor, actual: Output) -> Iterator[tuple[str, Compared, Compared]]:
     """What to compare: two tensors, or the lengths and the items of two sequences."""
     if not isinstance(actual, list):
         yield name, expected, actual
@@ -150,7 +151,7 @@ def _batches(nodes: Sequence[torch.fx.Node], shared: Shared) -> Iterator[list[to
         yield batch
 
 
-def _keyed(node: torch.fx.Node, result: Any) -> Iterator[tuple[Key, Any]]:
+def _keyed(node: torch.fx.Node, result: object) -> Iterator[tuple[Key, torch.Tensor]]:
     """Each tensor of a result under the names that the translation gives node and value."""
     if isinstance(result, list | tuple):
         for index, part in enumerate(result):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import onnx_ir as ir
 import torch
@@ -23,9 +22,10 @@ from onnxport.program.inputs import bind_inputs
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.operators import OpOverload
 from onnxport.translate import lookup
+from onnxport.verification.info import Compared
 
 
-def model_outputs(model: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+def model_outputs(model: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> list[Compared]:
     """Call a model on copies of the arguments; return its outputs flat, without None, and leave it as it was."""
     own_args, own_kwargs = pytree.tree_map_only(torch.Tensor, _copy, (tuple(args), dict(kwargs)))
     with preserved(model), _same_buffers(model), torch.no_grad():
@@ -35,8 +35,8 @@ def model_outputs(model: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
 
 
 def program_outputs(
-    program: ExportedProgram, args: Sequence[Any], kwargs: Mapping[str, Any], values: Sequence[ir.Value] = ()
-) -> list[Any]:
+    program: ExportedProgram, args: Sequence[object], kwargs: Mapping[str, object], values: Sequence[ir.Value] = ()
+) -> list[Compared]:
     """The same of an exported program, at sizes it may not have been checked for.
 
     ``values`` are the outputs of the ONNX model: where they are sequences, so are the program's.
@@ -45,9 +45,10 @@ def program_outputs(
     sequences = [isinstance(value.type, ir.SequenceType) for value in values]
     if not any(sequences):
         return outputs
-    return pytree.tree_leaves(
-        [unpack(output) if packed else output for output, packed in zip(outputs, sequences, strict=True)]
-    )
+    items: list[Compared] = []
+    for output, packed in zip(outputs, sequences, strict=True):
+        items += unpack(output) if packed and isinstance(output, torch.Tensor) else [output]
+    return items
 
 
 def is_random(program: ExportedProgram) -> bool:
@@ -55,7 +56,7 @@ def is_random(program: ExportedProgram) -> bool:
     return any(_may_be_random(node) for node in program.graph.nodes)
 
 
-def differ(one: Any, other: Any) -> bool:
+def differ(one: object, other: object) -> bool:
     """Whether two runs of the same computation gave different values."""
     pairs = zip(pytree.tree_leaves(one), pytree.tree_leaves(other), strict=True)
     return any(not _equal(a, b) for a, b in pairs)
@@ -64,18 +65,18 @@ def differ(one: Any, other: Any) -> bool:
 class NodeByNode(torch.fx.Interpreter):
     """Runs the functional graph of a program and hands each result, with whether it is random, to ``visit``."""
 
-    def __init__(self, functional: FunctionalProgram, visit: Callable[[torch.fx.Node, Any, bool], None]) -> None:
+    def __init__(self, functional: FunctionalProgram, visit: Callable[[torch.fx.Node, object, bool], None]) -> None:
         super().__init__(functional.owner, graph=functional.graph)
         self.functional = functional
         self.visit = visit
         self._random: set[torch.fx.Node] = set()
 
-    def compute(self, program: ONNXProgram, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    def compute(self, program: ONNXProgram, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
         """Run on the arguments of the model."""
         with torch.no_grad():
             self.run(*_placeholder_values(self.functional, program, args, kwargs))
 
-    def run_node(self, n: torch.fx.Node) -> Any:
+    def run_node(self, n: torch.fx.Node) -> object:
         """Run one node; one that may be random is run again to see whether it is."""
         result = super().run_node(n)
         if any(source in self._random for source in n.all_input_nodes) or (
@@ -104,8 +105,8 @@ def exported_program(program: ONNXProgram) -> ExportedProgram:
 
 
 def example_inputs(
-    program: ONNXProgram, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    program: ONNXProgram, args: Sequence[object] | None, kwargs: Mapping[str, object] | None
+) -> tuple[tuple[object, ...], dict[str, object]]:
     """The arguments to verify with: those given, or the ones the model was exported with."""
     if args is not None or kwargs is not None:
         return tuple(args or ()), dict(kwargs or {})
@@ -116,8 +117,8 @@ def example_inputs(
 
 
 def _placeholder_values(
-    functional: FunctionalProgram, program: ONNXProgram, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Iterator[Any]:
+    functional: FunctionalProgram, program: ONNXProgram, args: Sequence[object], kwargs: Mapping[str, object]
+) -> Iterator[object]:
     feeds = iter(bind_inputs(program.model, program.exported_program, args, kwargs).values())
     placeholders = (node for node in functional.graph.nodes if node.op == "placeholder")
     for node, spec in zip(placeholders, functional.signature.input_specs, strict=True):
@@ -129,10 +130,11 @@ def _placeholder_values(
             yield _as_captured(next(feeds), node.meta.get("val"))
 
 
-def _as_captured(feed: torch.Tensor, captured: Any) -> Any:
+def _as_captured(feed: torch.Tensor, captured: object) -> object:
     if isinstance(captured, torch.SymInt | torch.SymFloat | torch.SymBool):
         return feed.item()
-    return torch.view_as_complex(feed) if captured.dtype.is_complex else feed
+    is_complex = isinstance(captured, torch.Tensor) and captured.dtype.is_complex
+    return torch.view_as_complex(feed) if is_complex else feed
 
 
 def _may_be_random(node: torch.fx.Node) -> bool:
@@ -144,13 +146,13 @@ def _may_be_random(node: torch.fx.Node) -> bool:
     return not any(name in bound and not bound[name] for name in ("train", "training", "dropout_p"))
 
 
-def _equal(one: Any, other: Any) -> bool:
+def _equal(one: object, other: object) -> bool:
     if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
         return bool(one == other)
     return one.shape == other.shape and torch.equal(one.nan_to_num(), other.nan_to_num())
 
 
-def _copy(value: Any) -> Any:
+def _copy(value: Compared) -> Compared:
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 import torch
@@ -12,6 +11,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from onnxport.torch_internals import pytree
+from onnxport.torch_internals.sympy_functions import ValueRanges
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,8 @@ class Variation:
     """Arguments for a model, and the sizes by which they differ from the example."""
 
     sizes: Mapping[str, int]
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    args: tuple[object, ...]
+    kwargs: dict[str, object]
 
     @property
     def label(self) -> str:
@@ -35,7 +35,7 @@ class _Axes:
     values: dict[sympy.Symbol, int]
     names: Mapping[str, str]
     same: Mapping[str, str]
-    ranges: Mapping[sympy.Symbol, Any]
+    ranges: Mapping[sympy.Symbol, ValueRanges[sympy.Expr]]
     guards: Sequence[sympy.Basic] = field(default_factory=list)
 
     def owner(self, symbol: sympy.Symbol) -> str:
@@ -55,7 +55,9 @@ class _Axes:
                 return False
         return all(guard.xreplace(_integers(values)) != sympy.false for guard in self.guards)
 
-    def vary(self, symbols: Sequence[sympy.Symbol], start: Mapping[sympy.Symbol, int], step: int) -> dict[Any, int]:
+    def vary(
+        self, symbols: Sequence[sympy.Symbol], start: Mapping[sympy.Symbol, int], step: int
+    ) -> dict[sympy.Symbol, int]:
         """Give symbols another value than the example's: the first allowed one near it, or a multiple."""
         size = self.values[symbols[0]]
         nearby = [size + step, size + 2 * step, 2 * size, 3 * size, 4 * size, size - 1, size // 2, size + 8, 8 * size]
@@ -68,8 +70,8 @@ class _Axes:
 
 def variations(
     program: ExportedProgram,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
     names: Mapping[str, str],
     same: Mapping[str, str],
 ) -> list[Variation]:
@@ -94,7 +96,7 @@ def variations(
     return made
 
 
-def _inputs(program: ExportedProgram) -> Iterator[Any]:
+def _inputs(program: ExportedProgram) -> Iterator[object]:
     values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
     for spec in program.graph_signature.input_specs:
         if spec.kind is InputKind.USER_INPUT:
@@ -103,8 +105,8 @@ def _inputs(program: ExportedProgram) -> Iterator[Any]:
 
 def _axes(
     program: ExportedProgram,
-    inputs: Sequence[Any],
-    leaves: Sequence[Any],
+    inputs: Sequence[object],
+    leaves: Sequence[object],
     names: Mapping[str, str],
     same: Mapping[str, str],
 ) -> _Axes:
@@ -125,9 +127,9 @@ def _axes(
     return _Axes(values, names, same, program.range_constraints, guards)
 
 
-def _sizes(captured: Any, leaf: Any) -> Iterator[tuple[torch.SymInt, int]]:
-    if isinstance(captured, torch.SymInt):
-        yield captured, int(leaf)
+def _sizes(captured: object, leaf: object) -> Iterator[tuple[torch.SymInt, int]]:
+    if isinstance(captured, torch.SymInt) and isinstance(leaf, int):
+        yield captured, leaf
     if isinstance(captured, torch.Tensor) and isinstance(leaf, torch.Tensor):
         for size, number in zip(captured.shape, leaf.shape, strict=True):
             if isinstance(size, torch.SymInt):
@@ -137,8 +139,8 @@ def _sizes(captured: Any, leaf: Any) -> Iterator[tuple[torch.SymInt, int]]:
 def _variation(
     axes: _Axes,
     values: Mapping[sympy.Symbol, int],
-    inputs: Sequence[Any],
-    leaves: Sequence[Any],
+    inputs: Sequence[object],
+    leaves: Sequence[object],
     structure: pytree.TreeSpec,
 ) -> Iterator[Variation]:
     changed = {symbol: value for symbol, value in values.items() if axes.values[symbol] != value}
@@ -150,9 +152,9 @@ def _variation(
     yield Variation(sizes, args, kwargs)
 
 
-def _resized(captured: Any, leaf: Any, values: Mapping[sympy.Symbol, int]) -> Any:
-    if isinstance(captured, torch.SymInt):
-        return _size(captured, values, int(leaf))
+def _resized(captured: object, leaf: object, values: Mapping[sympy.Symbol, int]) -> object:
+    if isinstance(captured, torch.SymInt) and isinstance(leaf, int):
+        return _size(captured, values, leaf)
     if not isinstance(captured, torch.Tensor) or not isinstance(leaf, torch.Tensor):
         return leaf
     result = leaf

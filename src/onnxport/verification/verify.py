@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import onnx
 import torch
@@ -16,7 +16,7 @@ from onnxport.errors import OnnxExporterError, Problem, listing, warn
 from onnxport.events import EventLog
 from onnxport.program import ONNXProgram
 from onnxport.verification import running
-from onnxport.verification.info import VerificationInfo
+from onnxport.verification.info import Compared, VerificationInfo
 from onnxport.verification.nodes import compare_nodes
 from onnxport.verification.sizes import Variation, variations
 from onnxport.weights.saving import to_bytes
@@ -92,8 +92,8 @@ class Verification:
 
 def verify_onnx_program(
     onnx_program: ONNXProgram,
-    args: tuple[Any, ...] | None = None,
-    kwargs: dict[str, Any] | None = None,
+    args: tuple[object, ...] | None = None,
+    kwargs: dict[str, object] | None = None,
     compare_intermediates: bool = False,
     *,
     model: torch.nn.Module | None = None,
@@ -170,7 +170,7 @@ def _runs(program: ONNXProgram, model: object, captured: Captured, events: Event
     if not captured.args and not captured.kwargs and exported.example_inputs is not None:
         example = Variation({}, tuple(exported.example_inputs[0]), dict(exported.example_inputs[1]))
     others = variations(exported, example.args, example.kwargs, captured.dim_names, captured.same_dims)
-    sides: list[tuple[Reference, Any]] = [("exported program", exported)]
+    sides: list[tuple[Reference, ExportedProgram | torch.nn.Module]] = [("exported program", exported)]
     if isinstance(model, torch.nn.Module):
         sides.insert(0, ("model", model))
     attempts = [(side, example) for side in sides] + [(sides[0], other) for other in others]
@@ -187,8 +187,10 @@ class _TorchFailed(OnnxExporterError):
     """The torch side raised, so there is nothing to compare with."""
 
 
-def _run(program: ONNXProgram, reference: Reference, torch_side: Any, at: Variation) -> Run:
-    def expected() -> list[Any]:
+def _run(
+    program: ONNXProgram, reference: Reference, torch_side: ExportedProgram | torch.nn.Module, at: Variation
+) -> Run:
+    def expected() -> list[Compared]:
         try:
             if isinstance(torch_side, ExportedProgram):
                 return running.program_outputs(torch_side, at.args, at.kwargs, program.model.graph.outputs)
@@ -205,7 +207,7 @@ def _run(program: ONNXProgram, reference: Reference, torch_side: Any, at: Variat
 
 
 def _compare(
-    program: ONNXProgram, expected: Callable[[], list[Any]], args: Sequence[Any], kwargs: Mapping[str, Any]
+    program: ONNXProgram, expected: Callable[[], list[Compared]], args: Sequence[object], kwargs: Mapping[str, object]
 ) -> list[VerificationInfo]:
     wanted = expected()
     random = [False] * len(wanted)
@@ -214,7 +216,8 @@ def _compare(
             # A run puts the generator back, so only another state of it shows what is random.
             torch.rand(1)
             random = [running.differ(one, other) for one, other in zip(wanted, expected(), strict=True)]
-    found, names = [], []
+    found: list[Compared] = []
+    names: list[str] = []
     for value, output in zip(program.model.graph.outputs, program(*args, **kwargs), strict=True):
         items = output if isinstance(output, list) else [output]
         found += items

@@ -12,10 +12,11 @@ from typing import Any
 import onnx
 import pytest
 import torch
+from registering import registered
 
 import onnxport
-from onnxport import JitScalarType, OperatorExportTypes, TrainingMode, utils
-from onnxport.errors import OnnxExporterError
+from onnxport import JitScalarType, OperatorExportTypes, TrainingMode, jit_utils, utils
+from onnxport.errors import OnnxExporterError, OnnxExporterWarning
 from onnxport.verification import find_mismatch
 
 X = torch.tensor([[-1.0, 0.5, 2.0], [3.0, -0.25, 1.0]])
@@ -89,6 +90,36 @@ def test_a_model_is_put_into_a_mode_and_back(mode: TrainingMode, inside: list[bo
     with onnxport.select_model_mode_for_export(model, mode):
         assert [module.training for module in model.modules()] == inside
     assert [module.training for module in model.modules()] == [True, False]
+
+
+@pytest.mark.parametrize("dynamo", [True, False])
+@pytest.mark.parametrize(
+    ("training", "warned"),
+    [(TrainingMode.EVAL, ["TRAINING"]), (TrainingMode.TRAINING, ["EVAL"]), (TrainingMode.PRESERVE, [])],
+)
+def test_a_symbolic_function_is_told_the_mode_of_its_export(
+    training: TrainingMode, warned: list[str], dynamo: bool
+) -> None:
+    def relu(g: jit_utils.GraphContext, x: torch._C.Value) -> torch._C.Value:
+        for mode in (0, 1):
+            onnxport.symbolic_helper.check_training_mode(mode, "relu")
+        return g.op("Relu", x)
+
+    with registered("aten::relu", relu), warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        onnxport.export(torch.nn.ReLU(), (torch.ones(2),), training=training, dynamo=dynamo)
+        # What one export was asked for is nothing to what comes after it.
+        onnxport.symbolic_helper.check_training_mode(0, "relu")
+    said = [str(one.message) for one in found if "relu is in mode" in str(one.message)]
+    assert [text.partition("relu is in mode ")[2].partition(";")[0] for text in said] == warned
+
+
+def test_what_is_asked_in_a_mode_is_answered_by_it() -> None:
+    with onnxport.select_model_mode_for_export(torch.nn.ReLU(), TrainingMode.TRAINING), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        onnxport.symbolic_helper.check_training_mode(1, "relu")
+        with pytest.raises(OnnxExporterWarning, match="mode TRAINING, but relu is in mode EVAL"):
+            onnxport.symbolic_helper.check_training_mode(0, "relu")
 
 
 def test_a_mode_is_put_back_after_an_error() -> None:

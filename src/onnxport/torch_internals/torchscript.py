@@ -1,12 +1,16 @@
 """TorchScript: graphs with nodes and values, the types of values, functions, and the tracer."""
 
+from typing import TYPE_CHECKING
+
 from torch import _C
+from torch._C import Block as JitBlock
 from torch._C import (
     BoolType,
     FloatType,
     IntType,
     ListType,
     NoneType,
+    NumberType,
     OptionalType,
     StringType,
     TensorType,
@@ -21,16 +25,25 @@ from torch.jit import _state as jit_state
 from torch.jit import _trace as jit_trace
 from torch.jit._trace import TracerWarning
 
+if TYPE_CHECKING:
+    # The stubs have another name for it than torch itself.
+    from torch._C import JitType
+else:
+    from torch._C import Type as JitType
+
 __all__ = [
     "BoolType",
     "BufferDict",
     "FloatType",
     "IntType",
+    "JitBlock",
     "JitGraph",
     "JitNode",
+    "JitType",
     "JitValue",
     "ListType",
     "NoneType",
+    "NumberType",
     "OptionalType",
     "ParameterDict",
     "StringType",

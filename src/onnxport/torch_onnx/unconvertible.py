@@ -28,6 +28,7 @@ from onnxport.report.analysis import missing_translations
 from onnxport.symbolic.api.mode import select_model_mode_for_export
 from onnxport.symbolic.session.fallback import kept_operators
 from onnxport.symbolic.session.lookup import kept_for_symbolics, symbolic_lookup
+from onnxport.torch_internals.torchscript import JitGraph
 from onnxport.translate import Names, lookup, translate
 from onnxport.translate.registry import Lookup
 
@@ -36,7 +37,7 @@ _TARGET = re.compile(r"(\w+)\.(\w+)\.\w+")
 
 def unconvertible_ops(
     model: Any, args: Any, training: TrainingMode = TrainingMode.EVAL, opset_version: int | None = None
-) -> tuple[torch._C.Graph, list[str]]:
+) -> tuple[JitGraph, list[str]]:
     """Find every operator of a model that can't be exported to an opset.
 
     Args:
@@ -58,7 +59,7 @@ def unconvertible_ops(
     """
     opset = check_opset(DEFAULT_OPSET if opset_version is None else opset_version)
     events = EventLog()
-    symbolics = symbolic_lookup(opset)
+    symbolics = symbolic_lookup(opset, training=training)
     # What has no translation passes as it is, to find what else is in the way.
     rest = lookup(None, symbolics, kept_operators(OperatorExportTypes.ONNX_FALLTHROUGH, None))
     with select_model_mode_for_export(model, training):
@@ -74,16 +75,16 @@ def unconvertible_ops(
     return graph, [*missing, *_refused(program, rest, opset, events)]
 
 
-def _torchscript_graph(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch._C.Graph:
+def _torchscript_graph(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> JitGraph:
     if isinstance(model, torch.jit.ScriptFunction):
-        function: torch._C.Graph = model.graph
+        function: JitGraph = model.graph
         return function
     if not isinstance(model, torch.jit.ScriptModule):
         with warnings.catch_warnings():
             # That tracing is deprecated is not news to whoever asks for its graph.
             warnings.simplefilter("ignore", DeprecationWarning)
             model = torch.jit.trace(model, args, example_kwarg_inputs=kwargs if kwargs else None, check_trace=False)
-    graph: torch._C.Graph = model.inlined_graph
+    graph: JitGraph = model.inlined_graph
     return graph
 
 

@@ -30,14 +30,14 @@ _NAMESPACE = "onnxport"
 
 
 @dataclass(frozen=True)
-class Tensor:
+class TensorPlace:
     """The place of a tensor among the arguments of a call, by its number."""
 
     index: int
 
 
 @dataclass(frozen=True)
-class Size:
+class SizePlace:
     """The place of a number that varies, by its number."""
 
     index: int
@@ -67,7 +67,11 @@ class FunctionCall:
     def arguments(self, tensors: Sequence[Any], sizes: Sequence[Any]) -> list[Any]:
         """The arguments with something in the places of tensors and sizes."""
         filled = [
-            tensors[leaf.index] if isinstance(leaf, Tensor) else sizes[leaf.index] if isinstance(leaf, Size) else leaf
+            tensors[leaf.index]
+            if isinstance(leaf, TensorPlace)
+            else sizes[leaf.index]
+            if isinstance(leaf, SizePlace)
+            else leaf
             for leaf in self.leaves
         ]
         return list(pytree.tree_unflatten(filled, self.structure))
@@ -79,7 +83,7 @@ class FunctionCall:
 
 
 # Arguments that are equal if they look equal.
-_COMPARED = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, Tensor, Size)
+_COMPARED = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, TensorPlace, SizePlace)
 
 CALLS: dict[str, FunctionCall] = {}
 """The calls that captured programs contain, by the key in the graph."""
@@ -187,7 +191,7 @@ def _whole(function: FunctionClass) -> Callable[..., Any]:
         assert call.result is not None
         returned, places = call.result
         return pytree.tree_unflatten(
-            [results[place.index] if isinstance(place, Tensor) else place for place in places], returned
+            [results[place.index] if isinstance(place, TensorPlace) else place for place in places], returned
         )
 
     return forward
@@ -217,10 +221,10 @@ def _template(leaves: Sequence[Any]) -> list[Any]:
     tensors = sizes = 0
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor):
-            template.append(Tensor(tensors))
+            template.append(TensorPlace(tensors))
             tensors += 1
         elif isinstance(leaf, torch.SymInt):
-            template.append(Size(sizes))
+            template.append(SizePlace(sizes))
             sizes += 1
         else:
             template.append(leaf)
@@ -228,7 +232,7 @@ def _template(leaves: Sequence[Any]) -> list[Any]:
 
 
 def _shown(leaf: Any) -> str:
-    if isinstance(leaf, Tensor | Size):
+    if isinstance(leaf, TensorPlace | SizePlace):
         return "_"
     # What else there may be shows an address, or all that is in it.
     return repr(leaf) if isinstance(leaf, _COMPARED) else type(leaf).__qualname__

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import SupportsInt
 
 import torch
 
 from onnxport.export_types import TrainingMode
-
-_mode = TrainingMode.EVAL
-
-
-def current_mode() -> TrainingMode:
-    """The mode of the export that is under way."""
-    return _mode
+from onnxport.symbolic.session.training_mode import in_training_mode
 
 
 @contextlib.contextmanager
-def select_model_mode_for_export(model: Any, mode: TrainingMode | None) -> Iterator[None]:
+def select_model_mode_for_export(model: object, mode: TrainingMode | None) -> Iterator[None]:
     """Put a model into a mode for exporting; afterwards each of its modules is in the mode it was in.
 
     Args:
@@ -34,25 +28,22 @@ def select_model_mode_for_export(model: Any, mode: TrainingMode | None) -> Itera
     >>> model.training
     True
     """
-    global _mode
     chosen = TrainingMode.PRESERVE if mode is None else _checked(mode)
-    before = _mode
     # A frozen script has no mode any more.
     modules = list(model.modules()) if isinstance(model, torch.nn.Module) and hasattr(model, "training") else []
     saved = [module.training for module in modules]
     try:
-        _mode = chosen
         if modules and chosen is not TrainingMode.PRESERVE:
-            model.train(chosen is TrainingMode.TRAINING)
-        yield
+            modules[0].train(chosen is TrainingMode.TRAINING)
+        with in_training_mode(chosen):
+            yield
     finally:
-        _mode = before
         for module, training in zip(modules, saved, strict=True):
             if module.training != training:
                 module.training = training
 
 
-def _checked(mode: Any) -> TrainingMode:
+def _checked(mode: SupportsInt) -> TrainingMode:
     try:
         return TrainingMode(int(mode))
     except (TypeError, ValueError) as error:

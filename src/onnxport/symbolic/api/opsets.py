@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from onnxport.symbolic.helper import writing
-from onnxport.symbolic.helper.parsing import maybe_get_const, parse_arg
-from onnxport.symbolic.helper.questions import get_tensor_rank
+from onnxport.symbolic.helper.parsing import _maybe_get_const, _parse_arg
+from onnxport.symbolic.helper.questions import _get_tensor_rank
 from onnxport.symbolic.session.delegation import delegate
 from onnxport.symbolic.session.graph_context import GraphContext
 from onnxport.torch_internals.torchscript import JitValue
@@ -59,7 +59,7 @@ def _by_shape(operator: str, write: Callable[..., Any]) -> Callable[..., Any]:
     """An operator that takes a shape, which may also be computed: then as a tensor, not as numbers."""
 
     def symbolic(g: GraphContext, self: Any, shape: Any, *rest: Any) -> Any:
-        computed = isinstance(maybe_get_const(shape, "is"), JitValue)
+        computed = isinstance(_maybe_get_const(shape, "is"), JitValue)
         packed = computed and shape.node().kind() == "prim::ListConstruct"
         return write(g, self, shape) if computed and not packed else delegate(g, operator, (self, shape, *rest), {})
 
@@ -70,13 +70,13 @@ def _by_shape(operator: str, write: Callable[..., Any]) -> Callable[..., Any]:
 
 def _size(g: GraphContext, self: Any, dim: Any = None) -> Any:
     """Write the shape of a tensor, or one size of it."""
-    return g.op("Shape", self) if dim is None else writing.size(g, self, dim)
+    return g.op("Shape", self) if dim is None else writing._size_helper(g, self, dim)
 
 
 def _select(g: GraphContext, self: Any, dim: Any, index: Any) -> Any:
     """Write the slice at an index of an axis; an index that is a vector takes several, and the axis stays."""
-    axis = maybe_get_const(dim, "i")
-    if isinstance(index, JitValue) and get_tensor_rank(index) == 1 and isinstance(axis, int):
+    axis = _maybe_get_const(dim, "i")
+    if isinstance(index, JitValue) and _get_tensor_rank(index) == 1 and isinstance(axis, int):
         return g.op("Gather", self, index, axis_i=axis)
     return delegate(g, "select", (self, dim, index), {})
 
@@ -85,7 +85,7 @@ def _padded(mode: str) -> Callable[..., Any]:
     """Padding of any number of dimensions, which ATen has an operator for each of."""
 
     def symbolic(g: GraphContext, input: Any, padding: Any) -> Any:
-        dimensions = len(parse_arg(padding, "is")) // 2
+        dimensions = len(_parse_arg(padding, "is")) // 2
         return delegate(g, f"{mode}{dimensions}d", (input, padding), {})
 
     symbolic.__name__ = symbolic.__qualname__ = mode
@@ -107,7 +107,7 @@ def _tanhshrink(g: GraphContext, self: Any) -> Any:
 
 def _unused(g: GraphContext) -> Any:
     """Write nothing: an input that an operator leaves out."""
-    return writing.optional_input_placeholder_tensor(g)
+    return writing._optional_input_placeholder_tensor(g)
 
 
 def _chunk(g: GraphContext, self: Any, chunks: Any, dim: Any) -> Any:
@@ -131,8 +131,8 @@ _OWN: dict[str, Callable[..., Any]] = {
     "prim_constant_chunk": _chunk,
     "prim_constant_split": _split,
     "prim_shape": _size,
-    "reshape": _by_shape("reshape", writing.reshape),
-    "view": _by_shape("view", writing.reshape),
+    "reshape": _by_shape("reshape", writing._reshape_helper),
+    "view": _by_shape("view", writing._reshape_helper),
     "expand": _by_shape("expand", lambda g, self, shape: g.op("Expand", self, shape)),
 }
 

@@ -6,20 +6,33 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, get_args, overload
 
 import torch
 
 from onnxport.errors import OnnxExporterWarning, SymbolicValueError, TranslationError
-from onnxport.symbolic.helper.questions import is_constant, is_none, is_packed_list
-from onnxport.symbolic.session.given import constant_of
+from onnxport.symbolic.helper.questions import _is_constant, _is_none, _is_packed_list
+from onnxport.symbolic.session.given import constant_content
+from onnxport.symbolic.session.registration import Symbolic
 from onnxport.torch_internals.torchscript import JitValue
 
-Value = JitValue
-Descriptor = Literal["v", "i", "is", "f", "fs", "b", "s", "t", "none"]
-F = TypeVar("F", bound=Callable[..., Any])
+__all__ = [
+    "_get_const",
+    "_maybe_get_const",
+    "_maybe_get_scalar",
+    "_onnx_opset_unsupported",
+    "_onnx_opset_unsupported_detailed",
+    "_onnx_unsupported",
+    "_parse_arg",
+    "_unimplemented",
+    "parse_args",
+]
+"""What ``torch.onnx.symbolic_helper`` has of this, under its names."""
 
-_DESCRIPTORS = ("v", "i", "is", "f", "fs", "b", "s", "t", "none")
+Descriptor: TypeAlias = Literal["v", "i", "is", "f", "fs", "b", "s", "t", "none"]
+F = TypeVar("F", bound=Symbolic)
+
+_DESCRIPTORS = get_args(Descriptor)
 
 
 def parse_args(*arg_descriptors: Descriptor) -> Callable[[F], F]:
@@ -44,7 +57,7 @@ def parse_args(*arg_descriptors: Descriptor) -> Callable[[F], F]:
         first = names.index("g") + 1 if "g" in names else 1
 
         @functools.wraps(function)
-        def parsed(*given: Any, **kwargs: Any) -> Any:
+        def parsed(*given: object, **kwargs: object) -> object:
             head, args = given[:first], given[first:]
             if len(args) > len(arg_descriptors):
                 raise TranslationError(
@@ -53,7 +66,7 @@ def parse_args(*arg_descriptors: Descriptor) -> Callable[[F], F]:
                 )
             tail = names[first:]
             values = [
-                parse_arg(arg, one, tail[at] if at < len(tail) else None, function.__name__)
+                _parse_arg(arg, one, tail[at] if at < len(tail) else None, function.__name__)
                 for at, (arg, one) in enumerate(zip(args, arg_descriptors, strict=False))
             ]
             return function(*head, *values, **kwargs)
@@ -64,22 +77,30 @@ def parse_args(*arg_descriptors: Descriptor) -> Callable[[F], F]:
     return decorate
 
 
-def parse_arg(value: Any, desc: str, arg_name: str | None = None, node_name: str | None = None) -> Any:
+@overload
+def _parse_arg(value: object, desc: Literal["i"], arg_name: str | None = ..., node_name: str | None = ...) -> int: ...
+@overload
+def _parse_arg(
+    value: object, desc: Literal["is"], arg_name: str | None = ..., node_name: str | None = ...
+) -> list[int]: ...
+@overload
+def _parse_arg(value: object, desc: Descriptor, arg_name: str | None = ..., node_name: str | None = ...) -> object: ...
+def _parse_arg(value: object, desc: Descriptor, arg_name: str | None = None, node_name: str | None = None) -> object:
     """One argument by its descriptor; what is not a value of the graph passes as it is.
 
     >>> import torch
     >>> graph = torch._C.Graph()
-    >>> parse_arg(graph.insertConstant(3), "i"), parse_arg(graph.insertConstant([1, 2]), "fs")
+    >>> _parse_arg(graph.insertConstant(3), "i"), _parse_arg(graph.insertConstant([1, 2]), "fs")
     (3, [1.0, 2.0])
     """
-    if desc in ("none", "v") or not isinstance(value, Value):
+    if desc in ("none", "v") or not isinstance(value, JitValue):
         return value
-    if is_none(value):
+    if _is_none(value):
         return None
-    content = constant_of(value)
-    if content is None and is_packed_list(value):
-        content = [constant_of(item) for item in value.node().inputs()]
-        content = None if any(item is None for item in content) else content
+    content = constant_content(value)
+    if content is None and _is_packed_list(value):
+        items = [constant_content(item) for item in value.node().inputs()]
+        content = None if any(item is None for item in items) else items
     if content is None:
         raise SymbolicValueError(
             f"{_what(arg_name, node_name)} must be a constant ({desc}), but {value.debugName()} is computed by "
@@ -99,20 +120,20 @@ def _what(arg_name: str | None, node_name: str | None) -> str:
     return named if node_name is None else f"{named} of {node_name}"
 
 
-def _items(content: Any) -> list[Any]:
+def _items(content: Any) -> list[int | float]:
     if isinstance(content, torch.Tensor):
         return list(content.reshape(-1).tolist())
     return [item.item() if isinstance(item, torch.Tensor) else item for item in content]
 
 
-def _tensor(content: Any) -> torch.Tensor:
+def _tensor(content: object) -> torch.Tensor:
     if isinstance(content, torch.Tensor):
         return content
     # A Python float has the precision of a double.
     return torch.tensor(content, dtype=torch.float64 if isinstance(content, float) else None)
 
 
-_CONVERT: dict[str, Callable[[Any], Any]] = {
+_CONVERT: dict[Descriptor, Callable[[Any], object]] = {
     "i": int,
     "f": float,
     "b": bool,
@@ -123,51 +144,61 @@ _CONVERT: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def get_const(value: Any, desc: str, arg_name: str) -> Any:
+@overload
+def _get_const(value: object, desc: Literal["i"], arg_name: str) -> int: ...
+@overload
+def _get_const(value: object, desc: Descriptor, arg_name: str) -> object: ...
+def _get_const(value: object, desc: Descriptor, arg_name: str) -> object:
     """A constant by its descriptor; anything else is refused."""
-    if not is_constant(value) and constant_of(value) is None:
+    if isinstance(value, JitValue) and not _is_constant(value) and constant_content(value) is None:
         raise SymbolicValueError(
             f"{_what(arg_name, None)} must be a constant, but is computed by {value.node().kind()}.", value
         )
-    return parse_arg(value, desc, arg_name)
+    return _parse_arg(value, desc, arg_name)
 
 
-def maybe_get_const(value: Any, descriptor: str) -> Any:
+@overload
+def _maybe_get_const(value: object, descriptor: Literal["i"]) -> int | JitValue: ...
+@overload
+def _maybe_get_const(value: object, descriptor: Literal["is"]) -> list[int] | JitValue: ...
+@overload
+def _maybe_get_const(value: object, descriptor: Descriptor) -> object: ...
+def _maybe_get_const(value: object, descriptor: Descriptor) -> object:
     """A constant by its descriptor; anything else as it is."""
-    if isinstance(value, Value) and (is_constant(value) or constant_of(value) is not None):
-        return parse_arg(value, descriptor)
+    if isinstance(value, JitValue) and (_is_constant(value) or constant_content(value) is not None):
+        return _parse_arg(value, descriptor)
     return value
 
 
-def maybe_get_scalar(value: Any) -> Any:
+def _maybe_get_scalar(value: object) -> object:
     """A constant of one element as a tensor of no dimensions; anything else as it is."""
     found = value
-    if isinstance(value, Value) and is_constant(value) and not isinstance(constant_of(value), str | list):
-        found = parse_arg(value, "t")
+    if isinstance(value, JitValue) and _is_constant(value) and not isinstance(constant_content(value), str | list):
+        found = _parse_arg(value, "t")
     return found if isinstance(found, torch.Tensor) and found.dim() == 0 else value
 
 
-def unimplemented(op: str, msg: str, value: Value | None = None) -> None:
+def _unimplemented(op: str, msg: str, value: JitValue | None = None) -> None:
     """Warn that a use of an operator can't be written; the symbolic function then returns None."""
     where = "" if value is None else f" ({value.debugName()})"
     warnings.warn(f"{op} can't be exported: {msg}{where}.", OnnxExporterWarning, stacklevel=2)
 
 
-def onnx_unsupported(op_name: str, value: Value | None = None) -> NoReturn:
+def _onnx_unsupported(op_name: str, value: JitValue | None = None) -> NoReturn:
     """Refuse an operator that ONNX can't express."""
     where = "" if value is None else f" ({value.debugName()})"
     raise TranslationError(f"{op_name} can't be expressed in ONNX{where}.")
 
 
-def onnx_opset_unsupported(
-    op_name: str, current_opset: int, supported_opset: int, value: Value | None = None
+def _onnx_opset_unsupported(
+    op_name: str, current_opset: int, supported_opset: int, value: JitValue | None = None
 ) -> NoReturn:
     """Refuse an operator that the opset can't express."""
-    onnx_opset_unsupported_detailed(op_name, current_opset, supported_opset, "", value)
+    _onnx_opset_unsupported_detailed(op_name, current_opset, supported_opset, "", value)
 
 
-def onnx_opset_unsupported_detailed(
-    op_name: str, current_opset: int, supported_opset: int, reason: str, value: Value | None = None
+def _onnx_opset_unsupported_detailed(
+    op_name: str, current_opset: int, supported_opset: int, reason: str, value: JitValue | None = None
 ) -> NoReturn:
     """Refuse a use of an operator that the opset can't express, with the reason."""
     why = f" ({reason})" if reason else ""

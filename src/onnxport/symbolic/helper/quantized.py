@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeGuard, TypeVar
 
 import torch
 
 from onnxport.errors import TranslationError
-from onnxport.symbolic.helper.parsing import parse_arg
-from onnxport.symbolic.helper.questions import is_none, is_tuple_construct, unpack_tuple
+from onnxport.symbolic.helper.parsing import _parse_arg
+from onnxport.symbolic.helper.questions import _is_none, _is_tuple_construct, _unpack_tuple
+from onnxport.symbolic.session.graph_context import GraphContext
+from onnxport.symbolic.session.registration import Symbolic
 from onnxport.symbolic.session.scalar_types import JitScalarType
 from onnxport.torch_internals.torchscript import JitValue
 
-Value = JitValue
-F = TypeVar("F", bound=Callable[..., Any])
+__all__ = [
+    "dequantize_helper",
+    "quantize_helper",
+    "quantized_args",
+    "requantize_bias_helper",
+]
+"""What ``torch.onnx.symbolic_helper`` has of this, under its names."""
+
+F = TypeVar("F", bound=Symbolic)
 
 
-def _is_quantized(value: Any) -> bool:
-    return isinstance(value, Value) and is_tuple_construct(value)
+def _is_quantized(value: object) -> TypeGuard[JitValue]:
+    return isinstance(value, JitValue) and _is_tuple_construct(value)
 
 
 def quantized_args(
@@ -41,61 +50,69 @@ def quantized_args(
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
-        def wrapped(g: Any, *args: Any, **kwargs: Any) -> Any:
+        def wrapped(g: GraphContext, *args: object, **kwargs: object) -> object:
             flags = [*arg_q_descriptors, *[False] * (len(args) - len(arg_q_descriptors))]
-            quantized = [flag and _is_quantized(arg) for flag, arg in zip(flags, args, strict=False)]
-            if not any(quantized):
+            if not any(may_be and _is_quantized(arg) for may_be, arg in zip(flags, args, strict=False)):
                 return function(g, *args, **kwargs)
-            own_scale: Any = None if scale is None else g.op("Constant", value_t=torch.tensor(scale))
-            own_zero: Any = None if zero_point is None else g.op("Constant", value_t=torch.tensor(zero_point))
-            plain = []
-            for is_one, arg in zip(quantized, args, strict=True):
-                if not is_one:
-                    plain.append(arg)
+            own_scale = None if scale is None else g.op("Constant", value_t=torch.tensor(scale))
+            own_zero = None if zero_point is None else g.op("Constant", value_t=torch.tensor(zero_point))
+            floats: list[object] = []
+            for may_be, arg in zip(flags, args, strict=False):
+                if not (may_be and _is_quantized(arg)):
+                    floats.append(arg)
                     continue
-                floats, arg_scale, arg_zero, _ = dequantize(g, arg)
-                plain.append(floats)
+                one, arg_scale, arg_zero, _ = dequantize_helper(g, arg)
+                floats.append(one)
                 own_scale = arg_scale if own_scale is None else own_scale
                 own_zero = arg_zero if own_zero is None else own_zero
-            result = function(g, *plain, **kwargs)
-            return quantize(g, result, own_scale, own_zero) if quantize_output else result
+            result = function(g, *floats, **kwargs)
+            if not quantize_output:
+                return result
+            assert isinstance(result, JitValue) and own_scale is not None and own_zero is not None
+            return quantize_helper(g, result, own_scale, own_zero)
 
         return wrapped  # type: ignore[return-value]
 
     return decorate
 
 
-def dequantize(g: Any, qtensor: Any, qdtype: int | None = None) -> tuple[Any, Any, Any, Any]:
+def dequantize_helper(
+    g: GraphContext, qtensor: JitValue, qdtype: int | None = None
+) -> tuple[JitValue, JitValue, JitValue, JitValue | None]:
     """A quantized tensor as floats, with its scale, zero point and axis."""
-    parts = list(unpack_tuple(qtensor))
+    parts = list(_unpack_tuple(qtensor))
     if len(parts) not in (3, 4):
         raise TranslationError(f"A quantized tensor is three or four values, not {len(parts)}.")
     tensor, scale, zero_point = parts[:3]
     axis = parts[3] if len(parts) == 4 else None
     kind = int(JitScalarType.from_value(tensor).onnx_type()) if qdtype is None else int(qdtype)
-    at = None if is_none(axis) else parse_arg(axis, "i")
+    at = None if _is_none(axis) else _parse_arg(axis, "i")
     scale = g.op("Cast", scale, to_i=int(JitScalarType.FLOAT.onnx_type()))
     zero_point = g.op("Cast", zero_point, to_i=kind)
     integers = g.op("Cast", tensor, to_i=kind)
     return g.op("DequantizeLinear", integers, scale, zero_point, axis_i=at), scale, zero_point, axis
 
 
-def quantize(g: Any, tensor: Any, scale: Any, zero_point: Any, axis: Any = None) -> Any:
+def quantize_helper(
+    g: GraphContext, tensor: JitValue, scale: JitValue, zero_point: JitValue, axis: JitValue | None = None
+) -> JitValue:
     """A tensor of floats as a quantized one: the tuple of what makes it."""
     known = JitScalarType.from_value(zero_point, JitScalarType.UNDEFINED)
     if known not in (JitScalarType.UINT8, JitScalarType.INT8, JitScalarType.INT):
         zero_point = g.op("Cast", zero_point, to_i=int(JitScalarType.UINT8.onnx_type()))
     scale = g.op("Cast", scale, to_i=int(JitScalarType.FLOAT.onnx_type()))
-    at = None if is_none(axis) else parse_arg(axis, "i")
+    at = None if _is_none(axis) else _parse_arg(axis, "i")
     integers = g.op("QuantizeLinear", tensor, scale, zero_point, axis_i=at)
-    parts = [integers, scale, zero_point, *([] if is_none(axis) else [axis])]
+    parts = [integers, scale, zero_point, *([] if _is_none(axis) else [axis])]
     return g.op("prim::TupleConstruct", *parts)
 
 
-def requantize_bias(g: Any, bias: Any, input_scale: Any, weight_scale: Any, axis: Any = None) -> Any:
+def requantize_bias_helper(
+    g: GraphContext, bias: JitValue, input_scale: JitValue, weight_scale: JitValue, axis: JitValue | None = None
+) -> JitValue:
     """A bias as integers of 32 bits, on the scale of the products it is added to."""
     scale = g.op("Mul", weight_scale, input_scale)
     zero = g.op("Constant", value_t=torch.tensor([0], dtype=torch.int32))
     scaled = g.op("Cast", g.op("Round", g.op("Div", bias, scale)), to_i=int(JitScalarType.INT.onnx_type()))
-    parts = [scaled, scale, zero, *([] if is_none(axis) else [axis])]
+    parts = [scaled, scale, zero, *([] if _is_none(axis) else [axis])]
     return g.op("prim::TupleConstruct", *parts)

@@ -11,7 +11,7 @@ import onnx_ir as ir
 import torch
 
 from onnxport.errors import OnnxExporterError, TranslationError
-from onnxport.symbolic.session.given import constant_of
+from onnxport.symbolic.session.given import constant_content
 from onnxport.torch_internals.torchscript import JitNode, JitValue
 from onnxport.weights.torch_tensor import TorchTensor
 
@@ -20,7 +20,7 @@ _KEYWORD = re.compile(r"(.+)_([ifstgz]|[ifst]s|ty)")
 _KINDS = {"c": "fs"}
 
 
-def set_attribute(node: JitNode, key: str, value: Any) -> None:
+def set_attribute(node: JitNode, key: str, value: object) -> None:
     """Set what ``g.op(..., key=value)`` means: the end of the key says the type, and a list makes it a list.
 
     >>> import torch
@@ -38,7 +38,7 @@ def set_attribute(node: JitNode, key: str, value: Any) -> None:
         )
     name, kind = match[1], match[2]
     if isinstance(value, JitValue):
-        value = constant_of(value)
+        value = constant_content(value)
         if value is None:
             raise TranslationError(f"the attribute `{name}` of {node.kind()} is known only at run time")
     if kind == "z":
@@ -63,7 +63,7 @@ def attribute_name(key: str) -> str:
     return key if match is None else match[1]
 
 
-def _converted(kind: str, value: Any) -> Any:
+def _converted(kind: str, value: Any) -> object:
     match kind:
         case "i":
             return int(value)
@@ -79,9 +79,10 @@ def _converted(kind: str, value: Any) -> Any:
             return value
 
 
-def get_attribute(node: JitNode, name: str) -> Any:
+def get_attribute(node: JitNode, name: str) -> object:
     """The value of an attribute of a node."""
-    return getattr(node, attribute_kind(node, name))(name)
+    content: object = getattr(node, attribute_kind(node, name))(name)
+    return content
 
 
 def attribute_kind(node: JitNode, name: str) -> str:

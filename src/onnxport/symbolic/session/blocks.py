@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import torch
 
 from onnxport.errors import OnnxExporterError
 from onnxport.symbolic.session.attributes import get_attribute
 from onnxport.symbolic.session.given import tensor_type
-from onnxport.symbolic.session.inference import Result, Sizes
-from onnxport.torch_internals.torchscript import JitNode, JitValue, TensorType
+from onnxport.symbolic.session.inference import InferredType, PartialShape
+from onnxport.torch_internals.torchscript import JitBlock, JitNode, JitType, JitValue, TensorType
 
-Value = JitValue
-Describe = Callable[[Value], Result]
+Describe = Callable[[JitValue], InferredType]
 
 BRANCHES: dict[str, tuple[str, ...]] = {
     "onnx::If": ("then_branch", "else_branch"),
@@ -30,7 +28,7 @@ CONTROLS: dict[str, dict[int, torch.dtype]] = {
 """The inputs that say which blocks run, and how often; in TorchScript other types were taken for them as well."""
 
 
-def add_block(node: JitNode) -> Any:
+def add_block(node: JitNode) -> JitBlock:
     """Add a block to a node: the first of an ``If`` is what runs if the condition holds, the second if it doesn't.
 
     >>> import torch
@@ -44,7 +42,7 @@ def add_block(node: JitNode) -> Any:
     return node.addBlock()
 
 
-def add_input_to_block(block: Any) -> Value:
+def add_input_to_block(block: JitBlock) -> JitValue:
     """Add an input to a block, typed by what the node hands to it: of a ``Loop`` iteration, condition, then its state.
 
     >>> import torch
@@ -53,7 +51,7 @@ def add_input_to_block(block: Any) -> Value:
     >>> add_input_to_block(add_block(node)).type().scalarType()
     'Long'
     """
-    value: Value = block.addInputToBlock()
+    value: JitValue = block.addInputToBlock()  # type: ignore[attr-defined]
     node = block.owningNode()
     index = len(list(block.inputs())) - 1
     given = list(node.inputs())
@@ -64,10 +62,9 @@ def add_input_to_block(block: Any) -> Value:
     return value
 
 
-def add_output_to_block(block: Any, value: Value) -> int:
+def add_output_to_block(block: JitBlock, value: JitValue) -> int:
     """Add a value to those that a block returns; of the body of a ``Loop`` the condition comes first."""
-    count: int = block.registerOutput(value)
-    return count
+    return block.registerOutput(value)
 
 
 def _is_slice(node: JitNode, index: int, count: int) -> bool:
@@ -79,13 +76,13 @@ def _is_slice(node: JitNode, index: int, count: int) -> bool:
     )
 
 
-def _inside(kind: Any, is_slice: bool) -> Any:
+def _inside(kind: JitType, is_slice: bool) -> JitType:
     """The type of a value in the body of a loop: its sizes may be others in every iteration, its rank is not."""
     dtype = kind.dtype() if isinstance(kind, TensorType) else None
-    if dtype is None:
+    if not isinstance(kind, TensorType) or dtype is None:
         return kind
     sizes = kind.varyingSizes()
-    typed: Any = TensorType.get().with_dtype(dtype)
+    typed = TensorType.get().with_dtype(dtype)
     if sizes is None:
         return typed
     return typed.with_sizes([None] * (len(sizes) - 1 if is_slice else len(sizes)))
@@ -96,18 +93,18 @@ def has_blocks(node: JitNode) -> bool:
     return next(iter(node.blocks()), None) is not None
 
 
-def block_results(node: JitNode, describe: Describe) -> list[Result]:
+def block_results(node: JitNode, describe: Describe) -> list[InferredType]:
     """What is known of the results of a node from what its blocks return."""
     returned = [[describe(value) for value in block.outputs()] for block in node.blocks()]
     if node.kind() == "onnx::If":
         found = [_merged(one) for one in zip(*returned, strict=False)]
     else:
         found = list(_of_loop(node, returned[0], describe))
-    found += [Result()] * (node.outputsSize() - len(found))
+    found += [InferredType()] * (node.outputsSize() - len(found))
     return found[: node.outputsSize()]
 
 
-def _of_loop(node: JitNode, returned: Sequence[Result], describe: Describe) -> Iterator[Result]:
+def _of_loop(node: JitNode, returned: Sequence[InferredType], describe: Describe) -> Iterator[InferredType]:
     is_loop = node.kind() == "onnx::Loop"
     inputs = list(node.inputs())
     slices = node.i("num_scan_inputs") if node.hasAttribute("num_scan_inputs") else 0
@@ -118,28 +115,28 @@ def _of_loop(node: JitNode, returned: Sequence[Result], describe: Describe) -> I
             # What comes out after no iteration at all is what went in.
             yield _merged([result, describe(states[position])])
             continue
-        # Sizes of the body may be known by names that mean nothing outside.
+        # PartialShape of the body may be known by names that mean nothing outside.
         inner = None if result.shape is None else [size if isinstance(size, int) else None for size in result.shape]
         if inner is not None:
             inner.insert(_axis(node, position - len(states), len(inner)), None)
-        yield Result(result.dtype, None if inner is None else tuple(inner))
+        yield InferredType(result.dtype, None if inner is None else tuple(inner))
 
 
 def _axis(node: JitNode, position: int, rank: int) -> int:
     """The axis along which a result is stacked."""
-    axes = get_attribute(node, "scan_output_axes") if node.hasAttribute("scan_output_axes") else []
-    axis: int = axes[position] if position < len(axes) else 0
+    axes = get_attribute(node, "scan_output_axes") if node.hasAttribute("scan_output_axes") else None
+    axis: int = axes[position] if isinstance(axes, list) and position < len(axes) else 0
     return axis if axis >= 0 else axis + rank + 1
 
 
-def _merged(ways: Sequence[Result]) -> Result:
+def _merged(ways: Sequence[InferredType]) -> InferredType:
     """What holds of a value that may be any of several."""
     dtype = next((way.dtype for way in ways if way.dtype is not None), None)
     shapes = [way.shape for way in ways]
-    return Result(dtype, _common_sizes(shapes), is_sequence=any(way.is_sequence for way in ways))
+    return InferredType(dtype, _common_sizes(shapes), is_sequence=any(way.is_sequence for way in ways))
 
 
-def _common_sizes(shapes: Sequence[Sizes | None]) -> Sizes | None:
+def _common_sizes(shapes: Sequence[PartialShape | None]) -> PartialShape | None:
     known = [shape for shape in shapes if shape is not None]
     if len(known) != len(shapes) or len({len(shape) for shape in known}) != 1:
         return None

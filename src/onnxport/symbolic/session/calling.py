@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import torch
 
@@ -14,15 +13,14 @@ from onnxport.symbolic.session.emission import Emission
 from onnxport.symbolic.session.given import tensor_type
 from onnxport.symbolic.session.graph_context import CallNode, GraphContext, SymbolicContext
 from onnxport.symbolic.session.registration import Symbolic
-from onnxport.symbolic.session.session import Expected, Session
+from onnxport.symbolic.session.session import Expected, Session, SymbolicOptions
 from onnxport.symbolic.session.traced_names import Arrange
+from onnxport.symbolic.session.training_mode import in_training_mode
 from onnxport.torch_internals.operators import OpOverload
 from onnxport.torch_internals.torchscript import JitValue, TensorType
 from onnxport.translate import Builder, Tensor
 from onnxport.translate.engine import call_translation
 from onnxport.translate.registry import Translation
-
-Value = JitValue
 
 _OUTPUTS = "_outputs"
 
@@ -31,16 +29,15 @@ def by_symbolic(
     function: Symbolic,
     target: OpOverload,
     own: Translation | None,
-    opset: int,
-    domains: Mapping[str, int],
+    options: SymbolicOptions,
     arrange: Arrange | None = None,
-) -> Callable[..., Any]:
+) -> Callable[..., object]:
     """A registered symbolic function as a translation; where it returns None, the one there is takes its place.
 
     ``arrange`` makes the arguments of ``target`` out of those of the call, where these are different operators.
     """
 
-    def translate(op: Builder, **arguments: Any) -> Any:
+    def translate(op: Builder, **arguments: object) -> object:
         arranged = arguments if arrange is None else arrange(arguments)
         results = None if arranged is None else write(op, arranged)
         if results is not None:
@@ -49,8 +46,8 @@ def by_symbolic(
             raise TranslationError(f"the symbolic function registered for {target._schema.name} returned None")
         return call_translation(op, own, {name: arguments[name] for name in own.parameters if name in arguments})
 
-    def write(op: Builder, arguments: Mapping[str, Any]) -> Any:
-        session = Session(op, opset, domains)
+    def write(op: Builder, arguments: Mapping[str, object]) -> object:
+        session = Session(op, options)
         needs = _gradients(op)
         values = [
             session.give(value, requires_grad=position < len(needs) and needs[position])
@@ -72,8 +69,8 @@ def run_symbolic(
     session: Session,
     node: CallNode,
     expected: Expected,
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
 ) -> list[Tensor | None] | None:
     """Call a symbolic function and emit what it wrote; None if it declined by returning None.
 
@@ -81,20 +78,21 @@ def run_symbolic(
     """
     for output, (dtype, shape) in zip(node.outputs(), expected, strict=True):
         output.setType(tensor_type(dtype, shape, requires_grad=any(_needs_gradient(value) for value in args)))
-    block: Any = session.graph.block()
+    block = session.graph.block()
     context = SymbolicContext(params_dict=session.parameters, cur_node=node, onnx_block=block)
     g = GraphContext(
         graph=session.graph,
         block=block,
-        opset=session.opset,
-        original_node=context.cur_node,
+        opset=session.options.opset,
+        original_node=node,
         params_dict=context.params_dict,
         env=context.env,
         values_in_env=set(),
     )
-    first: list[Any] = [context, g] if wants_context(function) else [g]
+    first: list[object] = [context, g] if wants_context(function) else [g]
     try:
-        result = function(*first, *args, **kwargs)
+        with in_training_mode(session.options.training):
+            result = function(*first, *args, **kwargs)
     except OnnxExporterError:
         raise
     except Exception as error:
@@ -102,18 +100,24 @@ def run_symbolic(
         raise TranslationError(f"the symbolic function {name} failed with {type(error).__name__}: {error}") from error
     if result is None:
         return None
-    values = list(result) if isinstance(result, list | tuple) else [result]
-    if len(values) == 1 and len(expected) != 1 and _is_list(values[0]):
-        values = list(values[0].node().inputs())
-    if len(values) != len(expected):
-        raise TranslationError(f"the symbolic function returned {len(values)} values where there are {len(expected)}")
-    for value in values:
-        if value is not None and not isinstance(value, Value):
+    return Emission(session).take(_returned(result, session.op, len(expected)), expected)
+
+
+def _returned(result: object, op: Builder, count: int) -> list[JitValue | None]:
+    """The values that a symbolic function returned, so many; None for one that nobody uses."""
+    returned: Sequence[object] = result if isinstance(result, list | tuple) else [result]
+    if len(returned) == 1 and count != 1 and isinstance(returned[0], JitValue) and _is_list(returned[0]):
+        returned = list(returned[0].node().inputs())
+    if len(returned) != count:
+        raise TranslationError(f"the symbolic function returned {len(returned)} values where there are {count}")
+    values: list[JitValue | None] = []
+    for position, value in enumerate(returned):
+        if value is not None and not isinstance(value, JitValue):
             raise TranslationError(f"the symbolic function returned {value!r}, which is not a value of the graph")
-    for position, value in enumerate(values):
-        if value is None and _is_used(session.op, position, len(values)):
+        if value is None and _is_used(op, position, count):
             raise TranslationError(f"the symbolic function returned None for result {position}, which the model uses")
-    return Emission(session).take(values, expected)
+        values.append(value)
+    return values
 
 
 def _is_used(op: Builder, position: int, count: int) -> bool:
@@ -122,7 +126,7 @@ def _is_used(op: Builder, position: int, count: int) -> bool:
     return count == 1 or any(user.target is not operator.getitem or user.args[1] == position for user in op.call.users)
 
 
-def _accepted(function: Symbolic, target: OpOverload, arguments: Sequence[Any]) -> int:
+def _accepted(function: Symbolic, target: OpOverload, arguments: Sequence[object]) -> int:
     """How many arguments to pass: one that has its default is left out where the function has no place for it."""
     parameters = list(inspect.signature(function).parameters.values())
     if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
@@ -169,10 +173,10 @@ def _gradients(op: Builder) -> list[bool]:
     ]
 
 
-def _needs_gradient(value: Any) -> bool:
+def _needs_gradient(value: object) -> bool:
     # torch asserts that the value it is asked for is a tensor.
-    return isinstance(value, Value) and isinstance(value.type(), TensorType) and bool(value.requiresGrad())
+    return isinstance(value, JitValue) and isinstance(value.type(), TensorType) and bool(value.requiresGrad())
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, Value) and value.node().kind() == "prim::ListConstruct"
+def _is_list(value: JitValue) -> bool:
+    return value.node().kind() == "prim::ListConstruct"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import onnx_ir as ir
 import torch
@@ -11,8 +10,9 @@ import torch
 from onnxport.errors import TranslationError
 from onnxport.symbolic.session.blocks import BRANCHES, CONTROLS
 from onnxport.symbolic.session.session import (
-    Call,
     Expected,
+    ExpectedResult,
+    OnnxCall,
     Session,
     is_list_of_tensors,
     is_typed,
@@ -20,14 +20,13 @@ from onnxport.symbolic.session.session import (
     sequence_dtype,
     type_variables,
 )
-from onnxport.torch_internals.torchscript import JitNode, JitValue, TensorType
+from onnxport.torch_internals.torchscript import JitBlock, JitNode, JitValue, TensorType
 from onnxport.translate import Int, Tensor
 from onnxport.translate.promotion import result_dtype
 from onnxport.translate.regions import inside, region, region_input
 from onnxport.weights.dtypes import from_torch_dtype
 from onnxport.weights.torch_tensor import TorchTensor
 
-Value = JitValue
 _SEQUENCES_SINCE = 11
 
 
@@ -38,10 +37,10 @@ class Emission:
         self.session = session
         self.op = session.op
         self._tensors = session.tensors
-        self._expected: dict[int, tuple[torch.dtype, Sequence[Int] | None]] = {}
+        self._expected: dict[int, ExpectedResult] = {}
         self._needed: set[int] = set()
 
-    def take(self, values: Sequence[Value | None], expected: Expected) -> list[Tensor | None]:
+    def take(self, values: Sequence[JitValue | None], expected: Expected) -> list[Tensor | None]:
         """The tensors that values have become; what was written of them is emitted first.
 
         ``expected`` is what torch says of the values, for operators that no one knows.
@@ -56,7 +55,7 @@ class Emission:
             for value, (dtype, _) in zip(values, expected, strict=True)
         ]
 
-    def _emit_needed(self, values: Iterable[Value]) -> None:
+    def _emit_needed(self, values: Iterable[JitValue]) -> None:
         needed = self._needed
         pending = list(values)
         while pending:
@@ -75,7 +74,7 @@ class Emission:
             if outputs and outputs[0].unique() in self._needed and not node.kind().startswith("prim::"):
                 self._emit(node, outputs)
 
-    def _emit(self, node: JitNode, outputs: list[Value]) -> None:
+    def _emit(self, node: JitNode, outputs: list[JitValue]) -> None:
         if outputs[0].unique() in self._tensors:
             return
         content = self.session.content(outputs[0])
@@ -93,7 +92,7 @@ class Emission:
     def _given(self, node: JitNode) -> list[Tensor]:
         return [tensor for tensor in (self._tensor(value, None) for value in node.inputs()) if tensor is not None]
 
-    def _emit_node(self, node: JitNode, outputs: list[Value]) -> Sequence[Tensor]:
+    def _emit_node(self, node: JitNode, outputs: list[JitValue]) -> Sequence[Tensor]:
         call = self.session.call(node)
         if not call.domain and call.form is None:
             raise TranslationError(
@@ -114,7 +113,9 @@ class Emission:
             inputs,
             call.attributes | {name: ir.AttrGraph(name, graph) for name, graph in graphs.items()},
             [self._output(self.session.settle(value), inputs, returned.get(at)) for at, value in enumerate(outputs)],
-            version=self.session.domains.get(call.domain) if call.form is None else call.form.version(call.op_type),
+            version=self.session.options.domains.get(call.domain)
+            if call.form is None
+            else call.form.version(call.op_type),
         )
         for value, tensor in zip(outputs, results, strict=True):
             if sequence_dtype(value) is not None:
@@ -145,7 +146,7 @@ class Emission:
         self,
         node: JitNode,
         name: str,
-        block: Any,
+        block: JitBlock,
         inputs: Sequence[Tensor | None],
         dtypes: dict[int, torch.dtype],
     ) -> ir.Graph:
@@ -165,7 +166,7 @@ class Emission:
         finally:
             self.op = outer
 
-    def _block_input(self, node: JitNode, position: int, value: Value, inputs: Sequence[Tensor | None]) -> Tensor:
+    def _block_input(self, node: JitNode, position: int, value: JitValue, inputs: Sequence[Tensor | None]) -> Tensor:
         is_loop = node.kind() == "onnx::Loop"
         source = inputs[position] if position < len(inputs) else None
         if is_loop and position < 2:
@@ -183,13 +184,13 @@ class Emission:
             self.session.bind(value, entering)
         return entering
 
-    def _inputs(self, call: Call) -> list[Tensor | None]:
+    def _inputs(self, call: OnnxCall) -> list[Tensor | None]:
         """The inputs as tensors; those that must be of one dtype are, and numbers take it from them."""
         kinds = type_variables(call)
         own: dict[str, list[Tensor]] = {}
         for source, kind in zip(call.inputs, kinds, strict=True):
-            is_tensor = isinstance(source, Value) and isinstance(source.type(), TensorType)
-            if kind and isinstance(source, Value) and is_tensor and self.session.number(source) is None:
+            is_tensor = isinstance(source, JitValue) and isinstance(source.type(), TensorType)
+            if kind and isinstance(source, JitValue) and is_tensor and self.session.number(source) is None:
                 tensor = self._tensor(source, None)
                 if tensor is not None:
                     own.setdefault(kind, []).append(tensor)
@@ -197,11 +198,11 @@ class Emission:
         inputs: list[Tensor | None] = []
         for source, kind in zip(call.inputs, kinds, strict=True):
             dtype = dtypes.get(kind)
-            tensor = self._tensor(source, dtype) if isinstance(source, Value) else self._plain(source, dtype)
+            tensor = self._tensor(source, dtype) if isinstance(source, JitValue) else self._plain(source, dtype)
             inputs.append(tensor if tensor is None or dtype is None else self.op.cast(tensor, dtype))
         return inputs
 
-    def _tensor(self, value: Value, dtype: torch.dtype | None) -> Tensor | None:
+    def _tensor(self, value: JitValue, dtype: torch.dtype | None) -> Tensor | None:
         """A value as a tensor: ``dtype`` is for numbers, which have none of their own."""
         found = self._tensors.get(value.unique())
         if found is not None:
@@ -235,7 +236,7 @@ class Emission:
 
     def _sequence(self, node: JitNode) -> Tensor:
         """A list of tensors as a sequence of ONNX."""
-        if self.session.opset < _SEQUENCES_SINCE:
+        if self.session.options.opset < _SEQUENCES_SINCE:
             raise TranslationError(
                 f"a list of tensors is given to an operator as one input, for which ONNX has sequences from opset "
                 f"{_SEQUENCES_SINCE} on; unpack it with symbolic_helper._unpack_list"
@@ -248,7 +249,7 @@ class Emission:
         result.value.type = ir.SequenceType(ir.TensorType(from_torch_dtype(dtype)))
         return result
 
-    def _plain(self, content: Any, dtype: torch.dtype | None) -> Tensor | None:
+    def _plain(self, content: object, dtype: torch.dtype | None) -> Tensor | None:
         if content is None:
             return None
         chosen = plain_dtype(content) if dtype is None else dtype
@@ -257,9 +258,7 @@ class Emission:
     def _literal(self, content: torch.Tensor) -> Tensor:
         return self.op.const(TorchTensor(content.detach().cpu()).numpy(), content.dtype)
 
-    def _output(
-        self, value: Value, inputs: Sequence[Tensor | None], dtype: torch.dtype | None
-    ) -> tuple[torch.dtype, Sequence[Int] | None]:
+    def _output(self, value: JitValue, inputs: Sequence[Tensor | None], dtype: torch.dtype | None) -> ExpectedResult:
         expected = self._expected.get(value.unique())
         if dtype is None:
             kind = value.type()
@@ -269,7 +268,7 @@ class Emission:
             dtype = first if expected is None else expected[0]
         return dtype, self._stated_shape(value, expected)
 
-    def _stated_shape(self, value: Value, expected: Any) -> Sequence[Int] | None:
+    def _stated_shape(self, value: JitValue, expected: ExpectedResult | None) -> Sequence[Int] | None:
         shape = self.session.shape_of(value)
         if shape is not None and all(size is not None for size in shape):
             return [size for size in shape if size is not None]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import torch
 
@@ -41,13 +40,13 @@ def _is_decomposable(target: OpOverload) -> bool:
     return target in decomposition_table or (target.namespace == "aten" and target._can_decompose())
 
 
-def _writer(target: OpOverload, as_aten: bool, domains: Mapping[str, int]) -> Any:
+def _writer(target: OpOverload, as_aten: bool, domains: Mapping[str, int]) -> Callable[..., object]:
     name = target._schema.name.partition("::")[2]
     domain = _ATEN if target.namespace == "aten" else target.namespace
 
-    def write(op: Builder, **arguments: Any) -> Any:
+    def write(op: Builder, **arguments: object) -> object:
         inputs: list[Tensor | None] = []
-        attributes: dict[str, Any] = {}
+        attributes: dict[str, object] = {}
         for key, value in arguments.items():
             if value is None or isinstance(value, Tensor):
                 inputs.append(value)
@@ -73,7 +72,7 @@ def _writer(target: OpOverload, as_aten: bool, domains: Mapping[str, int]) -> An
     return write
 
 
-def _attribute(target: OpOverload, name: str, value: Any) -> Any:
+def _attribute(target: OpOverload, name: str, value: object) -> object:
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, int | float | str):

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import torch
 
-from onnxport.capture.patches.autograd_functions import CALLS, FunctionCall, FunctionClass, Size
-from onnxport.capture.patches.autograd_functions import Tensor as Place
+from onnxport.capture.patches.autograd_functions import CALLS, FunctionCall, FunctionClass, SizePlace, TensorPlace
 from onnxport.errors import TranslationError
-from onnxport.events import EventLog
-from onnxport.prepare.decompose import decompose
-from onnxport.prepare.functionalize import functionalize, writes
 from onnxport.prepare.trace import trace
 from onnxport.symbolic.session.calling import expected_results, run_symbolic
 from onnxport.symbolic.session.graph_context import FUNCTION_KIND, CallNode
+from onnxport.symbolic.session.inner_graphs import prepare_inner
 from onnxport.symbolic.session.registration import registered_symbolic
-from onnxport.symbolic.session.session import Session
+from onnxport.symbolic.session.session import Session, SymbolicOptions
 from onnxport.torch_internals import pytree
-from onnxport.translate import REGISTRY, Builder, Tensor, is_translated
+from onnxport.translate import Builder, Int, Tensor
 
 PYTHON_OP = "prim::PythonOp"
 
@@ -36,40 +31,35 @@ def keeps_whole(opset: int, *, inlining: bool = True) -> Callable[[FunctionClass
     return wanted
 
 
-def function_translation(opset: int, *, inlining: bool = True, domains: Mapping[str, int]) -> Callable[..., Any]:
+def function_translation(options: SymbolicOptions) -> Callable[..., object]:
     """The translation of the operator that stands for autograd functions."""
 
-    def translate(op: Builder, tensors: Sequence[Tensor], sizes: Sequence[Any], key: str) -> list[Any]:
+    def translate(op: Builder, tensors: Sequence[Tensor], sizes: Sequence[Int], key: str) -> Sequence[Tensor | None]:
         call = CALLS[key]
-        results = _by_symbolic(op, call, tensors, sizes, opset, domains)
+        results = _by_symbolic(op, call, tensors, sizes, options)
         if results is not None:
             return results
-        return _inlined(op, call, tensors, sizes) if inlining else _as_node(op, call, tensors)
+        return _inlined(op, call, tensors, sizes) if options.inlining else _as_node(op, call, tensors)
 
     return translate
 
 
 def _by_symbolic(
-    op: Builder,
-    call: FunctionCall,
-    tensors: Sequence[Tensor],
-    sizes: Sequence[Any],
-    opset: int,
-    domains: Mapping[str, int],
+    op: Builder, call: FunctionCall, tensors: Sequence[Tensor], sizes: Sequence[Int], options: SymbolicOptions
 ) -> list[Tensor | None] | None:
     name = call.function.__name__
     own = getattr(call.function, "symbolic", None)
-    function = registered_symbolic(PYTHON_OP, opset) if own is None else own
+    function = registered_symbolic(PYTHON_OP, options.opset) if own is None else own
     if function is None:
         return None
-    session = Session(op, opset, domains)
+    session = Session(op, options)
     values = [session.give(tensor, requires_grad=needs) for tensor, needs in zip(tensors, _needs(op), strict=True)]
     arguments = call.arguments(values, [session.give(size) for size in sizes])
     expected, _ = expected_results(op)
     node = session.add(FUNCTION_KIND, values, len(expected))
     node.s_("name", name)
-    scalars = [leaf for leaf in call.leaves if not isinstance(leaf, Place)]
-    convention = "".join("d" if isinstance(leaf, Place) else "c" for leaf in call.leaves)
+    scalars = [leaf for leaf in call.leaves if not isinstance(leaf, TensorPlace)]
+    convention = "".join("d" if isinstance(leaf, TensorPlace) else "c" for leaf in call.leaves)
     called = CallNode(node, call.function, scalars, convention)
     kwargs = {"name": name} if own is None else {}
     results = run_symbolic(function, session, called, expected, arguments, kwargs)
@@ -80,11 +70,15 @@ def _by_symbolic(
 
 def _needs(op: Builder) -> list[bool]:
     assert op.call is not None
-    tensors: Any = op.call.args[0]
-    return [bool(getattr(tensor.meta.get("val"), "requires_grad", False)) for tensor in tensors]
+    tensors = op.call.args[0]
+    assert isinstance(tensors, list | tuple)
+    return [
+        isinstance(tensor, torch.fx.Node) and bool(getattr(tensor.meta.get("val"), "requires_grad", False))
+        for tensor in tensors
+    ]
 
 
-def _inlined(op: Builder, call: FunctionCall, tensors: Sequence[Tensor], sizes: Sequence[Any]) -> list[Tensor]:
+def _inlined(op: Builder, call: FunctionCall, tensors: Sequence[Tensor], sizes: Sequence[Int]) -> list[Tensor]:
     """What the forward of the function computes, where it stands."""
     assert op.call is not None
 
@@ -92,18 +86,17 @@ def _inlined(op: Builder, call: FunctionCall, tensors: Sequence[Tensor], sizes: 
         leaves = pytree.tree_leaves(call.run(tensors, sizes))
         return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
-    traced = trace(op.call, run)
-    if writes(traced.graph):
-        functionalize(traced.graph, traced.attach)
-    decompose(traced.graph, partial(is_translated, REGISTRY.find), traced.attach, EventLog())
-    return op.body(op, torch.fx.GraphModule(traced.owner, traced.graph), [*tensors, *sizes])
+    owner = trace(op.call, run).owner
+    prepare_inner(owner)
+    # With the look-up of the export: what the forward calls may have a symbolic function too.
+    return op.body(op, owner, [*tensors, *sizes])
 
 
 def _as_node(op: Builder, call: FunctionCall, tensors: Sequence[Tensor]) -> list[Tensor]:
     """One node that names the function, its fixed arguments as attributes by their position."""
-    attributes: dict[str, Any] = {"name": f"{call.function.__module__}.{call.function.__qualname__}"}
+    attributes: dict[str, object] = {"name": f"{call.function.__module__}.{call.function.__qualname__}"}
     for position, leaf in enumerate(call.leaves):
-        if isinstance(leaf, Size):
+        if isinstance(leaf, SizePlace):
             raise TranslationError(f"{call.function.__name__} is given a run-time size, which a node can't have")
         if isinstance(leaf, bool | int | float | str):
             attributes[f"arg_{position}"] = leaf

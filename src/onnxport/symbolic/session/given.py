@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -13,6 +12,7 @@ from onnxport.torch_internals.torchscript import (
     FloatType,
     IntType,
     JitGraph,
+    JitType,
     JitValue,
     ListType,
     OptionalType,
@@ -21,9 +21,7 @@ from onnxport.torch_internals.torchscript import (
 )
 from onnxport.translate import Int
 
-Value = JitValue
-
-_ITEMS: dict[type, Any] = {
+_ITEMS: dict[type, Callable[[], JitType]] = {
     bool: BoolType.get,
     int: IntType.get,
     float: FloatType.get,
@@ -31,7 +29,7 @@ _ITEMS: dict[type, Any] = {
 }
 
 
-def tensor_type(dtype: torch.dtype, shape: Sequence[Int] | None, *, requires_grad: bool = False) -> Any:
+def tensor_type(dtype: torch.dtype, shape: Sequence[Int | None] | None, *, requires_grad: bool = False) -> JitType:
     """The TorchScript type of a tensor; sizes that vary are left open."""
     kind = TensorType
     if shape is None:
@@ -39,12 +37,11 @@ def tensor_type(dtype: torch.dtype, shape: Sequence[Int] | None, *, requires_gra
     sizes = [size if isinstance(size, int) else None for size in shape]
     example = torch.empty([1 if size is None else size for size in sizes], dtype=dtype, device="meta")
     needs = requires_grad and (dtype.is_floating_point or dtype.is_complex)
-    created: Any = kind.create_from_tensor(example.requires_grad_(needs))
-    full = created.with_device(torch.device("cpu"))
+    full: TensorType = kind.create_from_tensor(example.requires_grad_(needs)).with_device(torch.device("cpu"))  # type: ignore[attr-defined]
     return full.with_sizes(sizes) if None in sizes else full
 
 
-def plain(value: Any) -> Any:
+def as_torchscript(value: object) -> object:
     """An argument that TorchScript has no type for, as the number or text it uses instead."""
     if isinstance(value, torch.dtype):
         return int(JitScalarType.from_dtype(value))
@@ -61,12 +58,11 @@ def plain(value: Any) -> Any:
 _MEMORY_FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
 
 
-def constant(graph: JitGraph, value: Any) -> Value:
+def add_constant(graph: JitGraph, value: object) -> JitValue:
     """A number, text or tensor as an ``onnx::Constant``, as TorchScript's exporter has them; None stays ``prim``."""
-    content = plain(value)
+    content = as_torchscript(value)
     if content is None:
-        untyped: Any = graph
-        none: Value = untyped.insertConstant(None)
+        none: JitValue = graph.insertConstant(None)  # type: ignore[attr-defined]
         return none
     node = graph.create("onnx::Constant", [], 1)
     graph.insertNode(node)
@@ -82,18 +78,18 @@ def constant(graph: JitGraph, value: Any) -> Value:
     return node.output()
 
 
-def list_of(graph: JitGraph, items: Sequence[Value], kind: type | None) -> Value:
+def list_of(graph: JitGraph, items: Sequence[JitValue], kind: type | None) -> JitValue:
     """Values as one ``prim::ListConstruct``; ``kind`` is that of its items, None for tensors."""
     node = graph.create("prim::ListConstruct", list(items), 1)
     graph.insertNode(node)
-    item: Any = TensorType.get() if kind is None else _ITEMS[kind]()
+    item = TensorType.get() if kind is None else _ITEMS[kind]()
     if kind is None and any(value.node().mustBeNone() for value in items):
         item = OptionalType(item)
     node.output().setType(ListType(item))
     return node.output()
 
 
-def constant_of(value: Value) -> Any:
+def constant_content(value: JitValue) -> object:
     """The content of a value that is a constant: a tensor, number, text or list of numbers; None if it is not."""
     node = value.node()
     match node.kind():
@@ -102,11 +98,11 @@ def constant_of(value: Value) -> Any:
         case "prim::Constant":
             return value.toIValue()
         case "prim::ListConstruct":
-            items = [_number(constant_of(item)) for item in node.inputs()]
+            items = [_number(constant_content(item)) for item in node.inputs()]
             return items if all(isinstance(item, bool | int | float) for item in items) else None
         case _:
             return None
 
 
-def _number(content: Any) -> Any:
+def _number(content: object) -> object:
     return content.item() if isinstance(content, torch.Tensor) and content.dim() == 0 else content

@@ -4,20 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, Protocol, overload
 
 import numpy as np
 import torch
 
 from onnxport.symbolic.session import given
 from onnxport.symbolic.session.attributes import attribute_name, set_attribute
-from onnxport.symbolic.session.inference import Result
+from onnxport.symbolic.session.inference import InferredType
 from onnxport.symbolic.session.session import Session, session_of
-from onnxport.torch_internals.torchscript import JitGraph, JitNode, JitValue
+from onnxport.torch_internals.torchscript import JitBlock, JitGraph, JitNode, JitType, JitValue
 from onnxport.translate import Builder, Tensor
 from onnxport.translate.script import Emitter
 
-Value = JitValue
+
+class _OpsetOfScript(Protocol):
+    @property
+    def domain(self) -> str: ...
+
+
+class OnnxScriptFunction(Protocol):
+    """A function of ONNX Script, as ``onnxscript.script`` makes it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def opset(self) -> _OpsetOfScript: ...
 
 
 @dataclass
@@ -29,9 +41,9 @@ class SymbolicContext:
     """
 
     params_dict: dict[str, torch.Tensor] = field(default_factory=dict)
-    env: dict[Value, Value] = field(default_factory=dict)
-    cur_node: Any = None
-    onnx_block: Any = None
+    env: dict[JitValue, JitValue] = field(default_factory=dict)
+    cur_node: CallNode | None = None
+    onnx_block: JitBlock | None = None
 
 
 @dataclass(eq=False)
@@ -44,12 +56,12 @@ class GraphContext:
     """
 
     graph: JitGraph
-    block: Any
+    block: JitBlock
     opset: int
-    original_node: Any
+    original_node: CallNode
     params_dict: dict[str, torch.Tensor]
-    env: dict[Value, Value]
-    values_in_env: set[Value]
+    env: dict[JitValue, JitValue]
+    values_in_env: set[JitValue]
     new_nodes: list[JitNode] = field(default_factory=list)
 
     @property
@@ -67,7 +79,11 @@ class GraphContext:
         self.graph.setInsertPoint(self.block)
         return self.session
 
-    def op(self, opname: str, *raw_args: Any, outputs: int = 1, **kwargs: Any) -> Any:
+    @overload
+    def op(self, opname: str, *raw_args: object, outputs: Literal[1] = 1, **kwargs: object) -> JitValue: ...
+    @overload
+    def op(self, opname: str, *raw_args: object, outputs: int, **kwargs: object) -> JitValue | tuple[JitValue, ...]: ...
+    def op(self, opname: str, *raw_args: object, outputs: int = 1, **kwargs: object) -> JitValue | tuple[JitValue, ...]:
         """Add a node and return its output, or a tuple of its outputs if there are several.
 
         Args:
@@ -82,7 +98,7 @@ class GraphContext:
         if domain in ("ai.onnx", ""):
             kind = f"onnx::{op_type}"
         session = self.enter()
-        node = session.add(kind, [self._input(argument) for argument in raw_args], outputs)
+        node = session.add(kind, [self.as_value(argument) for argument in raw_args], outputs)
         for key, value in sorted(kwargs.items()):
             if value is not None:
                 set_attribute(node, key, value)
@@ -90,7 +106,9 @@ class GraphContext:
         self.new_nodes.append(node)
         return node.output() if outputs == 1 else tuple(node.outputs())
 
-    def at(self, operator: str, *args: Any, overload_name: str = "", outputs: int = 1, **kwargs: Any) -> Any:
+    def at(
+        self, operator: str, *args: object, overload_name: str = "", outputs: int = 1, **kwargs: object
+    ) -> JitValue | tuple[JitValue, ...]:
         """Add a node that stands for an operator of ATen, for runtimes that have them."""
         return self.op(
             "aten::ATen", *args, operator_s=operator, overload_name_s=overload_name, outputs=outputs, **kwargs
@@ -98,7 +116,9 @@ class GraphContext:
 
     aten_op = at
 
-    def onnxscript_op(self, onnx_fn: Any, *raw_args: Any, outputs: int = 1, **kwargs: Any) -> Any:
+    def onnxscript_op(
+        self, onnx_fn: OnnxScriptFunction, *raw_args: object, outputs: int = 1, **kwargs: object
+    ) -> JitValue | tuple[JitValue, ...]:
         """Add a call of an ONNX Script function, which becomes a function of the model.
 
         Args:
@@ -115,20 +135,22 @@ class GraphContext:
             return found if isinstance(found, tuple) else (found,)
 
         kind = f"{onnx_fn.opset.domain}::{onnx_fn.name}"
-        node = session.add_call(kind, [self._input(argument) for argument in raw_args], [Result()] * outputs, write)
+        node = session.add_call(
+            kind, [self.as_value(argument) for argument in raw_args], [InferredType()] * outputs, write
+        )
         self.new_nodes.append(node)
         return node.output() if outputs == 1 else tuple(node.outputs())
 
-    def _input(self, argument: Any) -> Value:
-        if isinstance(argument, Value):
+    def as_value(self, argument: object) -> JitValue:
+        """An input as :meth:`op` takes them, as a value: what is none yet becomes a constant or a list of values."""
+        if isinstance(argument, JitValue):
             return argument
         if isinstance(argument, np.ndarray | np.generic):
             argument = torch.from_numpy(np.asarray(argument))
         if isinstance(argument, torch.Tensor):
-            value: Value = self.op("Constant", value_t=argument)
-            return value
+            return self.op("Constant", value_t=argument)
         if isinstance(argument, Sequence) and not isinstance(argument, str):
-            items = [self._input(item) for item in argument]
+            items = [self.as_value(item) for item in argument]
             kind = type(argument[0]) if argument and isinstance(argument[0], int | float) else None
             return given.list_of(self.graph, items, kind)
         return self.session.give(argument)
@@ -145,7 +167,7 @@ class CallNode:
     """
 
     def __init__(
-        self, node: JitNode, function: type | None = None, scalars: Sequence[Any] = (), convention: str = ""
+        self, node: JitNode, function: type | None = None, scalars: Sequence[object] = (), convention: str = ""
     ) -> None:
         self._node = node
         self._function = function
@@ -162,11 +184,11 @@ class CallNode:
         """The operator with its namespace; that of an autograd function is ``prim::PythonOp``."""
         return "prim::PythonOp" if self._function is not None else str(self._node.kind())
 
-    def type(self) -> Any:
+    def type(self) -> JitType:
         """The type of the output."""
         return self._node.output().type()
 
-    def pyobj(self) -> Any:
+    def pyobj(self) -> object:
         """The ``torch.autograd.Function``'s ``apply``, as in a traced graph."""
         return None if self._function is None else self._function.apply  # type: ignore[attr-defined]
 
@@ -174,7 +196,7 @@ class CallNode:
         """The name of the function."""
         return str(self._node.kind()) if self._function is None else self._function.__name__
 
-    def scalar_args(self) -> list[Any]:
+    def scalar_args(self) -> list[object]:
         """The arguments that are not tensors."""
         return self._scalars
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 import torch
@@ -17,15 +18,15 @@ from onnxport.translate import Int
 from onnxport.translate.promotion import result_dtype
 from onnxport.weights.dtypes import ONNX_TO_TORCH, from_torch_dtype
 
-Sizes: TypeAlias = "tuple[Int | None, ...]"
+PartialShape: TypeAlias = "tuple[Int | None, ...]"
 
 
 @dataclass(frozen=True)
-class Result:
+class InferredType:
     """What the operator determines of an output; a sequence is known by the dtype of its tensors."""
 
     dtype: torch.dtype | None = None
-    shape: Sizes | None = None
+    shape: PartialShape | None = None
     is_sequence: bool = False
 
 
@@ -37,8 +38,8 @@ class Known:
     """
 
     dtype: torch.dtype | None
-    shape: Sizes | None
-    data: np.ndarray[Any, Any] | None = None
+    shape: PartialShape | None
+    data: npt.NDArray[np.generic] | None = None
     is_number: bool = False
     is_sequence: bool = False
 
@@ -66,14 +67,14 @@ def _common(group: Sequence[Known]) -> torch.dtype:
     return result_dtype([known.dtype for known in group if known.shape != () and known.dtype is not None], single, [])
 
 
-def infer(
+def infer_outputs(
     op_type: str,
     attributes: Mapping[str, ir.Attr],
     inputs: Sequence[Known | None],
     outputs: int,
     opset: int,
     label: Callable[[Int], int | str],
-) -> list[Result]:
+) -> list[InferredType]:
     """What the operator says of each output; a size that varies keeps its name."""
     names: dict[str, Int] = {}
     given: list[str] = []
@@ -85,7 +86,7 @@ def infer(
         if known is None:
             continue
         if known.dtype is None:
-            return [Result()] * outputs
+            return [InferredType()] * outputs
         sizes = None if known.shape is None else [_named(size, label, names) for size in known.shape]
         tensor = helper.make_tensor_type_proto(int(from_torch_dtype(known.dtype)), sizes)
         types[name] = helper.make_sequence_type_proto(tensor) if known.is_sequence else tensor
@@ -104,7 +105,7 @@ def infer(
         )
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, onnx.defs.SchemaError, RuntimeError):
         # A node that is wrong is refused with its name when the model is checked against the opset.
-        return [Result()] * outputs
+        return [InferredType()] * outputs
     return [_read(found.get(f"o{index}"), names) for index in range(outputs)]
 
 
@@ -116,18 +117,18 @@ def _named(size: Int | None, label: Callable[[Int], int | str], names: dict[str,
     return text
 
 
-def _read(found: onnx.TypeProto | None, names: Mapping[str, Int]) -> Result:
+def _read(found: onnx.TypeProto | None, names: Mapping[str, Int]) -> InferredType:
     if found is None:
-        return Result()
+        return InferredType()
     if found.HasField("sequence_type"):
         item = _read(found.sequence_type.elem_type, names)
-        return Result(item.dtype, None, is_sequence=True)
+        return InferredType(item.dtype, None, is_sequence=True)
     if not found.HasField("tensor_type"):
-        return Result()
+        return InferredType()
     dtype = ONNX_TO_TORCH.get(ir.DataType(found.tensor_type.elem_type))
     if not found.tensor_type.HasField("shape"):
-        return Result(dtype)
+        return InferredType(dtype)
     sizes = tuple(
         dim.dim_value if dim.HasField("dim_value") else names.get(dim.dim_param) for dim in found.tensor_type.shape.dim
     )
-    return Result(dtype, sizes)
+    return InferredType(dtype, sizes)

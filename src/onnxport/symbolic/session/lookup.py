@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 
-import torch
-
 from onnxport.capture.patches.autograd_functions import functions_kept
 from onnxport.capture.patches.fake_kernels import operators_by_example
 from onnxport.symbolic.session.calling import by_symbolic
+from onnxport.export_types import TrainingMode
 from onnxport.symbolic.session.function_calls import function_translation, keeps_whole
 from onnxport.symbolic.session.registration import Symbolic, operators_of_libraries, registered_symbolic
+from onnxport.symbolic.session.session import SymbolicOptions
 from onnxport.symbolic.session.traced_names import CONVOLUTION, Arrange, traced_as
+from onnxport.torch_internals.operators import OpOverload
 from onnxport.translate import REGISTRY
 from onnxport.translate.registry import Lookup, Translation
 
@@ -30,16 +31,19 @@ def kept_for_symbolics(opset: int, find: Lookup, *, inlining: bool = True) -> It
         yield
 
 
-def symbolic_lookup(opset: int, custom_opsets: Mapping[str, int] | None = None, *, inlining: bool = True) -> Lookup:
-    """The look-up of symbolic functions, for a file of an opset and the versions of other domains in it."""
-    domains = {} if custom_opsets is None else custom_opsets
-    of_functions = Translation(
-        function_translation(opset, inlining=inlining, domains=domains),
-        parameters=frozenset({"tensors", "sizes", "key"}),
-    )
+def symbolic_lookup(
+    opset: int,
+    custom_opsets: Mapping[str, int] | None = None,
+    *,
+    training: TrainingMode = TrainingMode.EVAL,
+    inlining: bool = True,
+) -> Lookup:
+    """The look-up of symbolic functions: for a file of an opset, with versions of other domains, in a training mode."""
+    options = SymbolicOptions(opset, {} if custom_opsets is None else custom_opsets, training, inlining)
+    of_functions = Translation(function_translation(options), parameters=frozenset({"tensors", "sizes", "key"}))
 
     def find(target: object, of_complex: bool = False) -> Translation | None:
-        if not isinstance(target, torch._ops.OpOverload):
+        if not isinstance(target, OpOverload):
             return None
         name = target._schema.name
         if name == _FUNCTION:
@@ -55,13 +59,13 @@ def symbolic_lookup(opset: int, custom_opsets: Mapping[str, int] | None = None, 
 
     def made(
         function: Symbolic,
-        target: torch._ops.OpOverload,
-        written_as: torch._ops.OpOverload,
+        target: OpOverload,
+        written_as: OpOverload,
         arrange: Arrange | None,
         of_complex: bool,
     ) -> Translation:
         own = REGISTRY.find(target, of_complex)
         parameters = frozenset(argument.name for argument in target._schema.arguments)
-        return Translation(by_symbolic(function, written_as, own, opset, domains, arrange), parameters=parameters)
+        return Translation(by_symbolic(function, written_as, own, options, arrange), parameters=parameters)
 
     return find

@@ -13,7 +13,7 @@ from onnxport.onnx_build.schemas import schema_of
 
 
 @dataclass(frozen=True)
-class Form:
+class OpsetForm:
     """How a node of ONNX's own domain is read: at which opset, and which of its attributes are inputs there."""
 
     opset: int
@@ -24,28 +24,28 @@ class Form:
         return None if _since(op_type, self.opset) == _since(op_type, CANONICAL_OPSET) else self.opset
 
 
-def form_of(op_type: str, inputs: int, outputs: int, attributes: Collection[str], opset: int) -> Form | None:
+def opset_form(op_type: str, inputs: int, outputs: int, attributes: Collection[str], opset: int) -> OpsetForm | None:
     """The form of a node, looked for at the opset of the file first; None if no opset has the operator.
 
     An attribute that has become an input since (the axes of ``Squeeze``) is moved there. A form that only another
     opset has is kept as that one's: legalisation takes it to the file's.
 
-    >>> form_of("Squeeze", 1, 1, ["axes"], 11), form_of("Squeeze", 1, 1, ["axes"], 17)
-    (Form(opset=11, moved={}), Form(opset=17, moved={'axes': 1}))
-    >>> form_of("Squeeze", 2, 1, [], 11).opset
+    >>> opset_form("Squeeze", 1, 1, ["axes"], 11), opset_form("Squeeze", 1, 1, ["axes"], 17)
+    (OpsetForm(opset=11, moved={}), OpsetForm(opset=17, moved={'axes': 1}))
+    >>> opset_form("Squeeze", 2, 1, [], 11).opset
     13
     """
     if _fits(op_type, inputs, outputs, attributes, opset):
-        return Form(opset, {})
+        return OpsetForm(opset, {})
     moved = _moved(op_type, inputs, attributes, opset)
     if moved:
         left = [name for name in attributes if name not in moved]
         if _fits(op_type, max(inputs, *(at + 1 for at in moved.values())), outputs, left, opset):
-            return Form(opset, moved)
+            return OpsetForm(opset, moved)
     for other in (*range(opset + 1, NEWEST_OPSET + 1), *range(opset - 1, OLDEST_OPSET - 1, -1)):
         if _fits(op_type, inputs, outputs, attributes, other):
-            return Form(other, {})
-    return Form(opset, {}) if schema_of(op_type, opset) is not None else None
+            return OpsetForm(other, {})
+    return OpsetForm(opset, {}) if schema_of(op_type, opset) is not None else None
 
 
 def _fits(op_type: str, inputs: int, outputs: int, attributes: Collection[str], opset: int) -> bool:

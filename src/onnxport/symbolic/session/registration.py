@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import torch
 
 from onnxport.errors import OnnxExporterError, OpsetError
 from onnxport.onnx_build.opsets import NEWEST_OPSET, OLDEST_OPSET
+from onnxport.torch_internals.operators import OpOverload, dispatch_get_all_op_names
 
-Symbolic = Callable[..., Any]
+Symbolic = Callable[..., object]
 
 _NAME = re.compile(r"[\w.-]+::[\w-]+")
 # Namespaces of torch: its operators either know their results without values, or are none that a model calls.
@@ -69,15 +69,15 @@ def registered_symbolic(name: str, opset: int) -> Symbolic | None:
     return None if table is None else table.get(opset)
 
 
-def operators_of_libraries() -> Iterator[torch._ops.OpOverload]:
+def operators_of_libraries() -> Iterator[OpOverload]:
     """The operators that other libraries than torch have defined."""
-    for full in torch._C._dispatch_get_all_op_names():
+    for full in dispatch_get_all_op_names():
         namespace, _, rest = full.partition("::")
         if namespace not in _TORCHS_OWN:
             name, _, overload = rest.partition(".")
             packet = getattr(getattr(torch.ops, namespace), name, None)
             found = getattr(packet, overload if overload else "default", None)
-            if isinstance(found, torch._ops.OpOverload):
+            if isinstance(found, OpOverload):
                 yield found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
 
 import onnx_ir as ir
 import torch
@@ -113,7 +112,7 @@ class JitScalarType(enum.IntEnum):
         raise OnnxExporterError(f"{onnx_type} is not the number of an ONNX element type that torch has.")
 
     @classmethod
-    def from_value(cls, value: Any, default: JitScalarType | None = None) -> JitScalarType:
+    def from_value(cls, value: object, default: JitScalarType | None = None) -> JitScalarType:
         """The type of a tensor, or of a value of a graph: a list has that of its items.
 
         >>> JitScalarType.from_value(torch.ones(2, dtype=torch.int32)).name
@@ -162,15 +161,14 @@ class JitScalarType(enum.IntEnum):
         return dtype is not None and _STORED_AS.get(dtype, dtype) in TORCH_TO_ONNX
 
 
-def _dtype_of(value: Any) -> torch.dtype | None:
-    kind = value.type() if isinstance(value, JitValue) else value
+def _dtype_of(value: object) -> torch.dtype | None:
+    kind: object = value.type() if isinstance(value, JitValue) else value
     if isinstance(kind, ListType):
         kind = kind.getElementType()
     if isinstance(kind, OptionalType):
         kind = kind.getElementType()
     if isinstance(kind, TensorType):
-        dtype: torch.dtype | None = kind.dtype()
-        return dtype
+        return kind.dtype()
     if isinstance(kind, BoolType):
         return torch.bool
     if isinstance(kind, IntType):

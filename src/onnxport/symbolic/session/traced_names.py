@@ -6,13 +6,12 @@ There is one: every convolution is traced as ``aten::_convolution``, so symbolic
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import torch
 
 from onnxport.torch_internals.operators import OpOverload
 
-Arrange = Callable[[Mapping[str, Any]], dict[str, Any] | None]
+Arrange = Callable[[Mapping[str, object]], dict[str, object] | None]
 
 CONVOLUTION = torch.ops.aten._convolution.default
 _PLAIN = ("conv1d", "conv2d", "conv3d")
@@ -22,16 +21,18 @@ _TRANSPOSED = ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 def traced_as(target: OpOverload) -> tuple[OpOverload, Arrange] | None:
     """The operator that a trace has in the place of another, and how its arguments come from the other's.
 
-    >>> import torch
-    >>> traced_as(torch.ops.aten.conv2d.default)[0]
-    <OpOverload(op='aten._convolution', overload='default')>
+        >>> import torch
+
+    from onnxport.torch_internals.operators import OpOverload
+        >>> traced_as(torch.ops.aten.conv2d.default)[0]
+        <OpOverload(op='aten._convolution', overload='default')>
     """
     namespace, _, name = target._schema.name.partition("::")
     if namespace != "aten" or name not in (*_PLAIN, *_TRANSPOSED, "convolution"):
         return None
     dims = int(name[-2]) if name != "convolution" else None
 
-    def arrange(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    def arrange(given: Mapping[str, object]) -> dict[str, object] | None:
         if isinstance(given["padding"], str):
             return None
         return {
@@ -53,7 +54,7 @@ def traced_as(target: OpOverload) -> tuple[OpOverload, Arrange] | None:
     return CONVOLUTION, arrange
 
 
-def _per_dim(value: Any, dims: int | None) -> list[Any]:
+def _per_dim(value: object, dims: int | None) -> list[object]:
     """One number for each dimension of the image; a single one is meant for all."""
     numbers = list(value) if isinstance(value, list | tuple) else [value]
     return numbers * dims if dims is not None and len(numbers) == 1 else numbers

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from onnxport.capture.request.trees import leaves
-from onnxport.observing.calls import ObservedCall, nested, varying_axes
+from onnxport.observing.observed_calls import ObservedCall, nested, varying_axes
 
 _SMALLEST = 2
 Sizes = tuple[int, ...]

@@ -14,8 +14,8 @@ from onnxport.capture.patches.replacing import method_replaced
 from onnxport.capture.request.dynamic_shapes import nest
 from onnxport.capture.request.trees import Leaf, leaves
 from onnxport.errors import InputError, Problem, listing
-from onnxport.observing.calls import ObservedCall, bound, nested, result_tensors, varying_axes
 from onnxport.observing.growth import grown
+from onnxport.observing.observed_calls import ObservedCall, bound, nested, result_tensors, varying_axes
 from onnxport.program import ONNXProgram
 from onnxport.program.runtime import Initializer
 from onnxport.torch_internals import pytree

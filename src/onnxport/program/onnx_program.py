@@ -22,8 +22,8 @@ from onnxport.events import EventLog
 from onnxport.functions import inline_functions
 from onnxport.optimize import optimize
 from onnxport.prepare import FunctionalProgram
-from onnxport.program.axes import rename_axes
-from onnxport.program.inputs import bind_inputs
+from onnxport.program.axis_names import rename_axes
+from onnxport.program.feeds import bind_inputs
 from onnxport.program.runtime import Initializer, RuntimeSession, default_session, output_to_torch, to_torch
 from onnxport.program.values import ComputedValues
 from onnxport.provenance import FOLDED, aliases

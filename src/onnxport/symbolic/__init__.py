@@ -9,7 +9,7 @@ from onnxport.export_types import (
 )
 from onnxport.symbolic.api.log import disable_log, enable_log, is_onnx_log_enabled, log, log_events, set_log_stream
 from onnxport.symbolic.api.mode import select_model_mode_for_export
-from onnxport.symbolic.api.opsets import MODULES as SYMBOLIC_OPSETS
+from onnxport.symbolic.api.symbolic_opsets import MODULES as SYMBOLIC_OPSETS
 from onnxport.symbolic.session.graph_context import GraphContext, SymbolicContext
 from onnxport.symbolic.session.lookup import kept_for_symbolics, symbolic_lookup
 from onnxport.symbolic.session.registration import register_custom_op_symbolic, unregister_custom_op_symbolic

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
@@ -31,18 +30,18 @@ class ExportOptions:
 class _Wrapped(torch.nn.Module):
     """A function as a module, with the function's own signature."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., object]) -> None:
         super().__init__()
         self.forward = function
         self.__signature__ = inspect.signature(function)
 
 
 def dynamo_export(
-    model: torch.nn.Module | Callable[..., Any] | torch.export.ExportedProgram,
+    model: torch.nn.Module | Callable[..., object] | torch.export.ExportedProgram,
     /,
-    *model_args: Any,
+    *model_args: object,
     export_options: ExportOptions | None = None,
-    **model_kwargs: Any,
+    **model_kwargs: object,
 ) -> ONNXProgram:
     """Export a model with the inputs given as in a call. Deprecated: use ``onnxport.export``.
 
@@ -66,7 +65,7 @@ def dynamo_export(
     return export(model, model_args, kwargs=model_kwargs, dynamic_shapes=dynamic_shapes)
 
 
-def _all_axes(value: Any) -> dict[int, Any] | None:
+def _all_axes(value: object) -> dict[int, object] | None:
     if not isinstance(value, torch.Tensor):
         return None
     # AUTO, not DYNAMIC: an axis that the model itself fixes may stay fixed.

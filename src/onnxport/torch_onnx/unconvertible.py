@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import onnx_ir as ir
 import torch
@@ -36,7 +35,10 @@ _TARGET = re.compile(r"(\w+)\.(\w+)\.\w+")
 
 
 def unconvertible_ops(
-    model: Any, args: Any, training: TrainingMode = TrainingMode.EVAL, opset_version: int | None = None
+    model: torch.nn.Module | Callable[..., object],
+    args: object,
+    training: TrainingMode = TrainingMode.EVAL,
+    opset_version: int | None = None,
 ) -> tuple[JitGraph, list[str]]:
     """Find every operator of a model that can't be exported to an opset.
 
@@ -75,16 +77,20 @@ def unconvertible_ops(
     return graph, [*missing, *_refused(program, rest, opset, events)]
 
 
-def _torchscript_graph(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> JitGraph:
+def _torchscript_graph(
+    model: torch.nn.Module | Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+) -> JitGraph:
+    graph: JitGraph
     if isinstance(model, torch.jit.ScriptFunction):
-        function: JitGraph = model.graph
-        return function
-    if not isinstance(model, torch.jit.ScriptModule):
+        graph = model.graph
+    elif isinstance(model, torch.jit.ScriptModule):
+        graph = model.inlined_graph
+    else:
         with warnings.catch_warnings():
             # That tracing is deprecated is not news to whoever asks for its graph.
             warnings.simplefilter("ignore", DeprecationWarning)
-            model = torch.jit.trace(model, args, example_kwarg_inputs=kwargs if kwargs else None, check_trace=False)
-    graph: JitGraph = model.inlined_graph
+            traced = torch.jit.trace(model, args, example_kwarg_inputs=kwargs if kwargs else None, check_trace=False)
+        graph = traced.inlined_graph
     return graph
 
 

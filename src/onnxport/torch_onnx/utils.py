@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Unpack
 
 import onnx.printer
+import torch
 
 from onnxport.capture import is_in_onnx_export
+from onnxport.export import File, Model
 from onnxport.export import export as _export
+from onnxport.options import Options
 from onnxport.symbolic import (
     OperatorExportTypes,
     TrainingMode,
@@ -49,7 +52,7 @@ __all__ = [
 ]
 
 
-def export(model: Any, args: Any, f: Any, **options: Any) -> None:
+def export(model: Model, args: object, f: File, **options: Unpack[Options]) -> None:
     """Export a model as the TorchScript exporter was asked to: ``onnxport.export`` with ``dynamo=False``.
 
     >>> import io, onnx, torch, onnxport.utils
@@ -62,15 +65,15 @@ def export(model: Any, args: Any, f: Any, **options: Any) -> None:
 
 
 def export_to_pretty_string(
-    model: Any,
-    args: Any,
+    model: Model,
+    args: object,
     export_params: bool = True,
     verbose: bool = False,
     training: TrainingMode = TrainingMode.EVAL,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     operator_export_type: OperatorExportTypes = OperatorExportTypes.ONNX,
-    export_type: Any = None,
+    export_type: object = None,
     google_printer: bool = False,
     opset_version: int | None = None,
     keep_initializers_as_inputs: bool | None = None,
@@ -93,7 +96,7 @@ def export_to_pretty_string(
     >>> text.splitlines()[-2].strip()
     '[node_relu] relu = Relu (input)'
     """
-    program: Any = _export(
+    program = _export(
         model,
         args,
         None,
@@ -118,12 +121,12 @@ def export_to_pretty_string(
     return str(model_proto) if google_printer else str(onnx.printer.to_text(model_proto))
 
 
-def model_signature(model: Any) -> inspect.Signature:
+def model_signature(model: torch.nn.Module | Callable[..., object]) -> inspect.Signature:
     """The signature of a model's forward, or of a function.
 
     >>> import torch, onnxport.utils
     >>> list(onnxport.utils.model_signature(torch.nn.ReLU()).parameters)
     ['input']
     """
-    function: Callable[..., Any] = getattr(model, "forward", model)
+    function: Callable[..., object] = getattr(model, "forward", model)
     return inspect.signature(function)

@@ -18,7 +18,7 @@ from onnxport.pipeline import functional_form
 from onnxport.prepare import FunctionalProgram
 from onnxport.prepare.emit import bind
 from onnxport.program import ONNXProgram
-from onnxport.program.inputs import bind_inputs
+from onnxport.program.feeds import bind_inputs
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.operators import OpOverload
 from onnxport.translate import lookup

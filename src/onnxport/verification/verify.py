@@ -18,7 +18,7 @@ from onnxport.program import ONNXProgram
 from onnxport.verification import running
 from onnxport.verification.info import Compared, VerificationInfo
 from onnxport.verification.nodes import compare_nodes
-from onnxport.verification.sizes import Variation, variations
+from onnxport.verification.variations import Variation, variations
 from onnxport.weights.saving import to_bytes
 from onnxport.weights.wire import Selection, require_content
 

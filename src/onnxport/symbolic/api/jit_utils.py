@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import torch
 
@@ -16,8 +15,8 @@ __all__ = ["GraphContext", "add_op_with_blocks", "get_device_from_value", "parse
 
 
 def add_op_with_blocks(
-    graph_context: GraphContext, opname: str, *inputs: Any, outputs: int = 1, n_blocks: int = 1, **attributes: Any
-) -> tuple[Any, tuple[GraphContext, ...], JitNode]:
+    graph_context: GraphContext, opname: str, *inputs: object, outputs: int = 1, n_blocks: int = 1, **attributes: object
+) -> tuple[JitValue | tuple[JitValue, ...], tuple[GraphContext, ...], JitNode]:
     """Add a node with blocks: an ``If`` with two, or a ``Loop`` or ``Scan`` with one.
 
     Args:
@@ -54,9 +53,8 @@ def add_op_with_blocks(
 
 def get_device_from_value(value: JitValue) -> torch.device | None:
     """The device of a tensor, None where it is not known or the value is no tensor."""
-    kind: Any = value.type()
-    device: torch.device | None = kind.device() if isinstance(kind, TensorType) else None
-    return device
+    kind = value.type()
+    return kind.device() if isinstance(kind, TensorType) else None
 
 
 def parse_node_kind(kind: str) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, TextIO
+from typing import TextIO
 
 from onnxport.events import Event, EventLog
 
@@ -53,7 +53,7 @@ def set_log_stream(stream_name: str = "stdout") -> None:
     _stream = stream_name
 
 
-def log(*args: Any) -> None:
+def log(*args: object) -> None:
     """Write a line to the log if it is on: the arguments as text, one behind the other."""
     if _enabled:
         stream: TextIO = getattr(sys, _stream)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
@@ -39,14 +38,14 @@ def setup_onnx_logging(verbose: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def disable_apex_o2_state_dict_hook(model: Any) -> Iterator[None]:
+def disable_apex_o2_state_dict_hook(model: object) -> Iterator[None]:
     """Take the hooks of Apex's mixed precision off a model for a while: they make copies of weights in its state dict.
 
     >>> import torch, onnxport
     >>> with onnxport.utils.disable_apex_o2_state_dict_hook(torch.nn.ReLU()):
     ...     pass
     """
-    taken: list[tuple[dict[int, Any], dict[int, Any]]] = []
+    taken: list[tuple[dict[int, Callable[..., object]], dict[int, Callable[..., object]]]] = []
     for module in model.modules() if isinstance(model, torch.nn.Module) else ():
         hooks = module._state_dict_hooks
         if any(type(hook).__name__ == _APEX_HOOK for hook in hooks.values()):
@@ -63,7 +62,7 @@ def disable_apex_o2_state_dict_hook(model: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def exporter_context(model: Any, mode: TrainingMode, verbose: bool) -> Iterator[None]:
+def exporter_context(model: object, mode: TrainingMode, verbose: bool) -> Iterator[None]:
     """Put a model into a mode, without the hooks of Apex, and switch the log on if ``verbose`` is true.
 
     >>> import torch, onnxport
@@ -80,7 +79,7 @@ def exporter_context(model: Any, mode: TrainingMode, verbose: bool) -> Iterator[
         yield
 
 
-def warn_on_static_input_change(input_states: Sequence[Sequence[Any]]) -> None:
+def warn_on_static_input_change(input_states: Sequence[Sequence[object]]) -> None:
     """Warn of dicts and texts among a model's inputs that its forward has changed: an export has them fixed.
 
     Args:
@@ -91,7 +90,7 @@ def warn_on_static_input_change(input_states: Sequence[Sequence[Any]]) -> None:
     """
     before, after = input_states
     for position, (one, other) in enumerate(zip(before, after, strict=False)):
-        if isinstance(one, dict) and list(one) != list(other):
+        if isinstance(one, dict) and isinstance(other, dict) and list(one) != list(other):
             what = f"a dict with the keys {list(one)}, which have become {list(other)}"
         elif isinstance(one, str) and one != other:
             what = f"the text {one!r}, which has become {other!r}"
@@ -100,7 +99,7 @@ def warn_on_static_input_change(input_states: Sequence[Sequence[Any]]) -> None:
         warn(f"Input {position} of the model is {what}; the exported model has what it was in the example.")
 
 
-def unpack_quantized_tensor(value: Any, cast_onnx_accepted: bool = True) -> tuple[Any, ...]:
+def unpack_quantized_tensor(value: object, cast_onnx_accepted: bool = True) -> tuple[object, ...]:
     """A quantized tensor as its integers, scale and zero point; anything else alone.
 
     Args:
@@ -113,7 +112,7 @@ def unpack_quantized_tensor(value: Any, cast_onnx_accepted: bool = True) -> tupl
     (tensor([3, 3], dtype=torch.uint8), tensor(0.5000, dtype=torch.float64), tensor(1))
     """
     stored = _STORED_AS.get(value.dtype) if isinstance(value, torch.Tensor) else None
-    if stored is None:
+    if not isinstance(value, torch.Tensor) or stored is None:
         return (value,)
     scale, zero = (torch.float64, torch.int64) if cast_onnx_accepted else (torch.float32, stored)
     return value.int_repr(), torch.tensor(value.q_scale(), dtype=scale), torch.tensor(value.q_zero_point(), dtype=zero)

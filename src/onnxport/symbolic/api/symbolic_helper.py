@@ -13,12 +13,12 @@
 import onnx_ir as _ir
 import torch as _torch
 
-from onnxport.symbolic.helper import delegating, parsing, quantized, questions, writing
+from onnxport.symbolic.helper import delegating, parsing, quantized_values, questions, writing
 
 # Each of these modules lists in `__all__` what it has of it.
 from onnxport.symbolic.helper.delegating import *  # noqa: F403
 from onnxport.symbolic.helper.parsing import *  # noqa: F403
-from onnxport.symbolic.helper.quantized import *  # noqa: F403
+from onnxport.symbolic.helper.quantized_values import *  # noqa: F403
 from onnxport.symbolic.helper.questions import *  # noqa: F403
 from onnxport.symbolic.helper.writing import *  # noqa: F403
 from onnxport.symbolic.session.scalar_types import JitScalarType as _JitScalarType
@@ -50,6 +50,6 @@ __all__ = [
 ]
 __all__ += delegating.__all__
 __all__ += parsing.__all__
-__all__ += quantized.__all__
+__all__ += quantized_values.__all__
 __all__ += questions.__all__
 __all__ += writing.__all__

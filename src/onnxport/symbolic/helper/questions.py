@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import torch
 
 from onnxport.errors import SymbolicValueError, TranslationError
-from onnxport.symbolic.session.attributes import get_attribute
 from onnxport.symbolic.session.given import constant_content
+from onnxport.symbolic.session.node_attributes import get_attribute
 from onnxport.symbolic.session.scalar_types import JitScalarType
 from onnxport.torch_internals.torchscript import (
     BoolType,

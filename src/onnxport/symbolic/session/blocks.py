@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 
 from onnxport.errors import OnnxExporterError
-from onnxport.symbolic.session.attributes import get_attribute
 from onnxport.symbolic.session.given import tensor_type
 from onnxport.symbolic.session.inference import InferredType, PartialShape
+from onnxport.symbolic.session.node_attributes import get_attribute
 from onnxport.torch_internals.torchscript import JitBlock, JitNode, JitType, JitValue, TensorType
 
 Describe = Callable[[JitValue], InferredType]

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from onnxport.symbolic.session import given
-from onnxport.symbolic.session.attributes import attribute_name, set_attribute
 from onnxport.symbolic.session.inference import InferredType
+from onnxport.symbolic.session.node_attributes import attribute_name, set_attribute
 from onnxport.symbolic.session.session import Session, session_of
 from onnxport.torch_internals.torchscript import JitBlock, JitGraph, JitNode, JitType, JitValue
 from onnxport.translate import Builder, Tensor

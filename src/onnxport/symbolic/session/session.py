@@ -20,11 +20,11 @@ import torch
 from onnxport.errors import TranslationError
 from onnxport.onnx_build.opsets import CANONICAL_OPSET
 from onnxport.symbolic.session import given
-from onnxport.symbolic.session.attributes import onnx_attributes
 from onnxport.symbolic.session.blocks import BRANCHES, block_results, has_blocks
 from onnxport.export_types import TrainingMode
 from onnxport.symbolic.session.given import constant_content
 from onnxport.symbolic.session.inference import InferredType, Known, PartialShape, infer_outputs, of_one_dtype
+from onnxport.symbolic.session.node_attributes import onnx_attributes
 from onnxport.symbolic.session.opset_forms import OpsetForm, opset_form
 from onnxport.torch_internals.torchscript import JitGraph, JitNode, JitValue, ListType, TensorType
 from onnxport.translate import Builder, Dim, Int, Tensor

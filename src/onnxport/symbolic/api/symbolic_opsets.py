@@ -9,15 +9,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
 
 import torch
 
 from onnxport.symbolic.helper import writing
 from onnxport.symbolic.helper.parsing import _maybe_get_const, _parse_arg
-from onnxport.symbolic.helper.questions import _get_tensor_rank
+from onnxport.symbolic.helper.questions import _get_tensor_rank, _is_packed_list
+from onnxport.symbolic.helper.writing import Values
 from onnxport.symbolic.session.delegation import delegate
 from onnxport.symbolic.session.graph_context import GraphContext
+from onnxport.symbolic.session.registration import Symbolic
 from onnxport.torch_internals.torchscript import JitValue
 
 OPSETS = range(7, 21)
@@ -32,7 +33,7 @@ class SymbolicOpset(ModuleType):
     'relu'
     """
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Symbolic:
         function = _symbolic(name)
         if function is None:
             raise AttributeError(f"ATen has no operator {name!r}, so {self.__name__} has none.")
@@ -40,14 +41,14 @@ class SymbolicOpset(ModuleType):
         return function
 
 
-def _symbolic(name: str) -> Callable[..., Any] | None:
+def _symbolic(name: str) -> Symbolic | None:
     if name in _OWN:
         return _OWN[name]
     operator = _OTHER_NAMES.get(name, name)
     if name.startswith("__") or not hasattr(torch.ops.aten, operator):
         return None
 
-    def symbolic(g: GraphContext, *args: Any, **kwargs: Any) -> Any:
+    def symbolic(g: GraphContext, *args: object, **kwargs: object) -> Values:
         return delegate(g, operator, args, kwargs)
 
     symbolic.__name__ = symbolic.__qualname__ = name
@@ -55,25 +56,26 @@ def _symbolic(name: str) -> Callable[..., Any] | None:
     return symbolic
 
 
-def _by_shape(operator: str, write: Callable[..., Any]) -> Callable[..., Any]:
+def _by_shape(operator: str, write: Callable[[GraphContext, JitValue, JitValue], JitValue]) -> Symbolic:
     """An operator that takes a shape, which may also be computed: then as a tensor, not as numbers."""
 
-    def symbolic(g: GraphContext, self: Any, shape: Any, *rest: Any) -> Any:
-        computed = isinstance(_maybe_get_const(shape, "is"), JitValue)
-        packed = computed and shape.node().kind() == "prim::ListConstruct"
-        return write(g, self, shape) if computed and not packed else delegate(g, operator, (self, shape, *rest), {})
+    def symbolic(g: GraphContext, self: JitValue, shape: object, *rest: object) -> Values:
+        known = _maybe_get_const(shape, "is")
+        if isinstance(known, JitValue) and not _is_packed_list(known):
+            return write(g, self, known)
+        return delegate(g, operator, (self, shape, *rest), {})
 
     symbolic.__name__ = symbolic.__qualname__ = operator
     symbolic.__doc__ = f"Write a call of ``aten::{operator}``."
     return symbolic
 
 
-def _size(g: GraphContext, self: Any, dim: Any = None) -> Any:
+def _size(g: GraphContext, self: JitValue, dim: int | JitValue | None = None) -> JitValue:
     """Write the shape of a tensor, or one size of it."""
     return g.op("Shape", self) if dim is None else writing._size_helper(g, self, dim)
 
 
-def _select(g: GraphContext, self: Any, dim: Any, index: Any) -> Any:
+def _select(g: GraphContext, self: JitValue, dim: object, index: object) -> Values:
     """Write the slice at an index of an axis; an index that is a vector takes several, and the axis stays."""
     axis = _maybe_get_const(dim, "i")
     if isinstance(index, JitValue) and _get_tensor_rank(index) == 1 and isinstance(axis, int):
@@ -81,10 +83,10 @@ def _select(g: GraphContext, self: Any, dim: Any, index: Any) -> Any:
     return delegate(g, "select", (self, dim, index), {})
 
 
-def _padded(mode: str) -> Callable[..., Any]:
+def _padded(mode: str) -> Symbolic:
     """Padding of any number of dimensions, which ATen has an operator for each of."""
 
-    def symbolic(g: GraphContext, input: Any, padding: Any) -> Any:
+    def symbolic(g: GraphContext, input: JitValue, padding: object) -> Values:
         dimensions = len(_parse_arg(padding, "is")) // 2
         return delegate(g, f"{mode}{dimensions}d", (input, padding), {})
 
@@ -100,27 +102,27 @@ def _onnx_paddings(dim: int, pad: Sequence[int]) -> list[int]:
     return [*[0] * missing, *begins, *[0] * missing, *ends]
 
 
-def _tanhshrink(g: GraphContext, self: Any) -> Any:
+def _tanhshrink(g: GraphContext, self: JitValue) -> JitValue:
     """Write ``x - tanh(x)``."""
     return g.op("Sub", self, g.op("Tanh", self))
 
 
-def _unused(g: GraphContext) -> Any:
+def _unused(g: GraphContext) -> JitValue:
     """Write nothing: an input that an operator leaves out."""
     return writing._optional_input_placeholder_tensor(g)
 
 
-def _chunk(g: GraphContext, self: Any, chunks: Any, dim: Any) -> Any:
+def _chunk(g: GraphContext, self: JitValue, chunks: object, dim: object) -> Values:
     """Write the parts of a tensor, so many of them along an axis."""
     return delegate(g, "chunk", (self, chunks, dim), {})
 
 
-def _split(g: GraphContext, self: Any, split_size: Any, dim: Any) -> Any:
+def _split(g: GraphContext, self: JitValue, split_size: object, dim: object) -> Values:
     """Write the parts of a tensor, so long each along an axis."""
     return delegate(g, "split", (self, split_size, dim), {})
 
 
-_OWN: dict[str, Callable[..., Any]] = {
+_OWN: dict[str, Symbolic] = {
     "size": _size,
     "select": _select,
     "reflection_pad": _padded("reflection_pad"),

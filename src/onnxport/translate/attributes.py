@@ -12,7 +12,7 @@ from onnxport.errors import TranslationError
 from onnxport.translate.tensor import Tensor
 from onnxport.weights.dtypes import from_torch_dtype
 
-_CONVERSIONS: dict[ir.AttributeType, Callable[[Any], Any]] = {
+_CONVERSIONS: dict[ir.AttributeType, Callable[[Any], object]] = {
     ir.AttributeType.INT: int,
     ir.AttributeType.FLOAT: float,
     ir.AttributeType.INTS: lambda items: [int(item) for item in items],
@@ -20,7 +20,7 @@ _CONVERSIONS: dict[ir.AttributeType, Callable[[Any], Any]] = {
 }
 
 
-def attribute(name: str, value: Any, kind: ir.AttributeType) -> ir.Attr:
+def attribute(name: str, value: object, kind: ir.AttributeType) -> ir.Attr:
     """An attribute of a type that the schema states."""
     if isinstance(value, torch.dtype):
         value = int(from_torch_dtype(value))
@@ -28,7 +28,7 @@ def attribute(name: str, value: Any, kind: ir.AttributeType) -> ir.Attr:
     return ir.Attr(name, kind, value if convert is None else convert(value))
 
 
-def free_attribute(name: str, value: Any) -> ir.Attr:
+def free_attribute(name: str, value: object) -> ir.Attr:
     """An attribute by the type of its value; a tensor must be known now, not only when the model runs."""
     if isinstance(value, ir.Attr):
         return value
@@ -39,7 +39,7 @@ def free_attribute(name: str, value: Any) -> ir.Attr:
             return ir.AttrFloat32s(name, [float(item) for item in value])
         if any(isinstance(item, str) for item in value):
             return ir.AttrStrings(name, [str(item) for item in value])
-        return ir.AttrInt64s(name, [int(_fixed(name, item)) for item in value])
+        return ir.AttrInt64s(name, [_fixed(name, item) for item in value])
     if isinstance(value, Tensor | ir.TensorProtocol):
         return ir.AttrTensor(name, _known_tensor(name, value))
     if isinstance(value, str):
@@ -48,13 +48,13 @@ def free_attribute(name: str, value: Any) -> ir.Attr:
         return ir.AttrFloat32(name, value)
     if isinstance(value, torch.dtype):
         return ir.AttrInt64(name, int(from_torch_dtype(value)))
-    return ir.AttrInt64(name, int(_fixed(name, value)))
+    return ir.AttrInt64(name, _fixed(name, value))
 
 
-def _fixed(name: str, value: Any) -> Any:
+def _fixed(name: str, value: object) -> int:
     if not isinstance(value, int):
         raise TranslationError(f"the attribute `{name}` must be a fixed number, text or tensor, but is {value!r}")
-    return value
+    return int(value)
 
 
 def _known_tensor(name: str, tensor: Tensor | ir.TensorProtocol) -> ir.TensorProtocol:

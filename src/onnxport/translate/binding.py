@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from onnxport.torch_internals.operators import OpOverload
 
-Parameter = tuple[int, str, Any]
+Parameter = tuple[int, str, object]
 
 
 @functools.cache
@@ -23,10 +22,10 @@ def parameters_of(target: OpOverload, wanted: frozenset[str]) -> list[Parameter]
 
 def bind(
     parameters: Sequence[Parameter],
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    read: Callable[[Any], Any],
-) -> dict[str, Any]:
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    read: Callable[[object], object],
+) -> dict[str, object]:
     """The arguments of a call by name, each read by ``read``; what was not passed has its default.
 
     >>> import torch
@@ -35,7 +34,7 @@ def bind(
     >>> bind(parameters, (1, 2), {}, lambda value: value)
     {'self': 1, 'alpha': 1}
     """
-    bound: dict[str, Any] = {}
+    bound: dict[str, object] = {}
     given = len(args)
     for position, name, default in parameters:
         if position < given:

@@ -32,13 +32,13 @@ _COMPLEX_OF = {part: whole for whole, part in COMPLEX_PARTS.items()}
 class Emit(Protocol):
     """What ``op.X`` is: call it with inputs and attributes."""
 
-    def __call__(self, *inputs: Tensor | Sequence[Int] | None, **attributes: Any) -> Tensor: ...
+    def __call__(self, *inputs: Tensor | Sequence[Int] | None, **attributes: object) -> Tensor: ...
 
 
 class Body(Protocol):
     """What ``op.body`` is: translates a captured graph, given its arguments, with some builder."""
 
-    def __call__(self, op: Builder, graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> list[Any]: ...
+    def __call__(self, op: Builder, graph: torch.fx.GraphModule, arguments: Sequence[object]) -> list[Any]: ...
 
 
 class Shared:
@@ -87,8 +87,13 @@ class Builder:
         setattr(self, op_type, emit)
         return emit
 
-    def _emit_one(self, op_type: str, *inputs: Tensor | Sequence[Int] | None, **attributes: Any) -> Tensor:
-        out_dtype: torch.dtype | None = attributes.pop("out_dtype", None)
+    def _emit_one(
+        self,
+        op_type: str,
+        *inputs: Tensor | Sequence[Int] | None,
+        out_dtype: torch.dtype | None = None,
+        **attributes: object,
+    ) -> Tensor:
         return self._emit(op_type, inputs, attributes, [out_dtype])[0]
 
     def multi(
@@ -98,7 +103,7 @@ class Builder:
         outputs: int,
         out_dtype: torch.dtype | None = None,
         out_dtypes: Sequence[torch.dtype] | None = None,
-        **attributes: Any,
+        **attributes: object,
     ) -> tuple[Tensor, ...]:
         """Emit an operator with several outputs. Sequences of sizes among the inputs become int64 vectors.
 
@@ -111,7 +116,7 @@ class Builder:
         self,
         op_type: str,
         inputs: Sequence[Tensor | Sequence[Int] | None],
-        attributes: Mapping[str, Any],
+        attributes: Mapping[str, object],
         out_dtypes: Sequence[torch.dtype | None],
     ) -> list[Tensor]:
         tensors: list[Tensor | None] = []
@@ -156,7 +161,7 @@ class Builder:
         domain: str,
         op_type: str,
         inputs: Sequence[Tensor | None],
-        attributes: Mapping[str, Any],
+        attributes: Mapping[str, object],
         outputs: Sequence[tuple[torch.dtype | int, Sequence[Int] | None]],
         version: int | None = None,
         metadata: Mapping[str, str] | None = None,
@@ -226,7 +231,7 @@ class Builder:
 
     # Constants
 
-    def const(self, value: Any, dtype: torch.dtype) -> Tensor:
+    def const(self, value: object, dtype: torch.dtype) -> Tensor:
         """A literal of any shape; equal literals are one initializer."""
         if dtype.is_complex:
             numbers = np.asarray(value, dtype=np.complex128)
@@ -404,7 +409,7 @@ def _wrapped(value: int, dtype: torch.dtype) -> int:
     return value if info.min <= value <= info.max else (value - info.min) % (1 << info.bits) + info.min
 
 
-def _stated_dtype(op_type: str, attributes: Mapping[str, Any]) -> torch.dtype | None:
+def _stated_dtype(op_type: str, attributes: Mapping[str, object]) -> torch.dtype | None:
     stated = attributes.get("to" if op_type == "Cast" else "dtype")
     return stated if isinstance(stated, torch.dtype) else None
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
+from torch.fx import GraphModule
 
 from onnxport.translate.builder import Builder
 from onnxport.translate.dims import Dim
@@ -22,7 +23,9 @@ _NUMBER_DTYPES: dict[type, torch.dtype] = {bool: torch.bool, int: torch.int64, f
 
 
 @translates("higher_order::cond")
-def cond(op: Builder, pred: Any, true_graph: Any, false_graph: Any, operands: Sequence[Any] = ()) -> Sequence[Tensor]:
+def cond(
+    op: Builder, pred: object, true_graph: GraphModule, false_graph: GraphModule, operands: Sequence[object] = ()
+) -> Sequence[Tensor]:
     if isinstance(pred, bool):
         return op.body(op, true_graph if pred else false_graph, operands)
     branches = {}
@@ -36,7 +39,11 @@ def cond(op: Builder, pred: Any, true_graph: Any, false_graph: Any, operands: Se
 
 @translates("higher_order::while_loop")
 def while_loop(
-    op: Builder, cond_fn: Any, body_fn: Any, carried_inputs: Sequence[Any], additional_inputs: Sequence[Any] = ()
+    op: Builder,
+    cond_fn: GraphModule,
+    body_fn: GraphModule,
+    carried_inputs: Sequence[object],
+    additional_inputs: Sequence[object] = (),
 ) -> Sequence[Tensor]:
     carried = [_as_tensor(op, item) for item in carried_inputs]
     first = op.body(op, cond_fn, [*carried_inputs, *additional_inputs])
@@ -54,7 +61,11 @@ def while_loop(
 
 @translates("higher_order::scan")
 def scan(
-    op: Builder, combine_fn: Any, init: Sequence[Any], xs: Sequence[Tensor], additional_inputs: Sequence[Any] = ()
+    op: Builder,
+    combine_fn: GraphModule,
+    init: Sequence[object],
+    xs: Sequence[Tensor],
+    additional_inputs: Sequence[object] = (),
 ) -> Sequence[Tensor]:
     states = [_as_tensor(op, item) for item in init]
     if len(xs) == 1 and (count := _count(xs[0])) is not None:
@@ -75,7 +86,7 @@ def _count(x: Tensor) -> Tensor | None:
 
 
 def _counted(
-    op: Builder, graph: Any, init: Sequence[Tensor], count: Tensor, closure: Sequence[Any]
+    op: Builder, graph: GraphModule, init: Sequence[Tensor], count: Tensor, closure: Sequence[object]
 ) -> Sequence[Tensor]:
     """A scan over the numbers of its iterations: a Loop has these, and may run not at all."""
     inner = op.subgraph()
@@ -88,13 +99,13 @@ def _counted(
 
 
 @translates("higher_order::map_impl")
-def map_(op: Builder, f: Any, xs: Sequence[Tensor], pos_args: Sequence[Any]) -> Sequence[Tensor]:
+def map_(op: Builder, f: GraphModule, xs: Sequence[Tensor], pos_args: Sequence[object]) -> Sequence[Tensor]:
     return _scan(op, f, [], xs, pos_args)
 
 
 @translates("higher_order::associative_scan")
 def associative_scan(
-    op: Builder, combine_fn: Any, xs: Sequence[Tensor], additional_inputs: Sequence[Any] = ()
+    op: Builder, combine_fn: GraphModule, xs: Sequence[Tensor], additional_inputs: Sequence[object] = ()
 ) -> Sequence[Tensor]:
     """Element by element: the carry is the result so far, and the first result is the first element."""
     first = [op.Gather(x, op.const(0, torch.int64), axis=0).with_shape(x.shape[1:]) for x in xs]
@@ -110,7 +121,7 @@ def associative_scan(
 
 
 def _scan(
-    op: Builder, combine_fn: Any, init: Sequence[Tensor], xs: Sequence[Tensor], closure: Sequence[Any]
+    op: Builder, combine_fn: GraphModule, init: Sequence[Tensor], xs: Sequence[Tensor], closure: Sequence[object]
 ) -> Sequence[Tensor]:
     inner = op.subgraph()
     states = [region_input(inner, "state", item.dtype, item.shape) for item in init]
@@ -125,7 +136,7 @@ def _emit(
     op_type: str,
     inputs: Sequence[Tensor | None],
     outputs: Sequence[ir.Value],
-    results: Sequence[Any],
+    results: Sequence[object],
     **attributes: Any,
 ) -> tuple[Tensor, ...]:
     dtypes = [item.dtype if isinstance(item, Tensor) else _NUMBER_DTYPES[type(item)] for item in results]
@@ -134,17 +145,18 @@ def _emit(
     return made
 
 
-def _as_tensor(op: Builder, item: Any) -> Tensor:
+def _as_tensor(op: Builder, item: object) -> Tensor:
     if isinstance(item, Tensor):
         return item
+    assert isinstance(item, bool | int | float | Dim)
     return op.scalar(item, _NUMBER_DTYPES[item.kind if isinstance(item, Dim) else type(item)])
 
 
-def _scalar(op: Builder, results: Sequence[Any]) -> Tensor:
+def _scalar(op: Builder, results: Sequence[object]) -> Tensor:
     return op.reshape(op.cast(_as_tensor(op, results[0]), torch.bool), [])
 
 
-def _with_placeholder_shape(op: Builder, graph: torch.fx.GraphModule, state: Tensor, position: int) -> Tensor:
+def _with_placeholder_shape(op: Builder, graph: GraphModule, state: Tensor, position: int) -> Tensor:
     """A loop's state with the shape the body was captured with, which may vary from iteration to iteration."""
     placeholder = graph.graph.find_nodes(op="placeholder")[position]
     value = placeholder.meta["val"]

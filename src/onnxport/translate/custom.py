@@ -10,7 +10,6 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -27,7 +26,7 @@ _PLAIN = {"int", "float", "bool", "str"}
 
 
 def lookup(
-    custom: Mapping[Any, Any] | None = None, registered: Lookup | None = None, kept: Lookup | None = None
+    custom: Mapping[object, object] | None = None, registered: Lookup | None = None, kept: Lookup | None = None
 ) -> Lookup:
     """A look-up of translations by call target, with the user's own before the built-in ones.
 
@@ -58,7 +57,7 @@ def lookup(
     return find
 
 
-def _targets(key: Any) -> Iterator[object]:
+def _targets(key: object) -> Iterator[object]:
     if isinstance(key, OpOverloadPacket):
         yield from (getattr(key, overload) for overload in key.overloads())
     elif isinstance(key, CustomOpDef):
@@ -75,8 +74,8 @@ class Variant:
 
     name: str
     parameters: tuple[inspect.Parameter, ...]
-    emit: Callable[..., Any]
-    refuses: Callable[[str, Any], str | None]
+    emit: Callable[..., object]
+    refuses: Callable[[str, object], str | None]
 
 
 @dataclass(frozen=True)
@@ -84,11 +83,11 @@ class Argument:
     """An argument of a call: its name in the schema, and whether it is what it is by default."""
 
     name: str
-    value: Any
+    value: object
     is_default: bool
 
 
-def _variant(value: Any) -> Variant:
+def _variant(value: object) -> Variant:
     if not callable(value):
         raise TypeError(f"A value of `custom_translation_table` is a function that emits ONNX, not {value!r}.")
     name = getattr(value, "__name__", repr(value))
@@ -104,14 +103,14 @@ def _variant(value: Any) -> Variant:
     return Variant(name, parameters, traced_function(value), _refusal(parameters))
 
 
-def _refusal(parameters: Sequence[inspect.Parameter]) -> Callable[[str, Any], str | None]:
+def _refusal(parameters: Sequence[inspect.Parameter]) -> Callable[[str, object], str | None]:
     """Why a value can't be given to a parameter, by the annotations of the function."""
     annotations = {
         p.name: p.annotation if isinstance(p.annotation, str) else getattr(p.annotation, "__name__", "")
         for p in parameters
     }
 
-    def refuses(name: str, value: Any) -> str | None:
+    def refuses(name: str, value: object) -> str | None:
         annotation = annotations[name]
         if annotation == "Tensor" and not isinstance(value, Tensor):
             return f"`{name}` is a tensor, but here it is {value!r}"
@@ -124,14 +123,14 @@ def _refusal(parameters: Sequence[inspect.Parameter]) -> Callable[[str, Any], st
     return refuses
 
 
-def _has_dim(value: Any) -> bool:
+def _has_dim(value: object) -> bool:
     return isinstance(value, Dim) or (isinstance(value, list) and any(isinstance(item, Dim) for item in value))
 
 
 def _translation(target: object, variants: Sequence[Variant]) -> Translation:
     if not isinstance(target, OpOverload):
 
-        def call(op: Builder, *args: Any, **kwargs: Any) -> Any:
+        def call(op: Builder, *args: object, **kwargs: object) -> object:
             values = [*(("", value) for value in args), *kwargs.items()]
             return _call(op, variants, [Argument(name, _as_tensor(op, value), False) for name, value in values])
 
@@ -139,22 +138,22 @@ def _translation(target: object, variants: Sequence[Variant]) -> Translation:
 
     defaults = {a.name: a.default_value if a.has_default_value() else None for a in target._schema.arguments}
 
-    def call_by_schema(op: Builder, **bound: Any) -> Any:
+    def call_by_schema(op: Builder, **bound: object) -> object:
         return _call(op, variants, [Argument(k, v, _same(v, defaults[k])) for k, v in bound.items()])
 
     return Translation(call_by_schema, parameters=frozenset(defaults))
 
 
-def _as_tensor(op: Builder, value: Any) -> Any:
+def _as_tensor(op: Builder, value: object) -> object:
     """A run-time number of the graph as a 0-d tensor: a function that stands for arithmetic gets its operands."""
     return op.scalar(value, _NUMBERS[value.kind]) if isinstance(value, Dim) else value
 
 
-def _same(value: Any, default: Any) -> bool:
+def _same(value: object, default: object) -> bool:
     return type(value) is type(default) and value == default
 
 
-def _call(op: Builder, variants: Sequence[Variant], arguments: Sequence[Argument]) -> Any:
+def _call(op: Builder, variants: Sequence[Variant], arguments: Sequence[Argument]) -> object:
     reasons = []
     for variant in variants:
         fitted = _fit(variant, arguments)
@@ -167,7 +166,7 @@ def _call(op: Builder, variants: Sequence[Variant], arguments: Sequence[Argument
     raise TranslationError("none of the custom translations fits this call. " + "; ".join(reasons) + ".")
 
 
-def _fit(variant: Variant, arguments: Sequence[Argument]) -> tuple[list[Any], dict[str, Any]] | str:
+def _fit(variant: Variant, arguments: Sequence[Argument]) -> tuple[list[object], dict[str, object]] | str:
     """How to pass a call's arguments, by name if the names are the schema's and by position if not, or why not."""
     named = {argument.name: argument for argument in arguments if argument.name}
     kinds = inspect.Parameter
@@ -175,8 +174,8 @@ def _fit(variant: Variant, arguments: Sequence[Argument]) -> tuple[list[Any], di
     all_positional = any(p.kind is kinds.VAR_POSITIONAL for p in variant.parameters)
     all_named = any(p.kind is kinds.VAR_KEYWORD for p in variant.parameters)
     required = [p for p in plain if p.default is p.empty]
-    given: list[tuple[str, Any]] = []
-    args: list[Any] = []
+    given: list[tuple[str, object]] = []
+    args: list[object] = []
     taken: set[int] = set()
     by_name = not all_positional and len(named) == len(arguments) and all(p.name in named for p in required)
     rest = plain

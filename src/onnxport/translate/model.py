@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import onnx_ir as ir
 import torch
@@ -213,7 +212,7 @@ def _outputs(program: FunctionalProgram, engine: Engine, names: Names) -> list[i
 
 def _output(
     engine: Engine,
-    item: Any,
+    item: object,
     name: str,
     chosen: bool,
     others: Sequence[ir.Value],

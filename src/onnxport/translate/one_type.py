@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 
@@ -47,7 +46,7 @@ def operands_of_one_type(target: object) -> tuple[int, ...]:
     return _OPERANDS.get(target, ())
 
 
-def mixed_types(node: torch.fx.Node, positions: tuple[int, ...], env: Mapping[torch.fx.Node, Any]) -> Problem | None:
+def mixed_types(node: torch.fx.Node, positions: tuple[int, ...], env: Mapping[torch.fx.Node, object]) -> Problem | None:
     """What to say of a call that eager execution refuses because its operands are of different types."""
     tensors: list[torch.fx.Node] = []
     types: list[torch.dtype] = []
@@ -70,7 +69,7 @@ def mixed_types(node: torch.fx.Node, positions: tuple[int, ...], env: Mapping[to
     )
 
 
-def _role(node: torch.fx.Node, env: Mapping[torch.fx.Node, Any]) -> str:
+def _role(node: torch.fx.Node, env: Mapping[torch.fx.Node, object]) -> str:
     tensor = env.get(node)
     if node.op != "placeholder" or not isinstance(tensor, Tensor):
         return node.name

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import onnx_ir as ir
 import torch
@@ -84,7 +83,7 @@ class Recipe:
         return Tensor(op, value, result.dtype, result.shape)
 
 
-def describe(arguments: Iterable[Any], slots: Slots) -> tuple[Hashable, ...] | None:
+def describe(arguments: Iterable[object], slots: Slots) -> tuple[Hashable, ...] | None:
     """All that a translation may see of its arguments, or None where that is not known to be all.
 
     ``slots`` is filled with the values of the tensors among them. Two tensors of one value are told from two values.
@@ -92,7 +91,7 @@ def describe(arguments: Iterable[Any], slots: Slots) -> tuple[Hashable, ...] | N
     parts: list[Hashable] = []
     for argument in arguments:
         kind = type(argument)
-        if kind is Tensor:
+        if isinstance(argument, Tensor):
             value = argument._value
             stored = value.type
             # Sequences are seen by their type alone, and element types torch lacks by what stands for them in torch.
@@ -106,7 +105,7 @@ def describe(arguments: Iterable[Any], slots: Slots) -> tuple[Hashable, ...] | N
         elif kind is float:
             # By its digits, for 0.0 == -0.0.
             parts.append((kind, repr(argument)))
-        elif kind is list:
+        elif isinstance(argument, list):
             inner = describe(argument, slots)
             if inner is None:
                 return None
@@ -116,7 +115,7 @@ def describe(arguments: Iterable[Any], slots: Slots) -> tuple[Hashable, ...] | N
     return tuple(parts)
 
 
-def record(slots: Slots, nodes: Sequence[ir.Node], provenance: Provenance | None, result: Any) -> Recipe | None:
+def record(slots: Slots, nodes: Sequence[ir.Node], provenance: Provenance | None, result: object) -> Recipe | None:
     """The recipe of a call that has just been translated to ``nodes``, if there can be one."""
     places = dict(slots)
     steps = []
@@ -128,12 +127,15 @@ def record(slots: Slots, nodes: Sequence[ir.Node], provenance: Provenance | None
         for output in node.outputs:
             places[output] = len(places)
     several = isinstance(result, list | tuple)
-    results = []
-    for one in result if several else [result]:
+    results: list[Result | None] = []
+    for one in result if isinstance(result, list | tuple) else [result]:
+        if one is None:
+            results.append(None)
+            continue
         reference = _reference(one._value, places) if isinstance(one, Tensor) else None
-        if reference is None and one is not None:
+        if not isinstance(one, Tensor) or reference is None:
             return None
-        results.append(None if one is None else Result(reference, one.dtype, one.known_shape))
+        results.append(Result(reference, one.dtype, one.known_shape))
     return Recipe(tuple(steps), tuple(results), several)
 
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 import onnx
@@ -27,29 +27,73 @@ from onnxport.translate.tensor import Tensor
 from onnxport.weights.dtypes import carrier_dtype, from_torch_dtype, to_torch_dtype
 
 
+class _ScriptParameter(Protocol):
+    name: str
+    required: bool
+    type: ir.AttributeType
+    type_constraint: Any
+
+    def is_attribute(self) -> bool: ...
+    def has_default(self) -> bool: ...
+
+
+class _ScriptSignature(Protocol):
+    params: Sequence[_ScriptParameter]
+
+
+class _ScriptCalls(Protocol):
+    def get_called_functions(self) -> Mapping[str, ScriptedFunction]: ...
+
+
+class _ScriptOpset(Protocol):
+    domain: str
+    version: int
+
+
+class ScriptedFunction(Protocol):
+    """A function that ``onnxscript.script`` has turned into one of ONNX, as far as it is looked at here."""
+
+    name: str
+    opset: _ScriptOpset
+    op_signature: _ScriptSignature
+    function_ir: _ScriptCalls
+
+    def to_function_proto(self) -> onnx.FunctionProto:
+        """The function as ONNX stores it."""
+        ...
+
+
+class ScriptOperator(Protocol):
+    """An operator of one of ONNX Script's opsets."""
+
+    name: str
+    opset: _ScriptOpset
+    op_schema: onnx.defs.OpSchema | None
+
+
 @dataclass(frozen=True)
 class Script:
     """A scripted function as the table of translations wants it."""
 
     parameters: Sequence[inspect.Parameter]
-    emit: Callable[..., Any]
-    refuses: Callable[[str, Any], str | None]
+    emit: Callable[..., object]
+    refuses: Callable[[str, object], str | None]
 
 
-def is_script(value: Any) -> bool:
+def is_script(value: object) -> TypeGuard[ScriptedFunction]:
     """Whether a value is a function that ONNX Script has turned into a function of ONNX."""
     return hasattr(value, "to_function_proto") and hasattr(value, "op_signature")
 
 
-def script_function(function: Any) -> Script:
+def script_function(function: ScriptedFunction) -> Script:
     """Calls of a scripted function: a node each, and the function itself in the model once."""
     known = {parameter.name: parameter for parameter in function.op_signature.params}
 
-    def emit(op: Builder, *args: Any, **kwargs: Any) -> Any:
+    def emit(op: Builder, *args: object, **kwargs: object) -> object:
         results = _call_function(op, function, args, kwargs, _expected(op))
         return results[0] if len(results) == 1 else results
 
-    def refuses(name: str, value: Any) -> str | None:
+    def refuses(name: str, value: object) -> str | None:
         parameter = known[name]
         if parameter.is_attribute():
             if isinstance(value, Tensor | Dim):
@@ -72,22 +116,22 @@ def script_function(function: Any) -> Script:
     return Script(parameters, emit, refuses)
 
 
-def traced_function(function: Callable[..., Any]) -> Callable[..., Any]:
+def traced_function(function: Callable[..., object]) -> Callable[..., object]:
     """Calls of a plain function: what it calls on ONNX Script's opsets is emitted where it stands."""
 
-    def emit(op: Builder, *args: Any, **kwargs: Any) -> Any:
+    def emit(op: Builder, *args: object, **kwargs: object) -> object:
         with _evaluated_by(Emitter(op)):
             return function(*args, **kwargs)
 
     return emit
 
 
-def _evaluated_by(emitter: Emitter) -> AbstractContextManager[Any]:
+def _evaluated_by(emitter: Emitter) -> AbstractContextManager[object]:
     if "onnxscript" not in sys.modules:
         return nullcontext()
     # Never imported on our own account: a function written for ONNX Script has brought it along.
     evaluator = importlib.import_module("onnxscript.evaluator")
-    context: AbstractContextManager[Any] = evaluator.default_as(emitter)
+    context: AbstractContextManager[object] = evaluator.default_as(emitter)
     return context
 
 
@@ -97,9 +141,9 @@ class Emitter:
     def __init__(self, op: Builder) -> None:
         self._op = op
 
-    def eval_op(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def eval_op(self, operator: ScriptOperator, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         """Emit an operator of an opset object, ``opset18.Add(x, y)``."""
-        schema: onnx.defs.OpSchema = operator.op_schema
+        schema = operator.op_schema
         if schema is None:
             raise TranslationError(f"{operator.name} is not an operator of {operator.opset}")
         formal = [parameter.name for parameter in schema.inputs]
@@ -113,7 +157,7 @@ class Emitter:
         results = self._emit(schema, operator.opset.version, inputs, attributes, count)
         return results[0] if count == 1 else results
 
-    def eval_function(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def eval_function(self, function: ScriptedFunction, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         """Emit a call of a scripted function."""
         results = _call_function(self._op, function, args, kwargs, None)
         return results[0] if len(results) == 1 else results
@@ -146,11 +190,11 @@ def _reads_the_same(schema: onnx.defs.OpSchema) -> bool:
         return False
 
 
-def _formal(schema: onnx.defs.OpSchema, position: int) -> Any:
+def _formal(schema: onnx.defs.OpSchema, position: int) -> onnx.defs.OpSchema.FormalParameter:
     return schema.inputs[min(position, len(schema.inputs) - 1)]
 
 
-def _output_count(schema: onnx.defs.OpSchema, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> int:
+def _output_count(schema: onnx.defs.OpSchema, inputs: Sequence[object], attributes: Mapping[str, Any]) -> int:
     if schema.name == "Split":
         sizes = inputs[1] if len(inputs) > 1 else None
         count = attributes.get("num_outputs", len(sizes) if isinstance(sizes, list | tuple) else None)
@@ -202,7 +246,11 @@ def _expected(op: Builder) -> Expected:
 
 
 def _call_function(
-    op: Builder, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], expected: Expected | None
+    op: Builder,
+    function: ScriptedFunction,
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    expected: Expected | None,
 ) -> tuple[Tensor, ...]:
     parameters = list(function.op_signature.params)
     values = dict(zip((parameter.name for parameter in parameters), args, strict=False)) | dict(kwargs)
@@ -223,7 +271,7 @@ def _call_function(
     return op.custom(body.domain, body.name, inputs, attributes, expected, int(function.opset.version))
 
 
-def _register(op: Builder, function: Any) -> ir.Function:
+def _register(op: Builder, function: ScriptedFunction) -> ir.Function:
     """Put a function and those it calls into the model, each once."""
     body = ir.serde.deserialize_function(function.to_function_proto())
     known = op.shared.functions.setdefault(body.identifier(), body)
@@ -234,13 +282,13 @@ def _register(op: Builder, function: Any) -> ir.Function:
     return known
 
 
-def _as_tensors(op: Builder, values: Sequence[Any], kinds: Sequence[str]) -> list[Tensor | None]:
+def _as_tensors(op: Builder, values: Sequence[object], kinds: Sequence[str]) -> list[Tensor | None]:
     """Inputs as tensors; a number takes the dtype of a tensor whose type must be the same."""
     dtypes = {kind: value.dtype for kind, value in zip(kinds, values, strict=True) if isinstance(value, Tensor)}
     return [_as_tensor(op, value, dtypes.get(kind)) for value, kind in zip(values, kinds, strict=True)]
 
 
-def _as_tensor(op: Builder, value: Any, dtype: torch.dtype | None) -> Tensor | None:
+def _as_tensor(op: Builder, value: object, dtype: torch.dtype | None) -> Tensor | None:
     if value is None or isinstance(value, Tensor):
         return value
     if isinstance(value, Dim):
@@ -254,7 +302,7 @@ def _as_tensor(op: Builder, value: Any, dtype: torch.dtype | None) -> Tensor | N
     return op.const(array.astype(from_torch_dtype(dtype).numpy()), dtype)
 
 
-def _attribute(value: Any) -> Any:
+def _attribute(value: object) -> Any:
     """An attribute as the builder takes it."""
     if isinstance(value, onnx.TensorProto):
         return ir.serde.deserialize_tensor(value)
@@ -265,7 +313,7 @@ def _attribute(value: Any) -> Any:
     return value
 
 
-def _typed(value: Any, kind: ir.AttributeType) -> Any:
+def _typed(value: Any, kind: ir.AttributeType) -> object:
     match kind:
         case ir.AttributeType.FLOAT:
             return float(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 import torch
@@ -15,21 +15,7 @@ from onnxport.symbolic.session.node_attributes import attribute_name, set_attrib
 from onnxport.symbolic.session.session import Session, session_of
 from onnxport.torch_internals.torchscript import JitBlock, JitGraph, JitNode, JitType, JitValue
 from onnxport.translate import Builder, Tensor
-from onnxport.translate.script import Emitter
-
-
-class _OpsetOfScript(Protocol):
-    @property
-    def domain(self) -> str: ...
-
-
-class OnnxScriptFunction(Protocol):
-    """A function of ONNX Script, as ``onnxscript.script`` makes it."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def opset(self) -> _OpsetOfScript: ...
+from onnxport.translate.script import Emitter, ScriptedFunction
 
 
 @dataclass
@@ -117,7 +103,7 @@ class GraphContext:
     aten_op = at
 
     def onnxscript_op(
-        self, onnx_fn: OnnxScriptFunction, *raw_args: object, outputs: int = 1, **kwargs: object
+        self, onnx_fn: ScriptedFunction, *raw_args: object, outputs: int = 1, **kwargs: object
     ) -> JitValue | tuple[JitValue, ...]:
         """Add a call of an ONNX Script function, which becomes a function of the model.
 

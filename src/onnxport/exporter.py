@@ -52,8 +52,8 @@ def translations(options: Options) -> Lookup:
     """All translations that an export may use, in the order in which they are asked."""
     return lookup(
         options.translations,
-        symbolic_lookup(options.opset, options.custom_opsets, inlining=options.inlines_autograd),
-        kept_operators(options.operator_export_type, options.custom_opsets),
+        symbolic_lookup(options),
+        kept_operators(options),
     )
 
 
@@ -79,10 +79,7 @@ def run_export(
     log_events(events)
     find = translations(options)
     with accounted(Artifacts() if artifacts is None else artifacts, model, find, events) as account:
-        with (
-            events.stage("capture"),
-            kept_for_symbolics(options.opset, find, inlining=options.inlines_autograd),
-        ):
+        with events.stage("capture"), kept_for_symbolics(options, find):
             account.captured = captured = capture(
                 model,
                 given.args,

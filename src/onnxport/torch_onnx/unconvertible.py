@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import onnx_ir as ir
 import torch
@@ -14,21 +15,22 @@ from onnxport.capture.replay import mirrored
 from onnxport.errors import TranslationError
 from onnxport.events import EventLog
 from onnxport.export_types import OperatorExportTypes, TrainingMode
+from onnxport.exporter import translations
 from onnxport.legacy_call import call_arguments
 from onnxport.legalize import check_opset
 from onnxport.legalize.rewriter import Rewriter
 from onnxport.legalize.validate import form_fault
 from onnxport.onnx_build.opsets import CANONICAL_OPSET, DEFAULT_OPSET, ONNX_DOMAINS
 from onnxport.onnx_build.schemas import schema_of
+from onnxport.options import Options
 from onnxport.pipeline import functional_form
 from onnxport.prepare import FunctionalProgram
 from onnxport.provenance import operator_name, provenance_of
 from onnxport.report.analysis import missing_translations
 from onnxport.symbolic.api.mode import select_model_mode_for_export
-from onnxport.symbolic.session.fallback import kept_operators
-from onnxport.symbolic.session.lookup import kept_for_symbolics, symbolic_lookup
+from onnxport.symbolic.session.lookup import kept_for_symbolics
 from onnxport.torch_internals.torchscript import JitGraph
-from onnxport.translate import Names, lookup, translate
+from onnxport.translate import Names, translate
 from onnxport.translate.registry import Lookup
 
 _TARGET = re.compile(r"(\w+)\.(\w+)\.\w+")
@@ -60,16 +62,18 @@ def unconvertible_ops(
     (True, [])
     """
     opset = check_opset(DEFAULT_OPSET if opset_version is None else opset_version)
+    options = Options(opset=opset, training=training, follows_example=True)
     events = EventLog()
-    symbolics = symbolic_lookup(opset, training=training)
     # What has no translation passes as it is, to find what else is in the way.
-    rest = lookup(None, symbolics, kept_operators(OperatorExportTypes.ONNX_FALLTHROUGH, None))
+    rest = translations(replace(options, operator_export_type=OperatorExportTypes.ONNX_FALLTHROUGH))
     with select_model_mode_for_export(model, training):
         positional, keywords = call_arguments(model, args, None)
         graph = _torchscript_graph(model, positional, keywords)
-        with kept_for_symbolics(opset, rest):
-            captured = capture(mirrored(model), positional, keywords, follows_example=True, events=events)
-    find = lookup(None, symbolics)
+        with kept_for_symbolics(options, rest):
+            captured = capture(
+                mirrored(model), positional, keywords, follows_example=options.follows_example, events=events
+            )
+    find = translations(options)
     program = functional_form(captured.program, find, events)
     missing = [
         operator_name(node.target) for nodes in missing_translations(program.graph, find).values() for node in nodes

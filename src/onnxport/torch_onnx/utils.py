@@ -10,9 +10,9 @@ import onnx.printer
 import torch
 
 from onnxport.capture import is_in_onnx_export
-from onnxport.export import File, Model
 from onnxport.export import export as _export
-from onnxport.options import Options
+from onnxport.exporter import File, Model
+from onnxport.options import Keywords
 from onnxport.symbolic import (
     OperatorExportTypes,
     TrainingMode,
@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 
-def export(model: Model, args: object, f: File, **options: Unpack[Options]) -> None:
+def export(model: Model, args: object, f: File, **options: Unpack[Keywords]) -> None:
     """Export a model as the TorchScript exporter was asked to: ``onnxport.export`` with ``dynamo=False``.
 
     >>> import io, onnx, torch, onnxport.utils

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 
 from onnxport.errors import OnnxExporterError, TranslationError
+from onnxport.options import Options
 from onnxport.symbolic.session.emission import Emission
 from onnxport.symbolic.session.given import tensor_type
 from onnxport.symbolic.session.graph_context import CallNode, GraphContext, SymbolicContext
 from onnxport.symbolic.session.registration import Symbolic
-from onnxport.symbolic.session.session import Expected, Session, SymbolicOptions
+from onnxport.symbolic.session.session import Expected, Session
 from onnxport.symbolic.session.traced_names import Arrange
 from onnxport.symbolic.session.training_mode import in_training_mode
 from onnxport.torch_internals.operators import OpOverload
@@ -29,7 +30,7 @@ def by_symbolic(
     function: Symbolic,
     target: OpOverload,
     own: Translation | None,
-    options: SymbolicOptions,
+    options: Options,
     arrange: Arrange | None = None,
 ) -> Callable[..., object]:
     """A registered symbolic function as a translation; where it returns None, the one there is takes its place.

@@ -113,9 +113,7 @@ class Emission:
             inputs,
             call.attributes | {name: ir.AttrGraph(name, graph) for name, graph in graphs.items()},
             [self._output(self.session.settle(value), inputs, returned.get(at)) for at, value in enumerate(outputs)],
-            version=self.session.options.domains.get(call.domain)
-            if call.form is None
-            else call.form.version(call.op_type),
+            version=self.session.domains.get(call.domain) if call.form is None else call.form.version(call.op_type),
         )
         for value, tensor in zip(outputs, results, strict=True):
             if sequence_dtype(value) is not None:

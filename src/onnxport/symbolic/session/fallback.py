@@ -8,6 +8,7 @@ import torch
 
 from onnxport.errors import TranslationError
 from onnxport.export_types import OperatorExportTypes
+from onnxport.options import Options
 from onnxport.torch_internals.operators import OpOverload
 from onnxport.translate import Builder, Dim, Tensor
 from onnxport.translate.registry import Lookup, Translation
@@ -15,11 +16,13 @@ from onnxport.translate.registry import Lookup, Translation
 _ATEN = "org.pytorch.aten"
 
 
-def kept_operators(kind: int, domains: Mapping[str, int] | None) -> Lookup | None:
+def kept_operators(options: Options) -> Lookup | None:
     """A look-up of last resort: a node of the operator's own name, or ``ATen`` with the name as an attribute.
 
     Only ATen's own operators have the second form; those of other libraries keep their names in either case.
     """
+    kind = options.operator_export_type
+    domains = {} if options.custom_opsets is None else options.custom_opsets
     if kind not in (OperatorExportTypes.ONNX_FALLTHROUGH, OperatorExportTypes.ONNX_ATEN_FALLBACK):
         return None
 
@@ -28,7 +31,7 @@ def kept_operators(kind: int, domains: Mapping[str, int] | None) -> Lookup | Non
             return None
         parameters = frozenset(argument.name for argument in target._schema.arguments)
         as_aten = kind == OperatorExportTypes.ONNX_ATEN_FALLBACK and target.namespace == "aten"
-        return Translation(_writer(target, as_aten, {} if domains is None else domains), parameters=parameters)
+        return Translation(_writer(target, as_aten, domains), parameters=parameters)
 
     return find
 

@@ -8,21 +8,22 @@ import torch
 
 from onnxport.capture.patches.autograd_functions import CALLS, FunctionCall, FunctionClass, SizePlace, TensorPlace
 from onnxport.errors import TranslationError
+from onnxport.options import Options
 from onnxport.prepare.trace import trace
 from onnxport.symbolic.session.calling import expected_results, run_symbolic
 from onnxport.symbolic.session.graph_context import FUNCTION_KIND, CallNode
 from onnxport.symbolic.session.inner_graphs import prepare_inner
 from onnxport.symbolic.session.registration import registered_symbolic
-from onnxport.symbolic.session.session import Session, SymbolicOptions
+from onnxport.symbolic.session.session import Session
 from onnxport.torch_internals import pytree
 from onnxport.translate import Builder, Int, Tensor
 
 PYTHON_OP = "prim::PythonOp"
 
 
-def keeps_whole(opset: int, *, inlining: bool = True) -> Callable[[FunctionClass], bool]:
+def keeps_whole(options: Options) -> Callable[[FunctionClass], bool]:
     """Which autograd functions are not looked into: those that someone writes, and all if they are not inlined."""
-    all_of_them = not inlining or registered_symbolic(PYTHON_OP, opset) is not None
+    all_of_them = not options.inlines_autograd or registered_symbolic(PYTHON_OP, options.opset) is not None
 
     def wanted(function: FunctionClass) -> bool:
         # torch's own functions are part of how it computes, and of how it captures.
@@ -31,7 +32,7 @@ def keeps_whole(opset: int, *, inlining: bool = True) -> Callable[[FunctionClass
     return wanted
 
 
-def function_translation(options: SymbolicOptions) -> Callable[..., object]:
+def function_translation(options: Options) -> Callable[..., object]:
     """The translation of the operator that stands for autograd functions."""
 
     def translate(op: Builder, tensors: Sequence[Tensor], sizes: Sequence[Int], key: str) -> Sequence[Tensor | None]:
@@ -39,13 +40,13 @@ def function_translation(options: SymbolicOptions) -> Callable[..., object]:
         results = _by_symbolic(op, call, tensors, sizes, options)
         if results is not None:
             return results
-        return _inlined(op, call, tensors, sizes) if options.inlining else _as_node(op, call, tensors)
+        return _inlined(op, call, tensors, sizes) if options.inlines_autograd else _as_node(op, call, tensors)
 
     return translate
 
 
 def _by_symbolic(
-    op: Builder, call: FunctionCall, tensors: Sequence[Tensor], sizes: Sequence[Int], options: SymbolicOptions
+    op: Builder, call: FunctionCall, tensors: Sequence[Tensor], sizes: Sequence[Int], options: Options
 ) -> list[Tensor | None] | None:
     name = call.function.__name__
     own = getattr(call.function, "symbolic", None)

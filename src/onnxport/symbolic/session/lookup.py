@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from onnxport.capture.patches.autograd_functions import functions_kept
 from onnxport.capture.patches.fake_kernels import operators_by_example
+from onnxport.options import Options
 from onnxport.symbolic.session.calling import by_symbolic
-from onnxport.export_types import TrainingMode
 from onnxport.symbolic.session.function_calls import function_translation, keeps_whole
 from onnxport.symbolic.session.registration import Symbolic, operators_of_libraries, registered_symbolic
-from onnxport.symbolic.session.session import SymbolicOptions
 from onnxport.symbolic.session.traced_names import CONVOLUTION, Arrange, traced_as
 from onnxport.torch_internals.operators import OpOverload
 from onnxport.translate import REGISTRY
@@ -21,25 +20,18 @@ _FUNCTION = "onnxport::autograd_function"
 
 
 @contextlib.contextmanager
-def kept_for_symbolics(opset: int, find: Lookup, *, inlining: bool = True) -> Iterator[None]:
+def kept_for_symbolics(options: Options, find: Lookup) -> Iterator[None]:
     """While this is open, what symbolic functions write is captured as it is called, and not what it is made of.
 
     Operators that ``find`` knows need not tell the sizes of their results without values.
     """
     known = (operator for operator in operators_of_libraries() if find(operator, False) is not None)
-    with functions_kept(keeps_whole(opset, inlining=inlining)), operators_by_example(known):
+    with functions_kept(keeps_whole(options)), operators_by_example(known):
         yield
 
 
-def symbolic_lookup(
-    opset: int,
-    custom_opsets: Mapping[str, int] | None = None,
-    *,
-    training: TrainingMode = TrainingMode.EVAL,
-    inlining: bool = True,
-) -> Lookup:
-    """The look-up of symbolic functions: for a file of an opset, with versions of other domains, in a training mode."""
-    options = SymbolicOptions(opset, {} if custom_opsets is None else custom_opsets, training, inlining)
+def symbolic_lookup(options: Options) -> Lookup:
+    """The look-up of symbolic functions for one export."""
     of_functions = Translation(function_translation(options), parameters=frozenset({"tensors", "sizes", "key"}))
 
     def find(target: object, of_complex: bool = False) -> Translation | None:
@@ -48,10 +40,10 @@ def symbolic_lookup(
         name = target._schema.name
         if name == _FUNCTION:
             return of_functions
-        function = registered_symbolic(name, opset)
+        function = registered_symbolic(name, options.opset)
         if function is not None:
             return made(function, target, target, None, of_complex)
-        convolution = registered_symbolic(CONVOLUTION._schema.name, opset)
+        convolution = registered_symbolic(CONVOLUTION._schema.name, options.opset)
         traced = None if convolution is None else traced_as(target)
         if convolution is None or traced is None:
             return None

@@ -7,7 +7,7 @@ it hands values to one of our translations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 from weakref import WeakValueDictionary
@@ -19,9 +19,9 @@ import torch
 
 from onnxport.errors import TranslationError
 from onnxport.onnx_build.opsets import CANONICAL_OPSET
+from onnxport.options import Options
 from onnxport.symbolic.session import given
 from onnxport.symbolic.session.blocks import BRANCHES, block_results, has_blocks
-from onnxport.export_types import TrainingMode
 from onnxport.symbolic.session.given import constant_content
 from onnxport.symbolic.session.inference import InferredType, Known, PartialShape, infer_outputs, of_one_dtype
 from onnxport.symbolic.session.node_attributes import onnx_attributes
@@ -53,20 +53,6 @@ def session_of(graph: JitGraph) -> Session:
 
 
 @dataclass(frozen=True)
-class SymbolicOptions:
-    """What an export asks of every symbolic function.
-
-    ``opset`` is that of the file and ``domains`` the versions of other domains in it, ``training`` the mode the model
-    is exported in. ``inlining`` says what becomes of an autograd function that no one writes: its forward, or a node.
-    """
-
-    opset: int
-    domains: Mapping[str, int]
-    training: TrainingMode = TrainingMode.EVAL
-    inlining: bool = True
-
-
-@dataclass(frozen=True)
 class OnnxCall:
     """A node as ONNX takes it."""
 
@@ -83,9 +69,10 @@ class Session:
     ``parameters`` are the weights among what is given, by the names of their values.
     """
 
-    def __init__(self, op: Builder, options: SymbolicOptions) -> None:
+    def __init__(self, op: Builder, options: Options) -> None:
         self.op = op
         self.options = options
+        self.domains = {} if options.custom_opsets is None else options.custom_opsets
         self.graph = JitGraph()
         self.parameters: dict[str, torch.Tensor] = {}
         self.tensors: dict[int, Tensor] = {}

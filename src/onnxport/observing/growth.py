@@ -15,7 +15,7 @@ from onnxport.capture.request.trees import leaves
 from onnxport.observing.observed_calls import ObservedCall, nested, varying_axes
 
 _SMALLEST = 2
-Sizes = tuple[int, ...]
+Lengths = tuple[int, ...]
 
 
 def grown(example: ObservedCall, calls: Sequence[ObservedCall], varying: Mapping[str, object]) -> ObservedCall:
@@ -35,7 +35,7 @@ def grown(example: ObservedCall, calls: Sequence[ObservedCall], varying: Mapping
 
 def _observed(
     example: ObservedCall, calls: Sequence[ObservedCall], varying: Mapping[str, object]
-) -> dict[str, dict[int, Sizes]]:
+) -> dict[str, dict[int, Lengths]]:
     """For each axis that varies its size in the example, and in every call."""
     shapes: dict[str, list[torch.Size]] = {}
     for call in (example, *calls):
@@ -49,7 +49,7 @@ def _observed(
     }
 
 
-def _targets(vectors: set[Sizes]) -> dict[Sizes, int]:
+def _targets(vectors: set[Lengths]) -> dict[Lengths, int]:
     """The size to make of each: at least two, and a sum where it was one in all calls."""
     ordered = sorted(vectors)
     targets = {vector: max(vector[0], _SMALLEST) for vector in ordered}

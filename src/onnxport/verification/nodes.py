@@ -20,7 +20,7 @@ from onnxport.verification.info import Compared, VerificationInfo
 _BATCH_BYTES = 1 << 29
 
 Key = tuple[str, str]
-Shared = dict[Key, ir.Value]
+SharedValues = dict[Key, ir.Value]
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _compare_batch(
     program: ONNXProgram,
     functional: FunctionalProgram,
     batch: Sequence[torch.fx.Node],
-    shared: Shared,
+    shared: SharedValues,
     args: Sequence[object],
     kwargs: Mapping[str, object],
 ) -> Iterator[Comparison]:
@@ -135,7 +135,7 @@ def _pairs(name: str, expected: torch.Tensor, actual: Output) -> Iterator[tuple[
         yield f"{name}[{position}]", one, other
 
 
-def _batches(nodes: Sequence[torch.fx.Node], shared: Shared) -> Iterator[list[torch.fx.Node]]:
+def _batches(nodes: Sequence[torch.fx.Node], shared: SharedValues) -> Iterator[list[torch.fx.Node]]:
     batch: list[torch.fx.Node] = []
     size = 0
     for node in nodes:
@@ -169,9 +169,9 @@ def _bytes(value: torch.Tensor) -> int:
     return count * value.element_size()
 
 
-def _shared_values(graph: ir.Graph) -> Shared:
+def _shared_values(graph: ir.Graph) -> SharedValues:
     """The ONNX values, by the name of the FX node they come from and their own name."""
-    found: Shared = {}
+    found: SharedValues = {}
     for node in graph:
         origin = origin_of(node)
         if origin is not None:

@@ -173,7 +173,7 @@ def _needs_change(module: torch.fx.GraphModule, has_translation: HasTranslation)
     return any(_needs_change(branch, has_translation) for branch in branches)
 
 
-def _branches(graph: torch.fx.Graph, attribute: Callable[[str], Any]) -> dict[str, torch.fx.GraphModule]:
+def _branches(graph: torch.fx.Graph, attribute: Callable[[str], object]) -> dict[str, torch.fx.GraphModule]:
     """The submodules that a graph passes to higher-order operators."""
     found = {}
     for node in graph.find_nodes(op="get_attr"):

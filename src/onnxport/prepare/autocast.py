@@ -58,7 +58,7 @@ class _Plan:
     inside: bool
 
 
-_PLANS: dict[Any, _Plan] = {}
+_PLANS: dict[object, _Plan] = {}
 
 
 def apply_autocast(node: torch.fx.Node, autocast: Autocast, attach: Attach) -> None:
@@ -77,7 +77,7 @@ def apply_autocast(node: torch.fx.Node, autocast: Autocast, attach: Attach) -> N
             node.replace_input_with(source, emit.call(aten.to.dtype, source, dtype))
     if plan.inside:
 
-        def run(*args: Any, **kwargs: Any) -> Any:
+        def run(*args: object, **kwargs: object) -> object:
             with autocast.context():
                 return target(*args, **kwargs)
 
@@ -104,5 +104,5 @@ def _plan(node: torch.fx.Node, target: OpOverload, autocast: Autocast) -> _Plan:
     return _Plan(tuple(casts), inside=_dtypes(outside) != _dtypes(node.meta["val"]))
 
 
-def _dtypes(values: Any) -> list[torch.dtype]:
+def _dtypes(values: object) -> list[torch.dtype]:
     return [leaf.dtype for leaf in pytree.tree_leaves(values) if isinstance(leaf, torch.Tensor)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 
@@ -48,7 +48,7 @@ def _wanted(target: object, of_complex: bool, has_translation: HasTranslation) -
 
 
 @functools.cache
-def _decomposition(target: OpOverload) -> Callable[..., Any] | None:
+def _decomposition(target: OpOverload) -> Callable[..., object] | None:
     """How to compute an operator from others: torch's decomposition, its own kernel, or for a prim its ATen form."""
     from onnxport.torch_internals.operators import decomposition_table
 
@@ -56,13 +56,13 @@ def _decomposition(target: OpOverload) -> Callable[..., Any] | None:
         return decomposition_table[target]
     if target._can_decompose():
         return target.decompose
-    aten_form: Callable[..., Any] | None = getattr(target, "impl_aten", None)
+    aten_form: Callable[..., object] | None = getattr(target, "impl_aten", None)
     return aten_form
 
 
 def decompose(graph: torch.fx.Graph, has_translation: HasTranslation, attach: Attach, events: EventLog) -> None:
     """Replace, in place, every call without translation by calls that have one, as far as that is possible."""
-    known: dict[Any, Traced | None] = {}
+    known: dict[object, Traced | None] = {}
     pending = [(node, frozenset[object]()) for node in reversed(list(graph.nodes))]
     while pending:
         node, ancestors = pending.pop()
@@ -96,18 +96,18 @@ def _traced(node: torch.fx.Node, events: EventLog) -> Traced | None:
     return traced
 
 
-def _key(node: torch.fx.Node) -> Any:
+def _key(node: torch.fx.Node) -> object:
     leaves, structure = pytree.tree_flatten((list(node.args), dict(node.kwargs)))
     return node.target, structure, tuple(_leaf_key(leaf) for leaf in leaves)
 
 
-def _leaf_key(leaf: Any) -> Any:
+def _leaf_key(leaf: object) -> object:
     if not isinstance(leaf, torch.fx.Node):
         return type(leaf), repr(leaf)
     return tuple(_value_key(value) for value in pytree.tree_leaves(leaf.meta["val"]))
 
 
-def _value_key(value: Any) -> Any:
+def _value_key(value: object) -> object:
     if isinstance(value, torch.Tensor):
         strides = value.stride() if value.layout is torch.strided else ()
         sizes = tuple(dim_key(size) for size in (*value.shape, *strides))

@@ -56,7 +56,7 @@ def same_shape(left: torch.Tensor, right: torch.Tensor) -> bool:
     )
 
 
-def fake_mode_of(values: Any) -> FakeTensorMode | None:
+def fake_mode_of(values: object) -> FakeTensorMode | None:
     """The mode of the first fake tensor in a nest of values."""
     for leaf in torch.utils._pytree.tree_leaves(values):
         if isinstance(leaf, FakeTensor):
@@ -78,7 +78,7 @@ def on_fake_values(mode: FakeTensorMode | None) -> Iterator[None]:
         yield
 
 
-def run_on_fakes(target: Any, args: Any, kwargs: Any, like: Any = None) -> Any:
+def run_on_fakes(target: Any, args: Any, kwargs: Any, like: object = None) -> Any:
     """Call an operator on the fake values of its node arguments; ``like`` has the mode if no argument has."""
     values, keywords = value_of(args), value_of(kwargs)
     # Only the kernels written in Python compute with symbolic sizes throughout.
@@ -86,7 +86,7 @@ def run_on_fakes(target: Any, args: Any, kwargs: Any, like: Any = None) -> Any:
         return target(*values, **keywords)
 
 
-def kinds(arguments: Any) -> tuple[Any, ...]:
+def kinds(arguments: object) -> tuple[object, ...]:
     """What type promotion looks at: dtypes, whether a tensor has axes, and the types of numbers."""
     leaves = torch.utils._pytree.tree_leaves(value_of(arguments))
     return tuple(
@@ -119,7 +119,7 @@ class Emitter:
         self.anchor = anchor
         self.source = source
 
-    def call(self, target: Any, *args: Any, val: Any = None, like: Any = None, **kwargs: Any) -> torch.fx.Node:
+    def call(self, target: Any, *args: Any, val: object = None, like: object = None, **kwargs: Any) -> torch.fx.Node:
         """Insert a call; its fake value is ``val`` or, when not given, computed."""
         with self.anchor.graph.inserting_before(self.anchor):
             node = self.anchor.graph.call_function(target, args, kwargs)
@@ -154,7 +154,7 @@ class Emitter:
                 total = self.call(operator.mul, total, size)
         return total
 
-    def reshape_like(self, value: torch.fx.Node, like: torch.fx.Node, val: Any = None) -> torch.fx.Node:
+    def reshape_like(self, value: torch.fx.Node, like: torch.fx.Node, val: object = None) -> torch.fx.Node:
         """Give a value the shape of another node."""
         wanted = like.meta["val"]
         unknown = [dim for dim, size in enumerate(wanted.shape) if not isinstance(size, int)]

@@ -41,13 +41,13 @@ def _arguments(node: torch.fx.Node) -> Sequence[Any]:
     return [*given, *[()] * (9 - len(given))]
 
 
-def _dense(score_mod: Callable[..., Any], mask_mod: Callable[..., Any], scale: float) -> Callable[..., Any]:
+def _dense(score_mod: Callable[..., Any], mask_mod: Callable[..., Any], scale: float) -> Callable[..., object]:
     def attend(
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
-        score_extra: Sequence[Any],
-        mask_extra: Sequence[Any],
+        score_extra: Sequence[object],
+        mask_extra: Sequence[object],
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         groups = query.shape[1] // key.shape[1]
         if groups > 1:

@@ -146,7 +146,7 @@ def _composed_views(graph: torch.fx.Graph, shared: set[Node]) -> list[Node]:
     return [node for node in graph.nodes if node in shared and _is_composed(node) and is_view(node)]
 
 
-def _tensors(values: Any) -> list[torch.Tensor]:
+def _tensors(values: object) -> list[torch.Tensor]:
     return [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, torch.Tensor)]
 
 

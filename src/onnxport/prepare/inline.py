@@ -85,7 +85,7 @@ class SharedRegion:
 
     call: str
     name: str
-    modules: tuple[tuple[str, Any], ...]
+    modules: tuple[tuple[str, object], ...]
 
 
 class _Copying:

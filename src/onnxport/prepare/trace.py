@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import getitem
 from typing import Any
 
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.node import Argument
 
 from onnxport.prepare.emit import Provenance, fake_mode_of, on_fake_values
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.fake_tensors import enable_python_dispatcher
 from onnxport.torch_internals.operators import OpOverload
 
-Attach = Callable[[str, Any], str]
+Attach = Callable[[str, object], str]
 """Makes a value an attribute of the module that owns the graph, and returns the attribute's name."""
 
 
@@ -27,7 +28,7 @@ class Traced:
     owner: torch.fx.GraphModule
     result: pytree.TreeSpec
 
-    def attach(self, name: str, value: Any) -> str:
+    def attach(self, name: str, value: object) -> str:
         """Make a value an attribute that the traced graph can read."""
         setattr(self.owner, name, value)
         return name
@@ -35,8 +36,8 @@ class Traced:
 
 def trace(
     node: torch.fx.Node,
-    function: Callable[..., Any],
-    decompositions: dict[Any, Callable[..., Any]] | None = None,
+    function: Callable[..., object],
+    decompositions: Mapping[OpOverload, Callable[..., object]] | None = None,
 ) -> Traced:
     """Run ``function`` on the fake arguments of a node and record the calls it makes; sizes stay symbolic."""
     leaves, structure = pytree.tree_flatten((list(node.args), dict(node.kwargs)))
@@ -44,7 +45,7 @@ def trace(
     values = [leaves[index].meta["val"] for index in given]
     results: list[pytree.TreeSpec] = []
 
-    def run(*arguments: Any) -> list[Any]:
+    def run(*arguments: object) -> list[object]:
         filled = list(leaves)
         for index, argument in zip(given, arguments, strict=True):
             filled[index] = argument
@@ -81,7 +82,7 @@ def splice(node: torch.fx.Node, traced: Traced, attach: Attach) -> list[torch.fx
     arguments = [leaf for leaf in leaves if isinstance(leaf, torch.fx.Node)]
     copies: dict[torch.fx.Node, Any] = {}
     added: list[torch.fx.Node] = []
-    flat: list[Any] = []
+    flat: list[Argument] = []
     for inner in traced.graph.nodes:
         if inner.op == "placeholder":
             copies[inner] = arguments[len(copies)]
@@ -97,7 +98,7 @@ def splice(node: torch.fx.Node, traced: Traced, attach: Attach) -> list[torch.fx
 def _copy(
     inner: torch.fx.Node,
     node: torch.fx.Node,
-    copies: dict[torch.fx.Node, Any],
+    copies: Mapping[torch.fx.Node, Argument],
     owner: torch.fx.GraphModule,
     attach: Attach,
 ) -> torch.fx.Node:
@@ -117,7 +118,7 @@ def _copy(
     return copy
 
 
-def _replace(node: torch.fx.Node, result: Any, added: list[torch.fx.Node]) -> None:
+def _replace(node: torch.fx.Node, result: object, added: list[torch.fx.Node]) -> None:
     _replace_items(node, result)
     substitute(node, result)
     name = node.name
@@ -126,7 +127,7 @@ def _replace(node: torch.fx.Node, result: Any, added: list[torch.fx.Node]) -> No
         result.name = name
 
 
-def _replace_items(node: torch.fx.Node, result: Any) -> None:
+def _replace_items(node: torch.fx.Node, result: object) -> None:
     """Let what is taken out of a list, or out of a list in it, be the item itself."""
     if not isinstance(result, (list, tuple)):
         return

@@ -81,7 +81,7 @@ class View:
         inverse = _INVERSES.get(f"{self.name}.{self.target._overloadname}") or _INVERSES.get(self.name)
         return _by_position(self, write) if inverse is None else inverse(self, write)
 
-    def _call(self, emit: Emitter, source: torch.fx.Node, val: Any = None) -> torch.fx.Node:
+    def _call(self, emit: Emitter, source: torch.fx.Node, val: object = None) -> torch.fx.Node:
         positional, keywords = [], {}
         for parameter in self.target._schema.arguments:
             if parameter.name not in self.args:
@@ -130,7 +130,7 @@ class Write:
     val: torch.Tensor
     """Fake value of the source."""
 
-    def result(self, target: Any, *args: Any, **kwargs: Any) -> torch.fx.Node:
+    def result(self, target: Callable[..., object], *args: Any, **kwargs: Any) -> torch.fx.Node:
         """Emit the call that makes the new source."""
         return self.emit.call(target, *args, val=self.val, **kwargs)
 

@@ -65,10 +65,10 @@ def _expand(graph: torch.fx.Graph, region: Sequence[torch.fx.Node], attach: Atta
 
 def _runner(
     region: Sequence[torch.fx.Node], inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node]
-) -> Callable[..., list[Any]]:
+) -> Callable[..., list[object]]:
     steps = [(node, node.target, node.args, node.kwargs) for node in region]
 
-    def run(*arguments: Any) -> list[Any]:
+    def run(*arguments: Any) -> list[object]:
         values = dict(zip(inputs, arguments, strict=True))
         for node, target, args, kwargs in steps:
             values[node] = target(  # type: ignore[operator]

@@ -14,10 +14,10 @@ class Workspace:
     def __init__(self, source: torch.fx.GraphModule) -> None:
         self.source = source
         self.graph = torch.fx.Graph()
-        self._added: dict[str, Any] = {}
+        self._added: dict[str, object] = {}
         self._names: dict[int, str] = {}
 
-    def attach(self, hint: str, value: Any) -> str:
+    def attach(self, hint: str, value: object) -> str:
         """Make a value readable by ``get_attr`` and return its name; the same value is attached once."""
         if id(value) not in self._names:
             name, count = hint, 0
@@ -28,7 +28,7 @@ class Workspace:
             self._names[id(value)] = name
         return self._names[id(value)]
 
-    def replace(self, name: str, value: Any) -> None:
+    def replace(self, name: str, value: object) -> None:
         """Let an attribute of the source stand for something else in this graph."""
         self._added[name] = value
 
@@ -36,7 +36,7 @@ class Workspace:
         """What ``get_attr`` reads under a name."""
         if name in self._added:
             return self._added[name]
-        value: Any = self.source
+        value: object = self.source
         for part in name.split("."):
             value = getattr(value, part)
         return value

@@ -175,7 +175,7 @@ def new_statistics(node: torch.fx.Node, emit: Emitter) -> tuple[torch.fx.Node, t
     return blend(mean, seen_mean), blend(var, seen_var)
 
 
-_FITS: dict[Any, bool] = {}
+_FITS: dict[object, bool] = {}
 
 
 def keeps_dtype(form: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype) -> bool:

@@ -9,7 +9,7 @@ from matrix import rows
 from onnxport.translate import REGISTRY
 
 ELSEWHERE = {
-    "onnxport::sequence_": "tests/torchscript/test_sequences.py",
+    "onnxport::sequence_": "tests/replay/test_sequences.py",
     "higher_order::": "tests/translate/test_control_flow.py",
     "onnx::": "tests/onnx_ops/",
     "onnx_symbolic::": "tests/onnx_ops/",

@@ -1,6 +1,6 @@
 """Models as users script and trace them: heads of detectors, decoders, masks, caches, skip connections, tables.
 
-``PYTHONPATH=src:tests/torchscript python tests/torchscript/idiom_zoo.py`` compares, row by row, what
+``PYTHONPATH=src:tests/replay python tests/replay/idiom_zoo.py`` compares, row by row, what
 this exporter and torch.onnx's ``dynamo=False`` make of them.
 """
 

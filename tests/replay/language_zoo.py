@@ -1,6 +1,6 @@
 """The language of TorchScript: classes, enums, hooks, interfaces and what else scripted and traced code is made of.
 
-``PYTHONPATH=src:tests/torchscript python tests/torchscript/language_zoo.py`` compares, row by row, what
+``PYTHONPATH=src:tests/replay python tests/replay/language_zoo.py`` compares, row by row, what
 this exporter and torch.onnx's ``dynamo=False`` make of them.
 """
 

@@ -1,6 +1,6 @@
 """Modules as code for the TorchScript exporter has them: 60 to be traced, 50 to be scripted.
 
-``PYTHONPATH=src:tests/torchscript python tests/torchscript/torchscript_zoo.py`` compares, row by row and at each opset,
+``PYTHONPATH=src:tests/replay python tests/replay/torchscript_zoo.py`` compares, row by row and at each opset,
 what this exporter and torch.onnx's ``dynamo=False`` make of them.
 """
 

@@ -13,7 +13,7 @@ from onnxport.errors import warn
 from onnxport.torch_internals.layers import DropoutNd, NormBase
 
 # Each deprecated argument: its default, and what to do instead.
-_DEPRECATED: Mapping[str, tuple[Any, str]] = {
+_DEPRECATED: Mapping[str, tuple[object, str]] = {
     "training": (0, "set the mode before exporting, with model.eval() or model.train()"),
     "operator_export_type": (0, "pass translations for your operators in `custom_translation_table`"),
     "do_constant_folding": (True, "pass optimize=False to leave the graph as it was translated"),
@@ -65,7 +65,7 @@ def described(model: object, given: Description) -> Description:
     )
 
 
-def warn_of_deprecated(**given: Any) -> None:
+def warn_of_deprecated(**given: object) -> None:
     """Warn once for each deprecated argument that was given another value than its default.
 
     >>> from onnxport.arguments import warn_of_deprecated

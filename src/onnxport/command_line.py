@@ -103,7 +103,7 @@ def _load_script(path: Path) -> torch.jit.ScriptModule:
         ) from error
 
 
-def _load_module(place: str) -> Any:
+def _load_module(place: str) -> object:
     if not place.endswith(".py"):
         sys.path.insert(0, str(Path.cwd()))
         try:
@@ -169,7 +169,7 @@ def export_command(
         typer.echo(f"{destination}: opset {program.model.opset_imports['']}, {nodes} nodes")
 
 
-def _dynamic_shapes(examples: list[Example]) -> dict[str, Any] | tuple[Any, ...] | None:
+def _dynamic_shapes(examples: list[Example]) -> dict[str, object] | tuple[object, ...] | None:
     if not any(example.labels for example in examples):
         return None
     if all(example.name is not None for example in examples):

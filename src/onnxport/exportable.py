@@ -35,7 +35,7 @@ class ExportableModule(torch.nn.Module, abc.ABC):
     """
 
     @abc.abstractmethod
-    def example_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any] | None]:
+    def example_arguments(self) -> tuple[tuple[object, ...], dict[str, object] | None]:
         """Return example inputs of ``forward``: the positional ones, and those by keyword or None."""
 
     def dynamic_shapes(self) -> Any:

@@ -79,7 +79,7 @@ def call_arguments(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> t
     return pytree.tree_map(_tensor, (positional, keywords))  # type: ignore[no-any-return]
 
 
-def _fits(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+def _fits(signature: inspect.Signature, args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
     try:
         signature.bind(*args, **kwargs)
     except TypeError:
@@ -88,7 +88,7 @@ def _fits(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str
     return True
 
 
-def _tensor(leaf: Any) -> Any:
+def _tensor(leaf: object) -> object:
     if isinstance(leaf, bool | int | float):
         dtype = torch.float64 if isinstance(leaf, float) else None
         return torch.tensor(leaf, dtype=dtype)
@@ -118,14 +118,14 @@ def _known_axes(
 
 
 @contextlib.contextmanager
-def _without_text(model: Any) -> Iterator[None]:
+def _without_text(model: object) -> Iterator[None]:
     """While the block runs, strings among the results are left out, with a warning."""
     if not isinstance(model, torch.nn.Module):
         yield
         return
     told: set[str] = set()
 
-    def leave_out(module: torch.nn.Module, args: Any, output: Any) -> Any:
+    def leave_out(module: torch.nn.Module, args: object, output: object) -> object:
         leaves = pytree.tree_leaves(output)
         texts = [leaf for leaf in leaves if isinstance(leaf, str)]
         if not texts:

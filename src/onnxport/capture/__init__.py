@@ -114,7 +114,7 @@ def capture(
     return captured
 
 
-def _name_dims(captured: Captured, sizes: Sequence[tuple[Axis, Any]], events: EventLog) -> None:
+def _name_dims(captured: Captured, sizes: Sequence[tuple[Axis, object]], events: EventLog) -> None:
     """Give symbols the user's names, in signature order; the first name of a symbol stays."""
     owners: dict[str, str] = {}
     for axis, size in sizes:

@@ -171,7 +171,7 @@ def _suggestion(text: str) -> str:
     return f"Declare instead: {'; '.join(lines)}." if lines else ""
 
 
-def fixed_value(size: Any) -> int | None:
+def fixed_value(size: object) -> int | None:
     """The number that a size is, or None if it varies. A size that was fixed late is still symbolic, of one value."""
     if isinstance(size, torch.SymInt):
         known: int | None = size.node.maybe_as_int()

@@ -39,7 +39,7 @@ def pooled_to_any_size() -> contextlib.AbstractContextManager[None]:
 
 
 def _largest(original: Pool, spatial: int) -> Pool:
-    def pool(input: torch.Tensor, output_size: int | Sequence[int]) -> Any:
+    def pool(input: torch.Tensor, output_size: int | Sequence[int]) -> object:
         counts = list(output_size) if isinstance(output_size, Sequence) else [output_size] * spatial
         if not any(isinstance(count, torch.SymInt) for count in counts):
             return original(input, counts)

@@ -40,7 +40,7 @@ def counts_left_open() -> contextlib.AbstractContextManager[None]:
 
 def _linspace(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     def linspace(
-        start: _Number, end: _Number, steps: int, *, dtype: torch.dtype | None = None, **options: Any
+        start: _Number, end: _Number, steps: int, *, dtype: torch.dtype | None = None, **options: object
     ) -> torch.Tensor:
         if not isinstance(steps, torch.SymInt) or options.get("out") is not None:
             return original(start, end, steps, dtype=dtype, **options)

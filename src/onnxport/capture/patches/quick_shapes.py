@@ -45,14 +45,14 @@ def shapes_told_at_once() -> contextlib.AbstractContextManager[None]:
 
 
 def _activation(operator: torch._ops.OpOverload) -> Rule:
-    def rule(mode: FakeTensorMode, self: FakeTensor, *args: Any, **kwargs: Any) -> Any:
+    def rule(mode: FakeTensorMode, self: FakeTensor, *args: object, **kwargs: object) -> object:
         result = _like(mode, self) if self.dtype.is_floating_point else None
         return _by_reference(mode, operator, self, *args, **kwargs) if result is None else result
 
     return rule
 
 
-def _batch_norm(mode: FakeTensorMode, input: FakeTensor, *args: Any, **kwargs: Any) -> Any:
+def _batch_norm(mode: FakeTensorMode, input: FakeTensor, *args: object, **kwargs: object) -> object:
     result = _like(mode, input)
     if result is None:
         return _by_reference(mode, _NORM, input, *args, **kwargs)
@@ -70,6 +70,6 @@ def _like(mode: FakeTensorMode, x: FakeTensor) -> FakeTensor | None:
     return None
 
 
-def _by_reference(mode: FakeTensorMode, operator: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
+def _by_reference(mode: FakeTensorMode, operator: torch._ops.OpOverload, *args: object, **kwargs: object) -> object:
     with mode:
         return decomposition_table[operator](*args, **kwargs)

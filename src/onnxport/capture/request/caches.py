@@ -77,7 +77,7 @@ def register_layered_cache(kind: type) -> None:
     register_class(kind, flatten, unflatten, flatten_with_keys)
 
 
-def check_cache(name: str, value: Any) -> str | None:
+def check_cache(name: str, value: object) -> str | None:
     """Refuse a cache that counts in Python, and say what one of windows alone cannot tell: how much was seen."""
     if not any(parent.__module__ == _CACHES for parent in type(value).__mro__):
         return None
@@ -128,7 +128,7 @@ def register_class(kind: type, flatten: Any, unflatten: Any, flatten_with_keys: 
     )
 
 
-def _counts(layer: Any) -> list[str]:
+def _counts(layer: object) -> list[str]:
     """Name the numbers a layer keeps, other than those transformers' own layers are known for."""
     if type(layer).__module__ == _CACHES:
         return []
@@ -141,7 +141,7 @@ def _counts(layer: Any) -> list[str]:
     return found
 
 
-def _states(layer: Any) -> Iterator[tuple[str, Any, torch.Tensor]]:
+def _states(layer: object) -> Iterator[tuple[str, object, torch.Tensor]]:
     """Yield the tensors of a layer: the attribute, the key where the attribute is a dict, and the tensor."""
     for attribute, value in vars(layer).items():
         # What begins with an underscore is made by the layer for itself, from its settings.
@@ -153,7 +153,7 @@ def _states(layer: Any) -> Iterator[tuple[str, Any, torch.Tensor]]:
             yield from ((attribute, key, entry) for key, entry in value.items() if isinstance(entry, torch.Tensor))
 
 
-def _settings(layer: Any) -> list[list[Any]]:
+def _settings(layer: object) -> list[list[object]]:
     """List what a layer is told and what it remembers besides tensors, in a form that compares and serialises."""
     parameters = inspect.signature(type(layer).__init__).parameters
     found = []
@@ -167,7 +167,7 @@ def _settings(layer: Any) -> list[list[Any]]:
     return found
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, (bool, int, float, str))
 
 

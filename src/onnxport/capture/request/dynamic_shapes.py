@@ -59,7 +59,7 @@ class Declarations:
         self.for_torch = pytree.tree_map(_softened, self.for_torch)
 
 
-def _softened(dim: Any) -> Any:
+def _softened(dim: object) -> object:
     varies = isinstance(dim, Dim) or (isinstance(dim, DimHint) and dim.type is DimHintType.DYNAMIC)
     return Dim.AUTO if varies else dim
 
@@ -122,7 +122,7 @@ class _Matcher:
         self.specs: list[Any] = []
         self.problems: list[Problem] = []
 
-    def match(self, spec: Any) -> list[Any]:
+    def match(self, spec: object) -> list[object]:
         names = list(self.inputs.arguments)
         if isinstance(spec, Mapping):
             entries = self._by_name(spec, names)
@@ -177,7 +177,7 @@ class _Matcher:
             self.problems.append(Problem(what, remedy="Give one entry for each input, None for a static one."))
         return dict(zip(names, spec, strict=False))
 
-    def _walk(self, value: Any, spec: Any, path: str) -> None:
+    def _walk(self, value: object, spec: object, path: str) -> None:
         here = branch(value)
         if here is None:
             self.specs.append(spec)
@@ -186,7 +186,7 @@ class _Matcher:
         for child, entry, suffix in zip(here.children, entries, here.suffixes, strict=True):
             self._walk(child, entry, path + suffix)
 
-    def _entries(self, value: Any, here: Branch, spec: Any, path: str) -> Sequence[Any]:
+    def _entries(self, value: object, here: Branch, spec: object, path: str) -> Sequence[object]:
         nothing = [None] * len(here.children)
         if spec is None:
             return nothing
@@ -212,7 +212,7 @@ class _Matcher:
             return nothing
         return given.children
 
-    def _problem(self, path: str, expected: str, spec: Any) -> None:
+    def _problem(self, path: str, expected: str, spec: object) -> None:
         self.problems.append(Problem(f"At {path}: expected {expected}, got {_shown(spec)}."))
 
 
@@ -220,7 +220,7 @@ def _listed(names: Sequence[object]) -> str:
     return ", ".join(map(repr, names)) if names else "none"
 
 
-def _shown(spec: Any) -> str:
+def _shown(spec: object) -> str:
     if isinstance(spec, Mapping):
         return f"a dict with keys {_listed(list(spec))}"
     if isinstance(spec, (tuple, list)):
@@ -228,7 +228,7 @@ def _shown(spec: Any) -> str:
     return repr(spec)
 
 
-def _read_leaf(index: int, leaf: Leaf, spec: Any, axes: list[Axis], problems: list[Problem]) -> Any:
+def _read_leaf(index: int, leaf: Leaf, spec: object, axes: list[Axis], problems: list[Problem]) -> object:
     if spec is None:
         return None
     if type(leaf.value) in (int, torch.SymInt):
@@ -249,7 +249,7 @@ def _read_leaf(index: int, leaf: Leaf, spec: Any, axes: list[Axis], problems: li
         expected = f"a dict from axis to dimension, or a tuple with {rank} dimensions"
         problems.append(Problem(f"At {leaf.path}: expected {expected}, got {_shown(spec)}."))
         return None
-    read: dict[int, Any] = {}
+    read: dict[int, object] = {}
     for axis, dim in entries.items():
         if type(axis) is not int or not -rank <= axis < rank:
             shape = f"the input has {rank} axes (shape {list(leaf.value.shape)})"
@@ -304,15 +304,15 @@ def _check_sizes(axes: list[Axis], problems: list[Problem]) -> None:
 
 def _from_axes(
     inputs: Inputs,
-    dynamic_axes: Mapping[str, Any],
+    dynamic_axes: Mapping[str, object],
     input_names: Sequence[str] | None,
     output_names: Sequence[str] | None,
     declared: Declarations,
-) -> list[Any]:
+) -> list[object]:
     """Spread ``dynamic_axes`` over the leaves, and set aside what it says of outputs."""
     known = named_tensors(inputs, input_names)
     outputs = list(output_names or ())
-    by_leaf: list[Any] = [None] * len(inputs.leaves)
+    by_leaf: list[object] = [None] * len(inputs.leaves)
     problems: list[Problem] = []
     unknown = [name for name in dynamic_axes if name not in known and name not in outputs]
     if unknown:
@@ -331,7 +331,7 @@ def _from_axes(
     return by_leaf
 
 
-def _named_axes(name: str, axes: Any, problems: list[Problem]) -> dict[int, Any]:
+def _named_axes(name: str, axes: object, problems: list[Problem]) -> dict[int, object]:
     if axes is None:
         return {}
     if isinstance(axes, Mapping) and all(type(axis) is int for axis in axes):

@@ -90,7 +90,7 @@ def bind(model: Model, args: Any, kwargs: Mapping[str, Any] | None, report: Call
     )
 
 
-def _bind_program(program: torch.export.ExportedProgram, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Inputs:
+def _bind_program(program: torch.export.ExportedProgram, args: tuple[object, ...], kwargs: dict[str, object]) -> Inputs:
     if not args and not kwargs and program.example_inputs is not None:
         args, kwargs = program.example_inputs[0], dict(program.example_inputs[1])
     values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
@@ -128,14 +128,14 @@ def explicit_forward(model: torch.nn.Module, inputs: Inputs) -> Iterator[None]:
     named = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in inputs.extra]
     others = [p for p in before.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
 
-    def explicit(*args: Any, **kwargs: Any) -> Any:
+    def explicit(*args: object, **kwargs: object) -> object:
         return forward(*args, **kwargs)
 
     with method_replaced(model, explicit, before.replace(parameters=[*others, *named])):
         yield
 
 
-def _distinct(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _distinct(args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[tuple[object, ...], dict[str, object]]:
     """Give each input its own tensor object: torch merges two inputs that are one and the same object."""
     seen: set[int] = set()
 
@@ -150,12 +150,12 @@ def _distinct(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any,
     if len({id(tensor) for tensor in tensors}) == len(tensors):
         return args, kwargs
     separate = [own(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in flat]
-    result: tuple[tuple[Any, ...], dict[str, Any]] = _pytree.tree_unflatten(separate, spec)
+    result: tuple[tuple[object, ...], dict[str, object]] = _pytree.tree_unflatten(separate, spec)
     return result
 
 
 def _mismatch(
-    model: torch.nn.Module, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]
+    model: torch.nn.Module, signature: inspect.Signature, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> InputError:
     given = [_describe(value) for value in args] + [f"{name}={_describe(value)}" for name, value in kwargs.items()]
     problems = []

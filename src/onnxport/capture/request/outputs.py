@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import torch
 from torch.export.graph_signature import ConstantArgument, OutputKind
@@ -18,7 +17,7 @@ _NUMBERS = (bool, int, float, complex, torch.SymInt, torch.SymFloat, torch.SymBo
 _REMEDY = "Return tensors (in tuples, lists, dicts or dataclasses); leave this value out, or wrap the model to drop it."
 
 
-def _refusal(unfit: list[tuple[str, Any]]) -> InputError:
+def _refusal(unfit: list[tuple[str, object]]) -> InputError:
     problems = [
         Problem(f"{path} is of type {type(value).__qualname__}: {repr(value)[:60]}.", remedy=_REMEDY)
         for path, value in unfit
@@ -33,7 +32,7 @@ def watched(model: object, report: Callable[[str], None]) -> Iterator[None]:
         yield
         return
 
-    def look(module: torch.nn.Module, args: Any, output: Any) -> None:
+    def look(module: torch.nn.Module, args: object, output: object) -> None:
         register_containers(output, report)
         kinds = (torch.Tensor, str, type(None), *_NUMBERS)
         unfit = [(leaf.path, leaf.value) for leaf in leaves(output, "output", ()) if not isinstance(leaf.value, kinds)]
@@ -69,7 +68,7 @@ def check_outputs(program: torch.export.ExportedProgram, events: EventLog) -> No
         warn(message)
 
 
-def _returned(values: list[Any]) -> str:
+def _returned(values: list[object]) -> str:
     if not values:
         return "its result is empty"
     return f"it returns {', '.join(map(repr, values))}"
@@ -89,7 +88,7 @@ def _walk(spec: pytree.TreeSpec, path: str, found: list[str]) -> None:
         return
     children = pytree.children_of(spec)
     # A dict's context is its keys; a namedtuple's is its class. Other containers count their children.
-    keys: list[Any] = list(range(len(children)))
+    keys: list[object] = list(range(len(children)))
     if isinstance(spec.context, list) and len(spec.context) == len(children):
         keys = spec.context
     for key, child in zip(keys, children, strict=True):

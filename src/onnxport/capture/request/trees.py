@@ -36,7 +36,7 @@ class Branch:
     flattens_to: type | None
 
 
-def _key_step(key: Any) -> tuple[Step, str]:
+def _key_step(key: object) -> tuple[Step, str]:
     if isinstance(key, _pytree.MappingKey):
         return (key.key if isinstance(key.key, int) else str(key.key)), f"[{key.key!r}]"
     if isinstance(key, _pytree.GetAttrKey):
@@ -45,7 +45,7 @@ def _key_step(key: Any) -> tuple[Step, str]:
     return index, f"[{index}]"
 
 
-def branch(value: Any) -> Branch | None:
+def branch(value: object) -> Branch | None:
     """Return the children of a container, or None for a leaf."""
     kind = _pytree._get_node_type(value)
     node = _pytree.SUPPORTED_NODES.get(kind)
@@ -67,7 +67,7 @@ def branch(value: Any) -> Branch | None:
     )
 
 
-def leaves(value: Any, path: str, steps: tuple[Step, ...]) -> list[Leaf]:
+def leaves(value: object, path: str, steps: tuple[Step, ...]) -> list[Leaf]:
     """List the leaves below a value, in flattening order."""
     here = branch(value)
     if here is None:
@@ -78,7 +78,7 @@ def leaves(value: Any, path: str, steps: tuple[Step, ...]) -> list[Leaf]:
     return found
 
 
-def register_containers(value: Any, report: Callable[[str], None]) -> None:
+def register_containers(value: object, report: Callable[[str], None]) -> None:
     """Teach torch the dataclasses and transformers caches in a value, so that it sees the tensors inside.
 
     The registration stays: the captured program's input and output structures refer to it.

@@ -369,6 +369,24 @@ def test_refusals() -> None:
         helper.check_training_mode(1, "dropout")
 
 
+def test_functions_take_what_torchs_take_by_name() -> None:
+    from torch.onnx import symbolic_helper as theirs
+
+    functions = {
+        name: function
+        for name, function in vars(theirs).items()
+        if inspect.isfunction(function) and function.__module__ == theirs._parse_arg.__module__
+    }
+    assert len(functions) > 80
+    refused = []
+    for name, function in functions.items():
+        own, wanted = inspect.signature(getattr(helper, name)), inspect.signature(function)
+        if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in own.parameters.values()):
+            continue
+        refused += [f"{name}({one})" for one in wanted.parameters if one not in own.parameters]
+    assert refused == []
+
+
 def test_tables_are_torchs() -> None:
     from torch.onnx import symbolic_helper as theirs
 

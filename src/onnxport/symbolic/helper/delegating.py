@@ -230,18 +230,33 @@ def _linalg_vector_norm_helper(
 # Others
 
 
-def _embedding_bag_helper(g: GraphContext, *args: object) -> Values:
+def _embedding_bag_helper(
+    g: GraphContext,
+    embedding_matrix: JitValue,
+    indices: JitValue,
+    offsets: JitValue,
+    scale_grad_by_freq: object,
+    mode: object,
+    sparse: object,
+    per_sample_weights: object,
+    include_last_offset: object,
+    padding_idx: object,
+) -> Values:
     """Sums, means or maxima of rows of a table."""
-    return delegate(g, "embedding_bag", args, {})
+    options = (scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx)
+    return delegate(g, "embedding_bag", (embedding_matrix, indices, offsets, *options), {})
 
 
-def _repeat_interleave_split_helper(g: GraphContext, self: JitValue, repeats: object, dim: object) -> Values:
+def _repeat_interleave_split_helper(g: GraphContext, self: JitValue, reps: object, dim: object) -> Values:
     """Each element of a dimension several times."""
-    return delegate(g, "repeat_interleave", (self, repeats, dim), {})
+    return delegate(g, "repeat_interleave", (self, reps, dim), {})
 
 
-# Two cases for torch's exporter, one for ours.
-_repeat_interleave_single_value_repeat_helper = _repeat_interleave_split_helper
+def _repeat_interleave_single_value_repeat_helper(
+    g: GraphContext, self: JitValue, repeats: object, dim: object
+) -> Values:
+    """The same: what are two cases for torch's exporter is one for ours."""
+    return _repeat_interleave_split_helper(g, self, repeats, dim)
 
 
 def _batchnorm_helper(

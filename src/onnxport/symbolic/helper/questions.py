@@ -88,9 +88,9 @@ def _is_list(x: JitValue) -> bool:
     return isinstance(x.type(), ListType)
 
 
-def _as_list_type(kind: JitType) -> ListType | None:
+def _as_list_type(jit_type: JitType) -> ListType | None:
     """A type if it is that of a list, else None."""
-    return kind if isinstance(kind, ListType) else None
+    return jit_type if isinstance(jit_type, ListType) else None
 
 
 def _is_tensor_list(x: JitValue) -> bool:
@@ -111,23 +111,23 @@ def _is_tuple_construct(x: JitValue) -> bool:
     return x.node().kind() == "prim::TupleConstruct"
 
 
-def _is_packed_list(value: object) -> bool:
+def _is_packed_list(list_value: object) -> bool:
     """Whether something is a list put together in the graph, which can be unpacked."""
-    return isinstance(value, JitValue) and value.node().kind() == "prim::ListConstruct"
+    return isinstance(list_value, JitValue) and list_value.node().kind() == "prim::ListConstruct"
 
 
-def _unpack_list(value: JitValue) -> list[JitValue]:
+def _unpack_list(list_value: JitValue) -> list[JitValue]:
     """The items of a list."""
-    if not _is_packed_list(value):
-        raise SymbolicValueError(f"{value} is not a list of which the items are known.", value)
-    return list(value.node().inputs())
+    if not _is_packed_list(list_value):
+        raise SymbolicValueError(f"{list_value} is not a list of which the items are known.", list_value)
+    return list(list_value.node().inputs())
 
 
-def _unpack_tuple(value: JitValue) -> tuple[JitValue, ...]:
+def _unpack_tuple(tuple_value: JitValue) -> tuple[JitValue, ...]:
     """The items of a tuple."""
-    if not _is_tuple_construct(value):
-        raise SymbolicValueError(f"{value} is not a tuple of which the items are known.", value)
-    return tuple(value.node().inputs())
+    if not _is_tuple_construct(tuple_value):
+        raise SymbolicValueError(f"{tuple_value} is not a tuple of which the items are known.", tuple_value)
+    return tuple(tuple_value.node().inputs())
 
 
 # A quantized tensor is a tuple.

@@ -255,11 +255,11 @@ def _scatter_helper(g: GraphContext, self: JitValue, dim: object, index: JitValu
     return g.op("ScatterElements", self, index, src, axis_i=_parse_arg(dim, "i"))
 
 
-def _unbind_helper(g: GraphContext, self: JitValue, dim: object, outputs: int | None) -> JitValue | list[JitValue]:
+def _unbind_helper(g: GraphContext, self: JitValue, dim: object, _outputs: int | None) -> JitValue | list[JitValue]:
     """The slices of an axis, as many as it is long."""
     axis = _parse_arg(dim, "i")
     sizes = _get_tensor_sizes(self)
-    count = outputs if outputs is not None else None if sizes is None else sizes[axis]
+    count = _outputs if _outputs is not None else None if sizes is None else sizes[axis]
     if count is None:
         raise TranslationError("A tensor can be unbound only along an axis whose size is known.")
     parts = [g.op("Gather", self, g.op("Constant", value_t=torch.tensor(at)), axis_i=axis) for at in range(count)]
@@ -311,9 +311,9 @@ def _handle_reduce_dim_none(g: GraphContext, self: JitValue, op_name: str) -> Ji
     return g.op(op_name, self, keepdims_i=0)
 
 
-def _is_split_static(split_size_or_sizes: object, outputs: int | None) -> bool:
+def _is_split_static(split_size_or_sizes: object, _outputs: int | None) -> bool:
     """Whether it is known now into which parts a tensor is split."""
-    if outputs is None:
+    if _outputs is None:
         return False
     if isinstance(split_size_or_sizes, JitValue) and _is_packed_list(split_size_or_sizes):
         return all(item.node().kind().endswith("::Constant") for item in _unpack_list(split_size_or_sizes))
@@ -334,15 +334,15 @@ def _avgpool_helper(
     return tuple(tuple_fn(padding))
 
 
-def _overload_by_arg_count(function: Callable[..., Sequence[Symbolic]]) -> Symbolic:
+def _overload_by_arg_count(fn: Callable[..., Sequence[Symbolic]]) -> Symbolic:
     """Call the one of the functions that are returned whose parse_args describes as many arguments as there are."""
 
-    @functools.wraps(function)
+    @functools.wraps(fn)
     def chosen(g: GraphContext, *args: object) -> object:
-        for overload in function(g, *args):
+        for overload in fn(g, *args):
             if len(getattr(overload, "_arg_descriptors", ())) == len(args):
                 return overload(g, *args)
-        warnings.warn(f"{function.__name__} has no form with {len(args)} arguments.", OnnxExporterWarning, stacklevel=2)
+        warnings.warn(f"{fn.__name__} has no form with {len(args)} arguments.", OnnxExporterWarning, stacklevel=2)
         return None
 
     return chosen

@@ -75,11 +75,7 @@ def capture(
     >>> list(captured.dim_names.values())
     ['batch']
     """
-    if is_in_onnx_export():
-        raise InputError(
-            "A model can't be exported while another model is being captured, from its forward or a hook of it: "
-            "both would be traced at once. Export this one before or after the other."
-        )
+    _refuse_within_another()
     given_model = model
     check_model(model)
     model = mirrored(model)
@@ -112,6 +108,14 @@ def capture(
     _name_dims(captured, sizes, events)
     report_assumptions(program, captured.dim_names, captured.same_dims, recorder.guarded, events)
     return captured
+
+
+def _refuse_within_another() -> None:
+    if is_in_onnx_export():
+        raise InputError(
+            "A model can't be exported while another model is being captured, from its forward or a hook of it: "
+            "both would be traced at once. Export this one before or after the other."
+        )
 
 
 def _name_dims(captured: Captured, sizes: Sequence[tuple[Axis, object]], events: EventLog) -> None:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 import torch
 
 from onnxport.capture import capture
+from onnxport.capture.patches import one_export_at_a_time
 from onnxport.capture.replay import mirrored
 from onnxport.errors import TranslationError
 from onnxport.events import EventLog
@@ -36,6 +37,7 @@ from onnxport.translate.registry import Lookup
 _TARGET = re.compile(r"(\w+)\.(\w+)\.\w+")
 
 
+@one_export_at_a_time()
 def unconvertible_ops(
     model: torch.nn.Module | Callable[..., object],
     args: object,

@@ -12,13 +12,60 @@ from types import FrameType
 _PACKAGE = os.path.dirname(__file__) + os.sep
 
 
+@dataclass(frozen=True)
+class Problem:
+    """One thing that went wrong, where, what to do about it, and the operator it is about, if it is about one.
+
+    >>> from onnxport.errors import Problem
+    >>> print(Problem("aten.foo.default has no translation", "model.py:7", count=2, operator="aten::foo"))
+    aten.foo.default has no translation (2 times)
+        first at model.py:7
+    """
+
+    what: str
+    where: str = ""
+    remedy: str = ""
+    count: int = 1
+    operator: str = ""
+
+    def __str__(self) -> str:
+        times = f" ({self.count} times)" if self.count > 1 else ""
+        lines = [f"{self.what}{times}"]
+        if self.where:
+            lines.append(f"    first at {self.where}" if self.count > 1 else f"    at {self.where}")
+        if self.remedy:
+            lines.append(f"    {self.remedy}")
+        return "\n".join(lines)
+
+
+def listing(headline: str, problems: Sequence[Problem], advice: str = "") -> str:
+    """Format a headline and all problems, one after another, and what to do about all of them."""
+    return "\n".join([headline, *(f"  - {problem}" for problem in problems), *([advice] if advice else [])])
+
+
 class OnnxExporterError(RuntimeError):
     """Errors raised by the exporter. The base class of all exporter errors.
 
-    >>> from onnxport.errors import OnnxExporterError, CaptureError
+    An error about several things is made of a headline, the problems, and advice that goes for all of them. Its message
+    lists them, and ``problems`` has them as data.
+
+    >>> from onnxport.errors import CaptureError, OnnxExporterError, Problem
     >>> issubclass(CaptureError, OnnxExporterError)
     True
+    >>> error = OnnxExporterError("Two operators are unknown:", [Problem("my::one"), Problem("my::two", "model.py:7")])
+    >>> print(error)
+    Two operators are unknown:
+      - my::one
+      - my::two
+        at model.py:7
+    >>> [problem.where for problem in error.problems]
+    ['', 'model.py:7']
     """
+
+    def __init__(self, message: str = "", problems: Sequence[Problem] = (), advice: str = "") -> None:
+        super().__init__(listing(message, problems, advice) if problems else message)
+        self.problems = tuple(problems)
+        self.advice = advice
 
 
 class OnnxExporterWarning(UserWarning):
@@ -70,6 +117,7 @@ class UnsupportedOperatorError(TranslationError):
         elif "::" in name and name.partition("::")[0] not in ("aten", "prim", "quantized"):
             message += " Register a symbolic function for it, or pass a translation in `custom_translation_table`."
         super().__init__(message)
+        self.problems = (Problem(message, operator=name),)
 
 
 class SymbolicValueError(TranslationError):
@@ -85,27 +133,3 @@ class OpsetError(OnnxExporterError, ValueError):
 
 class SaveError(OnnxExporterError, OSError):
     """The model could not be written; whatever stood at the destination is untouched."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One thing that went wrong, where, and what to do about it."""
-
-    what: str
-    where: str = ""
-    remedy: str = ""
-    count: int = 1
-
-    def __str__(self) -> str:
-        times = f" ({self.count} times)" if self.count > 1 else ""
-        lines = [f"{self.what}{times}"]
-        if self.where:
-            lines.append(f"    first at {self.where}" if self.count > 1 else f"    at {self.where}")
-        if self.remedy:
-            lines.append(f"    {self.remedy}")
-        return "\n".join(lines)
-
-
-def listing(headline: str, problems: Sequence[Problem]) -> str:
-    """Format a headline and all problems, one after another."""
-    return "\n".join([headline, *(f"  - {problem}" for problem in problems)])

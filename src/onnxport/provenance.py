@@ -181,7 +181,9 @@ def _innermost_line(trace: str) -> str:
     frames = list(_FRAME.finditer(trace))
     if not frames:
         return ""
-    own = [frame for frame in frames if "site-packages" not in frame["file"]]
+    # Code that torch generated for a branch or body has no file.
+    written = [frame for frame in frames if not frame["file"].startswith("<")]
+    own = [frame for frame in written if "site-packages" not in frame["file"]]
     libraries = [frame for frame in frames if not frame["file"].startswith(_TORCH)]
     frame = (own or libraries or frames)[-1]
     code = f": {frame['code']}" if frame["code"] else ""

@@ -233,6 +233,7 @@ def test_texts_are_written_last_and_leave_what_is_said() -> None:
 
 FRAMES = {
     # trace -> the line that is shown
+    'File "model.py", line 7, in f\n    g(x)\n  File "<eval_with_key>.5", line 9, in f\n    y': "model.py:7 in f: g(x)",
     "": "the call x = x",
     'File "model.py", line 7, in forward\n    y = x': "model.py:7 in forward: y = x",
     'File "model.py", line 7, in forward\nFile "layer.py", line 8, in call': "layer.py:8 in call",

@@ -19,7 +19,7 @@ from onnxport.capture.replay import Mirror, replaying, traced
 from onnxport.capture.request.dynamic_shapes import Declarations
 from onnxport.capture.request.inputs import Inputs, explicit_forward
 from onnxport.capture.request.outputs import watched
-from onnxport.errors import CaptureError, InputError, Problem, listing, warn
+from onnxport.errors import CaptureError, InputError, Problem, warn
 from onnxport.events import EventLog
 
 
@@ -231,7 +231,7 @@ def run(
             reasons = "; ".join(f"{failure.strategy}: {_short(failure.error)}" for failure in failures)
             request.events.add("note", "capture", f"{strategy.name} succeeded after others failed ({reasons})")
         return program, strategy.name, failures
-    refusal = CaptureError(_all_failed(request, failures))
+    refusal = _all_failed(request, failures)
     refusal.failures = [(failure.strategy, failure.error) for failure in failures]
     raise refusal from _most_useful(failures).error
 
@@ -278,7 +278,7 @@ _UNEXPLAINED = (
 )
 
 
-def _all_failed(request: Request, failures: list[Failure]) -> str:
+def _all_failed(request: Request, failures: list[Failure]) -> CaptureError:
     first = _most_useful(failures)
     told = f"{first.strategy}: {_short(first.error)}"
     what, remedy = told, _UNEXPLAINED
@@ -305,7 +305,7 @@ def _all_failed(request: Request, failures: list[Failure]) -> str:
     problems += [
         Problem(f"{f.strategy}: {_short(f.error)}", line_of_error(f.error)) for f in failures if f is not first
     ]
-    return listing(f"{type(request.model).__name__} could not be captured as a graph:", problems)
+    return CaptureError(f"{type(request.model).__name__} could not be captured as a graph:", problems)
 
 
 def _assumptions(report: Any) -> Iterator[Problem]:

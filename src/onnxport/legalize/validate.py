@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import replace
 
 import onnx_ir as ir
 
-from onnxport.errors import OpsetError, Problem, listing
+from onnxport.errors import OpsetError, Problem
 from onnxport.events import EventLog
 from onnxport.graphs import bodies
 from onnxport.legalize.casts import Casts, is_same, nearest, substitute
@@ -16,7 +17,7 @@ from onnxport.onnx_build.literals import Literals
 from onnxport.onnx_build.names import UniqueNames
 from onnxport.onnx_build.opsets import NEWEST_OPSET, ONNX_DOMAINS
 from onnxport.onnx_build.schemas import Schema, schema_of
-from onnxport.provenance import line_of
+from onnxport.provenance import line_of, provenance_of
 
 
 def form_fault(node: ir.Node, schema: Schema | None, opset: int) -> str | None:
@@ -137,11 +138,13 @@ class Validator:
     def raise_problems(self) -> None:
         """Raise an error that lists all problems, if there are any."""
         if self._problems:
-            text = listing(f"The model cannot be written in opset {self._opset}:", list(self._problems.values()))
+            advice = ""
             if len(self._remedies) > 1 and None not in self._remedies:
                 best = max((one for one in self._remedies if one is not None), key=lambda one: abs(one - self._opset))
-                text += f"\nOpset {best} takes all of these: pass opset_version={best}."
-            raise OpsetError(text)
+                advice = f"Opset {best} takes all of these: pass opset_version={best}."
+            raise OpsetError(
+                f"The model cannot be written in opset {self._opset}:", list(self._problems.values()), advice
+            )
 
     def _meet(self, values: Iterable[ir.Value]) -> None:
         self.kinds.update([(type(value.type), value.dtype) for value in values])
@@ -223,6 +226,8 @@ class Validator:
             remedy = f"The highest opset that works is {works_from}: pass opset_version={works_from}."
         known = self._problems.get(what)
         if known is None:
-            self._problems[what] = Problem(what, where=line_of(node), remedy=remedy)
+            provenance = provenance_of(node)
+            operator = "" if provenance is None else provenance.operator
+            self._problems[what] = Problem(what, where=line_of(node), remedy=remedy, operator=operator)
         else:
-            self._problems[what] = Problem(what, known.where, known.remedy, known.count + 1)
+            self._problems[what] = replace(known, count=known.count + 1)

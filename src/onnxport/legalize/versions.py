@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 import onnx
 import onnx_ir as ir
 
-from onnxport.errors import OpsetError, Problem, listing
+from onnxport.errors import OpsetError, Problem
 from onnxport.graphs import graphs
 from onnxport.onnx_build.opsets import NEWEST_OPSET, OLDEST_OPSET
 from onnxport.weights.kinds import is_weight
@@ -96,7 +96,7 @@ def chosen_ir_version(inside: Sequence[ir.Graph], kinds: Collection[Kind], opset
             Problem(f"{what} came with IR version {since}", where=f"the value {name}", remedy=remedy)
             for what, (since, name) in needs.items()
         ]
-        raise OpsetError(listing(f"The model cannot be written with IR version {version}:", problems))
+        raise OpsetError(f"The model cannot be written with IR version {version}:", problems)
     return version
 
 

@@ -13,7 +13,7 @@ import torch
 from onnxport.capture.patches.replacing import method_replaced
 from onnxport.capture.request.dynamic_shapes import nest
 from onnxport.capture.request.trees import Leaf, leaves
-from onnxport.errors import InputError, Problem, listing
+from onnxport.errors import InputError, Problem
 from onnxport.observing.growth import grown
 from onnxport.observing.observed_calls import ObservedCall, bound, nested, result_tensors, varying_axes
 from onnxport.program import ONNXProgram
@@ -191,7 +191,7 @@ class InputObserver:
             "n_empty": sum(tensor.numel() == 0 for tensor in tensors),
         }
         if problems:
-            return {**row, "ort_duration": 0.0, "SUCCESS": False, "error": _lacking(problems)}
+            return {**row, "ort_duration": 0.0, "SUCCESS": False, "error": str(_lacking(problems))}
         start = time.perf_counter()
         try:
             found = (
@@ -257,7 +257,7 @@ class InputObserver:
         """The call with all arguments and tensors that any call had."""
         completed, problems = self._filled(call)
         if problems:
-            raise InputError(_lacking(problems))
+            raise _lacking(problems)
         return completed
 
     def _filled(self, call: ObservedCall) -> tuple[ObservedCall, list[Problem]]:
@@ -309,8 +309,8 @@ class InputObserver:
         return result
 
 
-def _lacking(problems: list[Problem]) -> str:
-    return listing("Calls lack inputs that others have, and no axis says how to leave them empty:", problems)
+def _lacking(problems: list[Problem]) -> InputError:
+    return InputError("Calls lack inputs that others have, and no axis says how to leave them empty:", problems)
 
 
 def _tensor_count(found: list[Leaf]) -> int:

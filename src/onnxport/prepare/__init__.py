@@ -12,10 +12,9 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 
 from onnxport.capture.patches import patched_torch
-from onnxport.errors import Problem, TranslationError, listing
+from onnxport.errors import Problem, TranslationError
 from onnxport.events import EventLog
 from onnxport.prepare.decompose import HasTranslation, decompose, undecomposed
-from onnxport.prepare.emit import where
 from onnxport.prepare.flex_attention import expand_flex_attention, has_flex_attention
 from onnxport.prepare.functional import FunctionalProgram, Mutation, MutationKind
 from onnxport.prepare.functionalize import functionalize, writes
@@ -23,6 +22,7 @@ from onnxport.prepare.inline import REGIONS, SharedRegion, inline, needs_inlinin
 from onnxport.prepare.rebind import has_assignments, rebind_data
 from onnxport.prepare.vmap import expand_vmaps, has_vmaps
 from onnxport.prepare.workspace import Workspace
+from onnxport.provenance import operator_name, source_line
 
 __all__ = ["REGIONS", "FunctionalProgram", "Mutation", "SharedRegion", "prepare"]
 
@@ -90,7 +90,10 @@ def _refuse_kernels(module: torch.fx.GraphModule) -> None:
     remedy = "Make the kernel an operator with torch.library.triton_op and pass its translation, or use torch's own."
     problems = [
         Problem(
-            f"{node.target} launches a Triton kernel, which is machine code and has no ONNX form", where(node), remedy
+            f"{node.target} launches a Triton kernel, which is machine code and has no ONNX form",
+            source_line(node),
+            remedy,
+            operator=operator_name(node.target),
         )
         for part in module.modules()
         if isinstance(part, torch.fx.GraphModule)
@@ -98,7 +101,7 @@ def _refuse_kernels(module: torch.fx.GraphModule) -> None:
         if isinstance(node.target, HigherOrderOperator) and node.target.name().startswith("triton_kernel_wrapper")
     ]
     if problems:
-        raise TranslationError(listing("The model launches kernels of its own:", problems))
+        raise TranslationError("The model launches kernels of its own:", problems)
 
 
 def _renamed(signature: Any, values: Any) -> Any:
@@ -158,8 +161,10 @@ def _prepare_branch(
 ) -> torch.fx.GraphModule:
     graph, owner, final = _prepare_module(branch, has_translation, events)
     if final:
-        problems = [Problem(f"{name} writes to its input {written}", where(value)) for written, value in final.items()]
-        raise TranslationError(listing("A branch or loop body may not write to tensors from outside:", problems))
+        problems = [
+            Problem(f"{name} writes to its input {written}", source_line(value)) for written, value in final.items()
+        ]
+        raise TranslationError("A branch or loop body may not write to tensors from outside:", problems)
     return torch.fx.GraphModule(owner, graph)
 
 

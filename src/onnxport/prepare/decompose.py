@@ -9,9 +9,10 @@ from typing import Protocol
 import torch
 
 from onnxport.events import EventLog
-from onnxport.prepare.emit import dim_key, where
+from onnxport.prepare.emit import dim_key
 from onnxport.prepare.functionalize import functionalize, writes
 from onnxport.prepare.trace import Attach, Traced, splice, trace
+from onnxport.provenance import source_line
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.operators import OpOverload
 
@@ -89,7 +90,7 @@ def _traced(node: torch.fx.Node, events: EventLog) -> Traced | None:
         if writes(traced.graph):
             functionalize(traced.graph, traced.attach)
     except Exception as error:  # noqa: BLE001 - foreign code may raise anything; the translation reports the call
-        events.add("note", "prepare", f"{target} could not be decomposed: {error}", where=where(node))
+        events.add("note", "prepare", f"{target} could not be decomposed: {error}", where=source_line(node))
         return None
     if any(part.target is target for part in traced.graph.nodes):
         return None

@@ -116,7 +116,7 @@ def updates_statistics(node: torch.fx.Node) -> bool:
     return bool(bound[NORMS[target._schema.name]]) and isinstance(bound["running_mean"], torch.fx.Node)
 
 
-def storage_key(value: torch.Tensor) -> int:
+def memory_key(value: torch.Tensor) -> int:
     """Identity of the memory behind a tensor."""
     key: int = value.untyped_storage()._cdata
     return key
@@ -145,9 +145,9 @@ def shares_memory(node: torch.fx.Node, source: torch.fx.Node) -> bool:
             return by_strides
     # The capture ran the call on tensors with memory, so equal memory is proof. Different memory is not: a program
     # that was saved and loaded has the strides it was captured with, but every value has memory of its own.
-    if storage_key(given) == storage_key(result):
+    if memory_key(given) == memory_key(result):
         return True
-    return storage_key(run_on_fakes(target, node.args, node.kwargs)) == storage_key(given)
+    return memory_key(run_on_fakes(target, node.args, node.kwargs)) == memory_key(given)
 
 
 def _keeps_strides(given: torch.Tensor, result: torch.Tensor, layout: torch.memory_format | None) -> bool | None:
@@ -164,7 +164,7 @@ def _keeps_strides(given: torch.Tensor, result: torch.Tensor, layout: torch.memo
         if math.prod(shape) == math.prod(wanted):
             source = torch.empty_strided(shape, strides, dtype=given.dtype, device="meta")
             made = source.reshape(wanted) if layout is None else source.contiguous(memory_format=layout)
-            return storage_key(made) == storage_key(source)
+            return memory_key(made) == memory_key(source)
     return None
 
 

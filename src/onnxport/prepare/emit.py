@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import operator
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,28 +14,9 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from onnxport.capture.patches import patched_torch
 
 Dim = int | torch.SymInt
-Provenance = ("stack_trace", "nn_module_stack", "torch_fn", "source_fn_stack", "from_node", "custom")
+PROVENANCE_META = ("stack_trace", "nn_module_stack", "torch_fn", "source_fn_stack", "from_node", "custom")
 
 aten = torch.ops.aten
-_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
-
-
-def where(node: torch.fx.Node) -> str:
-    """The innermost line of source that a node was captured from, as ``file:line``, or nothing.
-
-    >>> import torch
-    >>> node = torch.fx.Graph().placeholder("x")
-    >>> node.meta["stack_trace"] = 'File "model.py", line 7, in forward'
-    >>> where(node)
-    'model.py:7'
-    """
-    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
-    if not frames:
-        return ""
-    # The line of the model is more useful than the line of torch that the model called.
-    own = [frame for frame in frames if "/site-packages/torch/" not in frame[0]]
-    file, line = (own or frames)[-1]
-    return f"{file}:{line}"
 
 
 def value_of(argument: Any) -> Any:
@@ -123,7 +103,7 @@ class Emitter:
         """Insert a call; its fake value is ``val`` or, when not given, computed."""
         with self.anchor.graph.inserting_before(self.anchor):
             node = self.anchor.graph.call_function(target, args, kwargs)
-        node.meta.update({key: self.source.meta[key] for key in Provenance if key in self.source.meta})
+        node.meta.update({key: self.source.meta[key] for key in PROVENANCE_META if key in self.source.meta})
         node.meta["val"] = run_on_fakes(target, args, kwargs, like) if val is None else val
         return node
 

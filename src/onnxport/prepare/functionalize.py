@@ -19,9 +19,9 @@ from typing import Any
 
 import torch
 
-from onnxport.errors import Problem, TranslationError, listing
-from onnxport.prepare.effects import COMPOSED, NONE, effects, shares_memory, storage_key, updates_statistics
-from onnxport.prepare.emit import Emitter, bind, same_shape, where
+from onnxport.errors import Problem, TranslationError
+from onnxport.prepare.effects import COMPOSED, NONE, effects, memory_key, shares_memory, updates_statistics
+from onnxport.prepare.emit import Emitter, bind, same_shape
 from onnxport.prepare.trace import Attach, splice, trace_kernel
 from onnxport.prepare.views import NoInverseError, View, Write
 from onnxport.prepare.writes import (
@@ -34,6 +34,7 @@ from onnxport.prepare.writes import (
     keeps_dtype,
     new_statistics,
 )
+from onnxport.provenance import operator_name, source_line
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.operators import OpOverload
 
@@ -89,9 +90,7 @@ def functionalize(graph: torch.fx.Graph, attach: Attach) -> dict[Node, Node]:
     rewriting = _Rewriting(graph, _shared(graph))
     final = rewriting.run()
     if rewriting.problems:
-        raise TranslationError(
-            listing("The model writes to tensors in ways that ONNX cannot express:", rewriting.problems)
-        )
+        raise TranslationError("The model writes to tensors in ways that ONNX cannot express:", rewriting.problems)
     return final
 
 
@@ -140,8 +139,8 @@ def _is_composed(node: Node) -> bool:
 
 def _composed_views(graph: torch.fx.Graph, shared: set[Node]) -> list[Node]:
     def is_view(node: Node) -> bool:
-        memory = {storage_key(value) for value in _tensors([other.meta["val"] for other in node.all_input_nodes])}
-        return any(storage_key(value) in memory for value in _tensors(node.meta["val"]))
+        memory = {memory_key(value) for value in _tensors([other.meta["val"] for other in node.all_input_nodes])}
+        return any(memory_key(value) in memory for value in _tensors(node.meta["val"]))
 
     return [node for node in graph.nodes if node in shared and _is_composed(node) and is_view(node)]
 
@@ -281,7 +280,14 @@ class _Rewriting:
             parent = parent.parent
         if not parent.val.is_contiguous() or parent.val.storage_offset() != 0:
             remedy = "Use slicing and permute instead of as_strided, or make the tensor contiguous first."
-            self.problems.append(Problem("aten.as_strided of a tensor that is not contiguous", where(node), remedy))
+            self.problems.append(
+                Problem(
+                    "aten.as_strided of a tensor that is not contiguous",
+                    source_line(node),
+                    remedy,
+                    operator="aten::as_strided",
+                )
+            )
         node.args = (self._read(parent, Emitter(node, node)), *node.args[1:3], view.args["storage_offset"])
         node.kwargs = {}
         return parent, View(node, view.target, view.parameter, view.args, view.val)
@@ -322,7 +328,9 @@ class _Rewriting:
                 return self._write_special(node, written[0], bound)
             return self._write_form(node, written)
         except NoInverseError as error:
-            self.problems.append(Problem(f"{node.target}: {error}", where(node), error.remedy))
+            self.problems.append(
+                Problem(f"{node.target}: {error}", source_line(node), error.remedy, operator=operator_name(node.target))
+            )
             return False
 
     def _name_results(self, node: Node, bound: dict[str, Any]) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import torch
 
-from onnxport.errors import Problem, TranslationError, listing
-from onnxport.prepare.emit import where
+from onnxport.errors import Problem, TranslationError
+from onnxport.provenance import source_line
 
 _ASSIGNMENT = torch.ops.aten._has_compatible_shallow_copy_type.default
 
@@ -30,13 +30,13 @@ def rebind_data(graph: torch.fx.Graph) -> None:
         tensor, value = node.args
         if not _fits(tensor, value):
             what = f"`.data` of {tensor} is set to {value}, which has another shape or type"
-            problems.append(Problem(what, where(node), "Assign to a new name instead: y = value."))
+            problems.append(Problem(what, source_line(node), "Assign to a new name instead: y = value."))
             continue
         place = order[node]
         tensor.replace_all_uses_with(value, delete_user_cb=lambda user, place=place: order[user] > place)
         graph.erase_node(node)
     if problems:
-        raise TranslationError(listing("A tensor is given data of another form:", problems))
+        raise TranslationError("A tensor is given data of another form:", problems)
 
 
 def _fits(tensor: torch.fx.Node, value: torch.fx.Node) -> bool:

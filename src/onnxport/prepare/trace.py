@@ -11,7 +11,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import Argument
 
-from onnxport.prepare.emit import Provenance, fake_mode_of, on_fake_values
+from onnxport.prepare.emit import PROVENANCE_META, fake_mode_of, on_fake_values
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.fake_tensors import enable_python_dispatcher
 from onnxport.torch_internals.operators import OpOverload
@@ -110,7 +110,7 @@ def _copy(
         args = torch.fx.node.map_arg(inner.args, copies.__getitem__)
         kwargs = torch.fx.node.map_arg(inner.kwargs, copies.__getitem__)
         copy = node.graph.create_node(inner.op, target, args, kwargs, name=f"{node.name}_{inner.name}")
-    copy.meta.update({key: node.meta[key] for key in Provenance if key in node.meta})
+    copy.meta.update({key: node.meta[key] for key in PROVENANCE_META if key in node.meta})
     if "val" in inner.meta:
         copy.meta["val"] = inner.meta["val"]
     elif inner.op == "get_attr":

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from onnxport.prepare.emit import Provenance
+from onnxport.prepare.emit import PROVENANCE_META
 from onnxport.prepare.trace import Attach, splice, trace
 from onnxport.torch_internals.operators import vmap_decrement_nesting, vmap_increment_nesting
 
@@ -51,7 +51,7 @@ def _expand(graph: torch.fx.Graph, region: Sequence[torch.fx.Node], attach: Atta
     last = region[-1]
     with graph.inserting_after(last):
         call = graph.call_function(_runner(region, inputs, outputs), tuple(inputs))
-    call.meta.update({key: last.meta[key] for key in Provenance if key in last.meta})
+    call.meta.update({key: last.meta[key] for key in PROVENANCE_META if key in last.meta})
     call.meta["val"] = [node.meta["val"] for node in outputs]
     for index, node in enumerate(outputs):
         with graph.inserting_after(call):

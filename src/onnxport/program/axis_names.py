@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 import onnx_ir as ir
 
-from onnxport.errors import InputError, Problem, listing
+from onnxport.errors import InputError, Problem
 
 
 def rename_axes(model: ir.Model, names: Mapping[str | ir.SymbolicDim, str]) -> None:
@@ -25,7 +25,7 @@ def rename_axes(model: ir.Model, names: Mapping[str | ir.SymbolicDim, str]) -> N
     parts = {match for name in known for match in pattern.findall(name)}
     if unknown := [name for name in mapping if name not in parts]:
         problems = [Problem(f"{name!r}{_suggestion(name, known)}") for name in unknown]
-        raise InputError(listing("The model has no axes of these names; nothing was renamed.", problems))
+        raise InputError("The model has no axes of these names; nothing was renamed.", problems)
     renamed = {name: pattern.sub(lambda match: mapping[match[0]], name) for name in known}
     for value in values:
         if value.shape is not None and any(not isinstance(dim, int) and dim.value in renamed for dim in value.shape):

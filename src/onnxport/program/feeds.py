@@ -9,7 +9,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind
 
-from onnxport.errors import InputError, Problem, listing
+from onnxport.errors import InputError, Problem
 from onnxport.torch_internals import pytree
 from onnxport.weights.dtypes import from_torch_dtype, to_torch_dtype
 
@@ -36,7 +36,7 @@ def bind_inputs(
         for value, leaf in zip(inputs, leaves, strict=True):
             feeds[str(value.name)] = _fit(value, leaf, problems)
     if problems:
-        raise InputError(listing("The inputs do not fit the model.", problems))
+        raise InputError("The inputs do not fit the model.", problems)
     return feeds
 
 

@@ -239,7 +239,7 @@ class ONNXProgram:
                 problems.append(Problem(f"{name}: shares its weight with {chosen[target][0]}, but the values differ."))
             chosen.setdefault(target, (name, new))
         if problems:
-            raise OnnxExporterError(listing("The state dict does not fit the model; no weight was changed.", problems))
+            raise OnnxExporterError("The state dict does not fit the model; no weight was changed.", problems)
         for target, (_, new) in chosen.items():
             self.model.graph.initializers[target].const_value = new
         self.release()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -33,8 +32,6 @@ from onnxport.symbolic.session.lookup import kept_for_symbolics
 from onnxport.torch_internals.torchscript import JitGraph
 from onnxport.translate import Names, translate
 from onnxport.translate.registry import Lookup
-
-_TARGET = re.compile(r"(\w+)\.(\w+)\.\w+")
 
 
 @one_export_at_a_time()
@@ -105,10 +102,9 @@ def _refused(program: FunctionalProgram, find: Lookup, opset: int, events: Event
     try:
         model = translate(program, find, Names(), events)
     except TranslationError as error:
-        for line in str(error).splitlines():
-            found = _TARGET.match(line.removeprefix("  - "))
-            if found is not None and line.startswith("  - "):
-                yield f"{found[1]}::{found[2]}"
+        if not error.problems:
+            raise
+        yield from [problem.operator for problem in error.problems if problem.operator]
         return
     rewriter = Rewriter(model, opset)
     rewriter.run(model.opset_imports.get("", CANONICAL_OPSET))

@@ -9,14 +9,14 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from onnxport.errors import OnnxExporterError, Problem, TranslationError, listing
+from onnxport.errors import OnnxExporterError, Problem, TranslationError
 from onnxport.events import EventLog
-from onnxport.provenance import Provenance, source_line
+from onnxport.provenance import Provenance, operator_name, source_line
 from onnxport.translate.binding import Parameter, bind, parameters_of
 from onnxport.translate.builder import Builder
 from onnxport.translate.dims import Dim, Int
@@ -68,9 +68,7 @@ class Engine:
             if node in live and node not in self.env:
                 self._node(node)
         if self.problems:
-            raise TranslationError(
-                listing("The model uses operators in ways that can't be exported to ONNX:", self.problems)
-            )
+            raise TranslationError("The model uses operators in ways that can't be exported to ONNX:", self.problems)
 
     def body(self, op: Builder, graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> list[Any]:
         """Translate a graph that a higher-order operator calls, with its own or this graph's builder."""
@@ -142,12 +140,18 @@ class Engine:
         if not unknown:
             return
         problems = [
-            Problem(f"{target} has no translation", source_line(first[target]), count=count)
-            for target, count in unknown.items()
+            Problem(
+                f"{name} has no translation",
+                source_line(node),
+                count=unknown[name],
+                operator=operator_name(node.target),
+            )
+            for name, node in first.items()
         ]
         raise TranslationError(
-            listing(f"{len(problems)} operator(s) of the model have no translation to ONNX:", problems)
-            + "\nPass one for each in `custom_translation_table`, or replace the operator in the model."
+            f"{len(problems)} operator(s) of the model have no translation to ONNX:",
+            problems,
+            "Pass one for each in `custom_translation_table`, or replace the operator in the model.",
         )
 
     def _plan(self, target: Any, of_complex: bool) -> Plan | None:
@@ -178,7 +182,7 @@ class Engine:
         try:
             self.env[node] = self._finish(node, self._call(node, plan), start)
         except OnnxExporterError as error:
-            self._fail(node, str(error))
+            self._fail(node, error)
         except (AssertionError, TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
             if _uses_failed(node, self.env):
                 self.env[node] = Failed()
@@ -189,8 +193,13 @@ class Engine:
                 "    This is a bug in the translation; replacing it through `custom_translation_table` gets around it."
             ) from error
 
-    def _fail(self, node: torch.fx.Node, why: str) -> None:
-        self.problems.append(Problem(f"{node.target}: {why}", source_line(node)))
+    def _fail(self, node: torch.fx.Node, error: OnnxExporterError) -> None:
+        if error.problems and all(problem.where for problem in error.problems):
+            # Those of a branch or body, which know their own operators and lines.
+            self.problems += [replace(one, remedy=one.remedy or error.advice) for one in error.problems]
+        else:
+            what = f"{node.target}: {error}"
+            self.problems.append(Problem(what, source_line(node), operator=operator_name(node.target)))
         self.env[node] = Failed()
 
     def _call(self, node: torch.fx.Node, plan: Plan) -> Any:

@@ -16,7 +16,7 @@ from torch.export.graph_signature import (
     TensorArgument,
 )
 
-from onnxport.errors import InputError, Problem, TranslationError, listing
+from onnxport.errors import InputError, Problem, TranslationError
 from onnxport.events import EventLog
 from onnxport.onnx_build.opsets import CANONICAL_OPSET
 from onnxport.prepare.functional import FunctionalProgram
@@ -90,7 +90,7 @@ def _inputs(program: FunctionalProgram, engine: Engine, names: Names) -> tuple[l
     user = [pair for pair in pairs if pair[1].kind is InputKind.USER_INPUT]
     state = [pair for pair in pairs if pair[1].kind in _STATE]
     if objects := [_object(node, spec) for node, spec in pairs if _is_object(spec)]:
-        raise TranslationError(listing("ONNX models take tensors only, but this one takes objects:", objects))
+        raise TranslationError("ONNX models take tensors only, but this one takes objects:", objects)
     chosen = iter(names.inputs)
     inputs = []
     for node, spec in user:

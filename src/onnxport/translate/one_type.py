@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 
 from onnxport.errors import Problem
-from onnxport.provenance import source_line
+from onnxport.provenance import operator_name, source_line
 from onnxport.translate.tensor import Tensor
 
 _aten = torch.ops.aten
@@ -66,6 +66,7 @@ def mixed_types(node: torch.fx.Node, positions: tuple[int, ...], env: Mapping[to
         f"{node.target} takes operands of one type, but {shown}",
         source_line(node),
         f"Pass an example of the type of the weights, x.to(torch.{weight}), or convert the model to that of the input.",
+        operator=operator_name(node.target),
     )
 
 

@@ -14,7 +14,7 @@ from typing import cast
 import onnx
 import onnx_ir as ir
 
-from onnxport.errors import OnnxExporterError, Problem, listing
+from onnxport.errors import OnnxExporterError, Problem
 from onnxport.weights.kinds import is_weight
 from onnxport.weights.torch_tensor import TorchTensor
 
@@ -64,11 +64,9 @@ def require_content(model: ir.Model) -> None:
     ]
     if empty:
         raise OnnxExporterError(
-            listing(
-                f"{len(empty)} weights have no values: the model was made with fake or meta tensors. Call "
-                "ONNXProgram.apply_weights(state_dict) first, or save with include_initializers=False.",
-                empty,
-            )
+            f"{len(empty)} weights have no values: the model was made with fake or meta tensors. Call "
+            "ONNXProgram.apply_weights(state_dict) first, or save with include_initializers=False.",
+            empty,
         )
 
 

@@ -13,7 +13,7 @@ import torch
 from onnxport.capture.diagnosis.user_lines import line_of_caller, line_of_error, line_of_summary
 from onnxport.capture.patches.replacing import attributes_replaced
 from onnxport.capture.request.dynamic_shapes import Axis
-from onnxport.errors import DynamicShapeError, Problem, listing
+from onnxport.errors import DynamicShapeError, Problem
 
 _STEP = re.compile(r"\['([^']*)'\]|\[(\d+)\]|\.(\w+)")
 _SIZE = re.compile(r"(?:L|inputs)((?:\['[^']*'\]|\[\d+\]|\.(?!size\b|shape\b)\w+)+)\.(?:size\(\)|shape)\[(\d+)\]")
@@ -106,7 +106,7 @@ def problem(axis: Axis, value: int, where: str) -> Problem:
 
 def error_of(problems: Sequence[Problem]) -> DynamicShapeError:
     """Make the one error for all forced axes."""
-    return DynamicShapeError(listing("The model does not allow the declared dynamic shapes:", problems))
+    return DynamicShapeError("The model does not allow the declared dynamic shapes:", problems)
 
 
 def is_violation(error: BaseException) -> bool:

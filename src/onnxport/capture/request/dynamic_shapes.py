@@ -12,7 +12,7 @@ from torch.export import Dim
 
 from onnxport.capture.request.inputs import Inputs, Model, named_tensors
 from onnxport.capture.request.trees import Branch, Leaf, branch
-from onnxport.errors import DynamicShapeError, InputError, Problem, listing
+from onnxport.errors import DynamicShapeError, InputError, Problem
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.symbolic_sizes import DimHint, DimHintType
 
@@ -97,7 +97,7 @@ def declare(
 
 def _raise(headline: str, problems: list[Problem]) -> None:
     if problems:
-        raise DynamicShapeError(listing(headline, problems))
+        raise DynamicShapeError(headline, problems)
 
 
 def nest(value: Any, specs: Any) -> Any:

@@ -15,7 +15,7 @@ from torch.utils import _pytree
 from onnxport.capture.patches.replacing import method_replaced
 from onnxport.capture.request.caches import check_cache
 from onnxport.capture.request.trees import Leaf, leaves, register_containers
-from onnxport.errors import InputError, Problem, listing, warn
+from onnxport.errors import InputError, Problem, warn
 
 Model = torch.nn.Module | torch.export.ExportedProgram
 
@@ -180,7 +180,7 @@ def _mismatch(
         f"The example inputs do not fit {type(model).__name__}.forward{shown}; "
         f"given: ({', '.join(given)}). Pass args as a tuple with one entry for each positional argument."
     )
-    return InputError(listing(headline, problems))
+    return InputError(headline, problems)
 
 
 def _describe(value: object) -> str:

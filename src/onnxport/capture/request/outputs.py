@@ -9,7 +9,7 @@ import torch
 from torch.export.graph_signature import ConstantArgument, OutputKind
 
 from onnxport.capture.request.trees import leaves, register_containers
-from onnxport.errors import InputError, Problem, listing, warn
+from onnxport.errors import InputError, Problem, warn
 from onnxport.events import EventLog
 from onnxport.torch_internals import pytree
 
@@ -22,7 +22,7 @@ def _refusal(unfit: list[tuple[str, object]]) -> InputError:
         Problem(f"{path} is of type {type(value).__qualname__}: {repr(value)[:60]}.", remedy=_REMEDY)
         for path, value in unfit
     ]
-    return InputError(listing("The model returns what an ONNX model cannot:", problems))
+    return InputError("The model returns what an ONNX model cannot:", problems)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ other sizes; in the static variant they have their first size. The matrix is in 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -77,18 +77,23 @@ def B(*shape: int | str) -> R:
 
 @dataclass(frozen=True)
 class Case:
-    """A function, its inputs, and what it covers."""
+    """A function, its inputs, and what it covers.
+
+    ``refused`` is what the error says at the oldest opset of the matrix, where the case can't be written in it.
+    """
 
     covers: tuple[str, ...]
     function: Function
     inputs: tuple[R, ...]
     name: str = ""
     dtypes: tuple[torch.dtype, ...] = (torch.float32,)
-    tolerance: float = 1e-5
+    rtol: float = 1e-5
+    atol: float = 1e-5
     dynamic: bool = True
     opsets: bool = True
     exact_values: bool = True
-    xfail: str = field(default="")
+    xfail: str = ""
+    refused: str = ""
 
     def with_dtype(self, dtype: torch.dtype) -> Case:
         """The case with its float32 inputs in another dtype."""

@@ -1,4 +1,4 @@
-"""Operators whose kernels know plain numbers only leave sizes open all the same."""
+"""Sizes other than the traced ones: kernels that want plain numbers, many axes, sizes that follow from another."""
 
 from __future__ import annotations
 
@@ -11,105 +11,250 @@ import torch.nn.functional as F
 
 import onnxport
 from cases import Wrapped
+from comparison import exported_and_compared
 from onnxport.errors import DynamicShapeError
 
 R = torch.randn
 Shapes = list[tuple[int, ...]]
-Case = tuple[Callable[..., Any], Shapes, Shapes, list[dict[int, str]]]
+Case = tuple[Callable[..., Any], Shapes, list[Shapes], list[dict[int, str]]]
+"""A function, the sizes of its inputs when it is traced, those it is run at then, and the axes that vary."""
 
-CASES: dict[str, Case] = {
-    "max-pool": (lambda x: F.max_pool1d(x, 3, 2, 1), [(2, 3, 12)], [(2, 3, 19)], [{2: "n"}]),
-    "max-pool-unbatched": (lambda x: F.max_pool1d(x, 3, 2, ceil_mode=True), [(3, 12)], [(3, 19)], [{1: "n"}]),
+
+def _resized(mode: str, **options: Any) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda x: F.interpolate(x, mode=mode, **options)
+
+
+def _lanczos(x: torch.Tensor) -> torch.Tensor:
+    result: torch.Tensor = torch.ops.aten._upsample_lanczos2d_aa(x, [x.shape[2] // 2, 7], False)
+    return result
+
+
+LINE, IMAGE, VOLUME = [(2, 3, 8)], [(2, 3, 8, 9)], [(1, 2, 8, 6, 7)]
+LINES, IMAGES, VOLUMES = [[(1, 3, 11)], [(3, 3, 30)]], [[(1, 3, 11, 13)], [(3, 3, 30, 5)]], [[(1, 2, 5, 9, 20)]]
+ON_LINE, ON_IMAGE = [{0: "b", 2: "n"}], [{0: "b", 2: "n", 3: "m"}]
+
+RESIZED: dict[str, Case] = {
+    "linear-0.7": (_resized("linear", scale_factor=0.7), LINE, LINES, ON_LINE),
+    "bilinear-0.7": (_resized("bilinear", scale_factor=0.7), IMAGE, IMAGES, ON_IMAGE),
+    "bilinear-0.7-one-axis": (_resized("bilinear", scale_factor=0.7), IMAGE, [[(2, 3, 8, 30)]], [{3: "m"}]),
+    "bilinear-two-factors": (_resized("bilinear", scale_factor=(0.7, 1.1)), IMAGE, IMAGES, ON_IMAGE),
+    "bicubic-0.7": (_resized("bicubic", scale_factor=0.7), IMAGE, IMAGES, ON_IMAGE),
+    "trilinear-0.7": (_resized("trilinear", scale_factor=0.7), VOLUME, VOLUMES, [{2: "n", 3: "m", 4: "d"}]),
+    "bilinear-double": (
+        lambda x: F.interpolate(x.double(), mode="bilinear", scale_factor=0.7),
+        IMAGE,
+        IMAGES,
+        ON_IMAGE,
+    ),
+    "antialiased-0.7": (_resized("bilinear", scale_factor=0.7, antialias=True), IMAGE, IMAGES, ON_IMAGE),
+    "antialiased-cubic-0.7": (_resized("bicubic", scale_factor=0.7, antialias=True), IMAGE, IMAGES, ON_IMAGE),
+    "antialiased-corners": (
+        lambda x: F.interpolate(x, (x.shape[2] // 2, 5), mode="bilinear", antialias=True, align_corners=True),
+        IMAGE,
+        IMAGES,
+        ON_IMAGE,
+    ),
+    "antialiased-cubic-corners": (
+        _resized("bicubic", scale_factor=1.5, antialias=True, align_corners=True),
+        IMAGE,
+        IMAGES,
+        ON_IMAGE,
+    ),
+    "antialiased-corners-to-one": (
+        lambda x: F.interpolate(x, (x.shape[2] // 8, 5), mode="bilinear", antialias=True, align_corners=True),
+        IMAGE,
+        IMAGES,
+        ON_IMAGE,
+    ),
+    "lanczos": (_lanczos, IMAGE, IMAGES, ON_IMAGE),
+}
+
+
+# A factor that leaves short axes as long as they were.
+SHORT: list[Shapes] = [[(1, 3, 5, 5)], [(1, 3, 5, 14)], [(1, 3, 14, 5)]]
+RESIZED |= {
+    f"{mode}-1.1": (_resized(mode, scale_factor=1.1), IMAGE, SHORT, ON_IMAGE)
+    for mode in ("nearest", "nearest-exact", "bilinear", "bicubic")
+}
+RESIZED |= {
+    f"{mode}-1.1-line": (_resized(mode, scale_factor=1.1), LINE, [[(1, 3, 5)], [(1, 3, 14)]], ON_LINE)
+    for mode in ("nearest", "nearest-exact", "linear")
+}
+RESIZED["antialiased-1.1"] = (_resized("bilinear", scale_factor=1.1, antialias=True), IMAGE, SHORT, ON_IMAGE)
+
+POOLED: dict[str, Case] = {
+    "max-pool": (lambda x: F.max_pool1d(x, 3, 2, 1), [(2, 3, 12)], [[(2, 3, 19)]], [{2: "n"}]),
+    "max-pool-unbatched": (lambda x: F.max_pool1d(x, 3, 2, ceil_mode=True), [(3, 12)], [[(3, 19)]], [{1: "n"}]),
     "max-pool-indices": (
         lambda x: F.max_pool1d(x, 3, 2, return_indices=True),
         [(2, 3, 12)],
-        [(2, 3, 19)],
+        [[(2, 3, 19)]],
         [{2: "n"}],
     ),
     "adaptive-max-pool": (
         lambda x: F.adaptive_max_pool3d(x, (2, 3, 2)),
         [(1, 2, 4, 6, 8)],
-        [(1, 2, 9, 5, 6)],
+        [[(1, 2, 9, 5, 6)]],
         [{2: "d", 3: "h", 4: "w"}],
-    ),
-    "kron": (torch.kron, [(2, 3), (4, 5)], [(7, 3), (4, 6)], [{0: "n"}, {1: "m"}]),
-    "kron-ranks": (torch.kron, [(3,), (4, 5)], [(4,), (4, 6)], [{0: "n"}, {1: "m"}]),
-    "take-along": (
-        lambda x, y: torch.take_along_dim(x, (y > 0).long(), 1),
-        [(2, 3), (2, 5)],
-        [(7, 4), (7, 6)],
-        [{0: "n", 1: "a"}, {0: "n", 1: "m"}],
-    ),
-    "take-along-broadcast": (
-        lambda x, y: torch.take_along_dim(x, (y > 0).long(), 1),
-        [(2, 3), (1, 5)],
-        [(7, 4), (1, 6)],
-        [{0: "n", 1: "a"}, {1: "m"}],
     ),
     "average-pool-to-any-length": (
         lambda x: F.adaptive_avg_pool1d(x, x.shape[-1] // 2),
         [(1, 2, 8)],
-        [(1, 2, 13)],
+        [[(1, 2, 13)]],
         [{2: "n"}],
     ),
     "interpolate-area": (
         lambda x: F.interpolate(x, scale_factor=1.5, mode="area"),
         [(1, 2, 8)],
-        [(1, 2, 12)],
+        [[(1, 2, 12)]],
         [{2: "n"}],
     ),
-    "cov": (torch.cov, [(3, 5)], [(4, 9)], [{0: "m", 1: "n"}]),
-    "cov-of-one": (torch.cov, [(5,)], [(9,)], [{0: "n"}]),
-    "cov-weighted": (
-        lambda x, w, a: torch.cov(x, fweights=w.abs().ceil().long(), aweights=a.abs()),
-        [(3, 5), (5,), (5,)],
-        [(3, 9), (9,), (9,)],
-        [{1: "n"}, {0: "n"}, {0: "n"}],
+    "adaptive-max-pool-1": (
+        lambda x: F.adaptive_max_pool1d(x, x.shape[2] // 2, return_indices=True),
+        LINE,
+        LINES,
+        ON_LINE,
     ),
-    "corrcoef": (torch.corrcoef, [(3, 5)], [(4, 9)], [{0: "m", 1: "n"}]),
-    "reflections": (lambda x: torch.geqrf(x)[0].abs(), [(5, 3)], [(8, 3)], [{0: "n"}]),
-    "fft": (lambda x: torch.view_as_real(torch.fft.fft(x, n=5)), [(3, 5)], [(3, 7)], [{1: "n"}]),
-    "ifft": (lambda x: torch.fft.ifft(x, n=5, norm="ortho").abs(), [(3, 5)], [(3, 4)], [{1: "n"}]),
-    "rfft": (lambda x: torch.view_as_real(torch.fft.rfft(x, n=5)), [(3, 5)], [(3, 4)], [{1: "n"}]),
-    "irfft": (lambda x: torch.fft.irfft(torch.view_as_complex(x), n=8), [(3, 5, 2)], [(3, 7, 2)], [{1: "n"}]),
+    "adaptive-max-pool-2": (
+        lambda x: F.adaptive_max_pool2d(x, (x.shape[2] // 2, x.shape[3] // 3 + 1), return_indices=True),
+        IMAGE,
+        IMAGES,
+        ON_IMAGE,
+    ),
+    "adaptive-max-pool-2-one-axis": (
+        torch.nn.AdaptiveMaxPool2d((None, 3), return_indices=True),
+        IMAGE,
+        IMAGES,
+        ON_IMAGE,
+    ),
+    "adaptive-max-pool-2-other-axis": (torch.nn.AdaptiveMaxPool2d((3, None)), IMAGE, IMAGES, ON_IMAGE),
+    "adaptive-max-pool-2-unbatched": (
+        torch.nn.AdaptiveMaxPool2d((3, None)),
+        [(2, 8, 9)],
+        [[(2, 11, 4)]],
+        [{1: "n", 2: "m"}],
+    ),
+    "adaptive-max-pool-3": (
+        torch.nn.AdaptiveMaxPool3d((None, 3, None), return_indices=True),
+        VOLUME,
+        VOLUMES,
+        [{2: "n", 3: "m", 4: "d"}],
+    ),
+}
+
+TRANSFORMED: dict[str, Case] = {
+    "fft": (lambda x: torch.view_as_real(torch.fft.fft(x, n=5)), [(3, 5)], [[(3, 7)]], [{1: "n"}]),
+    "ifft": (lambda x: torch.fft.ifft(x, n=5, norm="ortho").abs(), [(3, 5)], [[(3, 4)]], [{1: "n"}]),
+    "rfft": (lambda x: torch.view_as_real(torch.fft.rfft(x, n=5)), [(3, 5)], [[(3, 4)]], [{1: "n"}]),
+    "irfft": (lambda x: torch.fft.irfft(torch.view_as_complex(x), n=8), [(3, 5, 2)], [[(3, 7, 2)]], [{1: "n"}]),
     "hfft": (
         lambda x: torch.fft.hfft(torch.view_as_complex(x), n=8, norm="forward"),
         [(3, 5, 2)],
-        [(3, 4, 2)],
+        [[(3, 4, 2)]],
         [{1: "n"}],
     ),
-    "ihfft": (lambda x: torch.view_as_real(torch.fft.ihfft(x, n=6).resolve_conj()), [(3, 6)], [(3, 9)], [{1: "n"}]),
+    "ihfft": (lambda x: torch.view_as_real(torch.fft.ihfft(x, n=6).resolve_conj()), [(3, 6)], [[(3, 9)]], [{1: "n"}]),
     "fft-of-two": (
         lambda x: torch.view_as_real(torch.fft.fft2(x, s=(4, -1))),
         [(4, 5)],
-        [(6, 7)],
+        [[(6, 7)]],
         [{0: "m", 1: "n"}],
     ),
     "irfft-of-several": (
         lambda x: torch.fft.irfftn(torch.view_as_complex(x), s=(3, 8)),
         [(3, 5, 2)],
-        [(4, 7, 2)],
+        [[(4, 7, 2)]],
         [{0: "m", 1: "n"}],
     ),
-    "gradient": (torch.gradient, [(6,)], [(9,)], [{0: "n"}]),
+    "stft-of-pairs": (
+        lambda x: torch.stft(x, 10, window=torch.hann_window(10), return_complex=False),
+        [(2, 100)],
+        [[(3, 123)]],
+        [{0: "b", 1: "n"}],
+    ),
+}
+
+OF_MATRICES: dict[str, Case] = {
+    "kron": (torch.kron, [(2, 3), (4, 5)], [[(7, 3), (4, 6)]], [{0: "n"}, {1: "m"}]),
+    "kron-ranks": (torch.kron, [(3,), (4, 5)], [[(4,), (4, 6)]], [{0: "n"}, {1: "m"}]),
+    "take-along": (
+        lambda x, y: torch.take_along_dim(x, (y > 0).long(), 1),
+        [(2, 3), (2, 5)],
+        [[(7, 4), (7, 6)]],
+        [{0: "n", 1: "a"}, {0: "n", 1: "m"}],
+    ),
+    "take-along-broadcast": (
+        lambda x, y: torch.take_along_dim(x, (y > 0).long(), 1),
+        [(2, 3), (1, 5)],
+        [[(7, 4), (1, 6)]],
+        [{0: "n", 1: "a"}, {1: "m"}],
+    ),
+    "cov": (torch.cov, [(3, 5)], [[(4, 9)]], [{0: "m", 1: "n"}]),
+    "cov-of-one": (torch.cov, [(5,)], [[(9,)]], [{0: "n"}]),
+    "cov-weighted": (
+        lambda x, w, a: torch.cov(x, fweights=w.abs().ceil().long(), aweights=a.abs()),
+        [(3, 5), (5,), (5,)],
+        [[(3, 9), (9,), (9,)]],
+        [{1: "n"}, {0: "n"}, {0: "n"}],
+    ),
+    "corrcoef": (torch.corrcoef, [(3, 5)], [[(4, 9)]], [{0: "m", 1: "n"}]),
+    "reflections": (lambda x: torch.geqrf(x)[0].abs(), [(5, 3)], [[(8, 3)]], [{0: "n"}]),
+    "gradient": (torch.gradient, [(6,)], [[(9,)]], [{0: "n"}]),
     "gradient-of-second-order": (
         lambda x: torch.gradient(x, spacing=2.0, dim=1, edge_order=2),
         [(6, 5)],
-        [(9, 8)],
+        [[(9, 8)]],
         [{0: "n", 1: "m"}],
     ),
-    "gradient-of-spacings": (lambda x: torch.gradient(x, spacing=[2.0, 0.5]), [(6, 5)], [(9, 8)], [{0: "n", 1: "m"}]),
+    "gradient-of-spacings": (lambda x: torch.gradient(x, spacing=[2.0, 0.5]), [(6, 5)], [[(9, 8)]], [{0: "n", 1: "m"}]),
 }
 
+OTHERS: dict[str, Case] = {
+    "smoothed-labels": (
+        lambda x, y: F.cross_entropy(x, (y > 0).long(), label_smoothing=0.1),
+        [(2, 5), (2,)],
+        [[(3, 7), (3,)]],
+        [{0: "b", 1: "c"}, {0: "b"}],
+    ),
+    "smoothed-probabilities": (
+        lambda x, y: F.cross_entropy(x, y.softmax(1), label_smoothing=0.1),
+        [(2, 5), (2, 5)],
+        [[(3, 7), (3, 7)]],
+        [{0: "b", 1: "c"}, {0: "b", 1: "c"}],
+    ),
+    "tensor-split": (
+        lambda x: torch.tensor_split(x, 3, -1),
+        [(2, 5)],
+        [[(2, size)] for size in (2, 6, 7, 9)],
+        [{1: "n"}],
+    ),
+}
 
-@pytest.mark.parametrize(("function", "traced", "other", "axes"), CASES.values(), ids=CASES.keys())
-def test_other_sizes(function: Callable[..., Any], traced: Shapes, other: Shapes, axes: list[dict[int, str]]) -> None:
+CASES = {**RESIZED, **POOLED, **TRANSFORMED, **OF_MATRICES, **OTHERS}
+CLOSE = {"rtol": 1e-4, "atol": 2e-5}
+
+
+@pytest.mark.parametrize(("function", "traced", "others", "axes"), CASES.values(), ids=CASES.keys())
+def test_other_sizes(
+    function: Callable[..., Any], traced: Shapes, others: list[Shapes], axes: list[dict[int, str]]
+) -> None:
     torch.manual_seed(0)
-    program = onnxport.export(Wrapped(function), tuple(map(R, traced)), dynamic_shapes={"inputs": tuple(axes)})
-    inputs = tuple(map(R, other))
-    expected = torch.utils._pytree.tree_leaves(function(*inputs))
-    for ours, eager in zip(program(*inputs), expected, strict=True):
-        torch.testing.assert_close(ours, eager, rtol=1e-4, atol=2e-5)
+    exported_and_compared(function, *(tuple(map(R, shapes)) for shapes in (traced, *others)), axes=axes, **CLOSE)
+
+
+def test_every_row_is_there() -> None:
+    assert len(CASES) == sum(map(len, (RESIZED, POOLED, TRANSFORMED, OF_MATRICES, OTHERS)))
+
+
+@pytest.mark.parametrize("size", [10, 30, 41, 90])
+def test_a_factor_whose_product_is_rounded(size: int) -> None:
+    exported_and_compared(_resized("linear", scale_factor=0.7), (R(1, 2, size),), **CLOSE)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
+@pytest.mark.parametrize("shape", [(1, 2, 5, 5), (1, 2, 5, 14)])
+def test_a_factor_that_keeps_a_size(mode: str, shape: tuple[int, ...]) -> None:
+    exported_and_compared(_resized(mode, scale_factor=1.1), (R(*shape),), **CLOSE)
 
 
 def test_kernels_are_as_before() -> None:
@@ -126,3 +271,16 @@ def test_an_axis_that_is_fixed_late_is_refused() -> None:
     axes = ({0: "n", 1: "m"}, {0: "m"})
     with pytest.raises(DynamicShapeError, match=r"Axis 1 of input .* was declared dynamic as 'm'"):
         onnxport.export(Wrapped(slope), (R(6, 5), torch.rand(5)), dynamic_shapes={"inputs": axes})
+
+
+class Rows(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        total = x.new_zeros(3)
+        for row in x:  # here
+            total = total * 2 + row
+        return total
+
+
+def test_a_loop_over_an_axis_that_varies_is_refused_with_its_line() -> None:
+    with pytest.raises(DynamicShapeError, match=r"test_capture_any_size\.py:\d+ in forward: for row in x:  # here"):
+        onnxport.export(Rows(), (R(5, 3),), dynamic_shapes=({0: "n"},))

@@ -26,7 +26,6 @@ CASES = [
         lambda x: (F.mish(x), F.hardswish(x), F.hardsigmoid(x), F.silu(x), F.logsigmoid(x)),
         PLAIN,
         dtypes=(F32, F64, F16, BF16),
-        tolerance=1e-5,
     ),
     case("aten::relu aten::hardtanh", lambda x: (F.relu(x), F.hardtanh(x, -2, 3)), I("n", 4, low=-5), name="int"),
     case("aten::threshold", lambda x: (F.threshold(x, 0.5, 20.0), F.threshold(x, -1, 0)), ODD),

@@ -9,7 +9,6 @@ from cases import B, I, R, case
 
 C = torch.complex64
 Z = R("b", 4, dtype=C)
-LOOSE = 1e-4
 ops = torch.ops.aten
 
 _FUNCTIONS = """
@@ -55,10 +54,7 @@ PARTS = [
         Z,
     ),
     case("aten::_neg_view aten::resolve_neg", lambda x: ops.resolve_neg(ops._neg_view(x)), Z),
-    *(
-        case(f"aten::{name}", lambda x, n=name: getattr(ops, n)(x), Z, name="complex", tolerance=LOOSE)
-        for name in _FUNCTIONS.split()
-    ),
+    *(case(f"aten::{name}", lambda x, n=name: getattr(ops, n)(x), Z, name="complex") for name in _FUNCTIONS.split()),
 ]
 
 ARITHMETIC = [
@@ -69,7 +65,6 @@ ARITHMETIC = [
         Z,
         R(4),
         name="complex",
-        tolerance=LOOSE,
     ),
     case(
         "aten::add.Scalar aten::sub.Scalar aten::mul.Scalar aten::div.Scalar aten::rsub.Tensor",
@@ -82,35 +77,30 @@ ARITHMETIC = [
         ),
         Z,
         name="complex",
-        tolerance=LOOSE,
     ),
     case(
         "aten::addcmul aten::addcdiv",
         lambda x: (torch.addcmul(x, x, x, value=2j), torch.addcdiv(x, x, x + 1)),
         Z,
         name="complex",
-        tolerance=LOOSE,
     ),
     case(
         "aten::lerp.Scalar aten::lerp.Tensor",
         lambda x: (x.lerp(x * x, 0.5), x.lerp(x * x, x)),
         Z,
         name="complex",
-        tolerance=LOOSE,
     ),
     case(
         "aten::pow.Tensor_Scalar",
         lambda x: [x**p for p in (0, 0.5, -1, 2, 3, 2.5, 1j)],
         Z,
         name="complex",
-        tolerance=LOOSE,
     ),
     case(
         "aten::pow.Tensor_Tensor aten::pow.Scalar",
         lambda x: ((x * 0) ** x.abs(), x**x, 2**x),
         Z,
         name="complex",
-        tolerance=1e-3,
     ),
     case("aten::sgn", lambda x: torch.sgn(x * torch.tensor([0, 1, 1j, 1])), Z, name="complex zero"),
     case(
@@ -149,13 +139,12 @@ ARITHMETIC = [
 ]
 
 REDUCTIONS = [
-    case("aten::sum aten::prod", lambda x: (x.sum(), x.prod()), Z, name="complex", tolerance=LOOSE),
+    case("aten::sum aten::prod", lambda x: (x.sum(), x.prod()), Z, name="complex"),
     case(
         "aten::sum.dim_IntList aten::prod.dim_int",
         lambda x: (x.sum(1, keepdim=True), x.prod(-1, keepdim=True)),
         Z,
         name="complex",
-        tolerance=LOOSE,
     ),
     # torch.export fixes the sizes of what complex numbers are averaged of.
     case(
@@ -163,38 +152,33 @@ REDUCTIONS = [
         lambda x: (x.mean(), x.mean((0, 1))),
         Z,
         name="complex",
-        tolerance=LOOSE,
         dynamic=False,
     ),
-    case("aten::logcumsumexp", lambda x: x.logcumsumexp(1), Z, name="complex", tolerance=LOOSE),
-    case("aten::cumsum aten::cumprod", lambda x: (x.cumsum(1), x.cumprod(0)), Z, name="complex", tolerance=LOOSE),
+    case("aten::logcumsumexp", lambda x: x.logcumsumexp(1), Z, name="complex"),
+    case("aten::cumsum aten::cumprod", lambda x: (x.cumsum(1), x.cumprod(0)), Z, name="complex"),
     case(
         "aten::var aten::var.dim aten::var.correction aten::std aten::std.dim aten::std.correction",
         lambda x: (ops.var(x), ops.var.dim(x, [1]), x.var(0, correction=0), ops.std(x), ops.std.dim(x, [1]), x.std(1)),
         R(3, 4, dtype=C),
         name="complex",
-        tolerance=LOOSE,
     ),
     case(
         "aten::linalg_vector_norm",
         lambda x: (torch.linalg.vector_norm(x), torch.linalg.vector_norm(x, 1, 1)),
         Z,
         name="complex",
-        tolerance=LOOSE,
     ),
     case(
         "aten::var_mean aten::var_mean.dim aten::var_mean.correction",
         lambda x: (*ops.var_mean(x, True), *ops.var_mean.dim(x, [1]), *torch.var_mean(x, 0, correction=0)),
         R(3, 4, dtype=C),
         name="complex",
-        tolerance=LOOSE,
     ),
     case(
         "aten::std_mean aten::std_mean.dim aten::std_mean.correction",
         lambda x: (*ops.std_mean(x, True), *ops.std_mean.dim(x, [1]), *torch.std_mean(x, 0, correction=0)),
         R(3, 4, dtype=C),
         name="complex",
-        tolerance=LOOSE,
     ),
     case(
         "aten::dist aten::renorm",
@@ -202,7 +186,6 @@ REDUCTIONS = [
         Z,
         R(4, dtype=C),
         name="complex",
-        tolerance=LOOSE,
     ),
     case(
         "aten::count_nonzero aten::count_nonzero.dim_IntList",
@@ -225,17 +208,15 @@ PRODUCTS = [
         Z,
         R(4, 3, dtype=C),
         name="complex",
-        tolerance=LOOSE,
     ),
     # torch.export fixes the sizes of Kronecker's factors.
-    case("aten::kron", torch.kron, Z, R(4, 3, dtype=C), name="complex", tolerance=LOOSE, dynamic=False),
+    case("aten::kron", torch.kron, Z, R(4, 3, dtype=C), name="complex", dynamic=False),
     case(
         "aten::linalg_cross aten::cross",
         lambda x, y: (torch.linalg.cross(x, y), torch.ops.aten.cross(x, y, 1)),
         R("b", 3, dtype=C),
         R("b", 3, dtype=C),
         name="complex",
-        tolerance=LOOSE,
     ),
     case(
         "aten::matmul aten::mm aten::linalg_matmul",
@@ -243,19 +224,17 @@ PRODUCTS = [
         Z,
         R(4, 3, dtype=C),
         name="complex",
-        tolerance=LOOSE,
     ),
-    case("aten::bmm", torch.bmm, R("b", 3, 4, dtype=C), R("b", 4, 2, dtype=C), name="complex", tolerance=LOOSE),
-    case("aten::mv", torch.mv, Z, R(4, dtype=C), name="complex", tolerance=LOOSE),
+    case("aten::bmm", torch.bmm, R("b", 3, 4, dtype=C), R("b", 4, 2, dtype=C), name="complex"),
+    case("aten::mv", torch.mv, Z, R(4, dtype=C), name="complex"),
     case(
         "aten::dot aten::vdot",
         lambda x, y: (torch.dot(x, y), torch.vdot(x, y)),
         R("n", dtype=C),
         R("n", dtype=C),
         name="complex",
-        tolerance=LOOSE,
     ),
-    case("aten::linalg_vecdot", torch.linalg.vecdot, Z, Z, name="complex", tolerance=LOOSE),
+    case("aten::linalg_vecdot", torch.linalg.vecdot, Z, Z, name="complex"),
     case(
         "aten::outer aten::ger",
         lambda x, y: (torch.outer(x, y), torch.ger(x, y)),
@@ -263,7 +242,7 @@ PRODUCTS = [
         R("n", dtype=C),
         name="complex",
     ),
-    case("aten::linear", F.linear, Z, R(3, 4, dtype=C), R(3, dtype=C), name="complex", tolerance=LOOSE),
+    case("aten::linear", F.linear, Z, R(3, 4, dtype=C), R(3, dtype=C), name="complex"),
     case(
         "aten::addmm",
         lambda c, a, b: torch.addmm(c, a, b, beta=2, alpha=1j),
@@ -271,7 +250,6 @@ PRODUCTS = [
         Z,
         R(4, 3, dtype=C),
         name="complex",
-        tolerance=LOOSE,
     ),
     case(
         "aten::addmv",
@@ -280,7 +258,6 @@ PRODUCTS = [
         Z,
         R(4, dtype=C),
         name="complex",
-        tolerance=LOOSE,
     ),
     case(
         "aten::baddbmm aten::addbmm",
@@ -289,7 +266,6 @@ PRODUCTS = [
         R("b", 3, 4, dtype=C),
         R("b", 4, 2, dtype=C),
         name="complex",
-        tolerance=LOOSE,
     ),
     case(
         "aten::addr",
@@ -298,7 +274,6 @@ PRODUCTS = [
         R("b", dtype=C),
         R("n", dtype=C),
         name="complex",
-        tolerance=LOOSE,
     ),
     case(
         "aten::einsum",
@@ -307,7 +282,6 @@ PRODUCTS = [
         R(4, 3, dtype=C),
         R(3, dtype=C),
         name="complex",
-        tolerance=LOOSE,
     ),
 ]
 
@@ -317,7 +291,6 @@ EQUATIONS = [
         lambda x: torch.linalg.inv(x + 4 * torch.eye(3)),
         R("b", 3, 3, dtype=C),
         name="complex",
-        tolerance=LOOSE,
     ),
     case(
         "aten::_linalg_solve_ex",
@@ -325,7 +298,6 @@ EQUATIONS = [
         R("b", 3, 3, dtype=C),
         R("b", 2, 3, dtype=C),
         name="complex",
-        tolerance=LOOSE,
     ),
 ]
 
@@ -428,7 +400,6 @@ DECOMPOSED = [
         R("b", 3, 8, dtype=C),
         R(2, 3, 3, dtype=C),
         name="complex",
-        tolerance=LOOSE,
     ),
     case(
         "aten::conv_transpose2d.input",
@@ -437,11 +408,10 @@ DECOMPOSED = [
         R(3, 2, 3, 3, dtype=C),
         R(2, dtype=C),
         name="complex",
-        tolerance=LOOSE,
     ),
     case("aten::l1_loss", lambda x, y: F.l1_loss(x, y), Z, Z, name="complex"),
     case("aten::pairwise_distance", F.pairwise_distance, Z, Z, name="complex"),
-    case("aten::rms_norm", lambda x: F.rms_norm(x, (4,)), Z, name="complex", tolerance=LOOSE),
+    case("aten::rms_norm", lambda x: F.rms_norm(x, (4,)), Z, name="complex"),
     case("aten::logsumexp aten::logaddexp", lambda x: (x.logsumexp(1), x.logaddexp(x * 2)), Z, name="complex"),
     case("aten::index_fill.int_Scalar", lambda x: x.index_fill(1, torch.tensor([0, 2]), 1j), Z, name="complex"),
     case(
@@ -449,7 +419,6 @@ DECOMPOSED = [
         lambda x: torch.linalg.matrix_power(x, 3),
         R(3, 3, dtype=C),
         name="complex",
-        tolerance=LOOSE,
     ),
 ]
 

@@ -36,6 +36,9 @@ def _experts(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return torch.ops.transformers.grouped_mm_fallback(x, w, torch.tensor([2, 2, x.shape[0]]))
 
 
+# The products are in bfloat16: a result may differ by its last bit.
+BFLOAT = {"rtol": 1e-2, "refused": "Cast gives no bfloat16 in opset 9"}
+
 LINEAR = [
     case("aten::linear", F.linear, R("b", 4), R(3, 4), R(3), dtypes=FLOATS),
     case("aten::linear", F.linear, R("b", "n", 4), R(3, 4), name="3-d"),
@@ -77,7 +80,7 @@ LINEAR = [
         R("b", 4),
         R(4, 3),
         name="gelu",
-        tolerance=1e-3,
+        atol=1e-3,
     ),
     case("aten::baddbmm", lambda c, a, b: torch.baddbmm(c, a, b, beta=2, alpha=3), I(1, 2), I("b", 3, 4), I("b", 4, 2)),
     case(
@@ -134,10 +137,10 @@ LINEAR = [
     case("aten::linalg_vecdot", lambda x, y: torch.linalg.vecdot(x, y, dim=0), R("b", 4), R(4), name="broadcast"),
     case("aten::linalg_cross", lambda x, y: torch.linalg.cross(x, y, dim=1), R("b", 3, "n"), R("b", 3, "n")),
     case("transformers::grouped_mm_fallback", _experts, R("n", 16), R(3, 16, 5)),
-    case("aten::_grouped_mm", _grouped(2, 2, 8), R(8, 16), R(3, 16, 8), name="rows", tolerance=0.05),
-    case("aten::_grouped_mm", _grouped(8, 16, turned=True), R(2, 8, 16), R(16, 16), name="columns", tolerance=0.05),
-    case("aten::_grouped_mm", _grouped(8, 16, turned=True), R(8, 16), R(8, 16), name="terms", tolerance=0.05),
-    case("aten::_grouped_mm", _grouped(), R("b", 8, 16), R("b", 16, 8), name="batches", tolerance=0.05),
+    case("aten::_grouped_mm", _grouped(2, 2, 8), R(8, 16), R(3, 16, 8), name="rows", **BFLOAT),
+    case("aten::_grouped_mm", _grouped(8, 16, turned=True), R(2, 8, 16), R(16, 16), name="columns", **BFLOAT),
+    case("aten::_grouped_mm", _grouped(8, 16, turned=True), R(8, 16), R(8, 16), name="terms", **BFLOAT),
+    case("aten::_grouped_mm", _grouped(), R("b", 8, 16), R("b", 16, 8), name="batches", **BFLOAT),
     case("aten::cross", lambda x, y: ops.cross(x, y), R("k", 3), R("k", 3)),
 ]
 
@@ -168,10 +171,10 @@ DISTANCE = [
         )
         for p in (2.0, 1.0, 0.0, INF, 1.5)
     ),
-    case("aten::cdist", torch.cdist, R("b", 1, 30, 3), R(2, 26, 3), name="many", tolerance=1e-3),
+    case("aten::cdist", torch.cdist, R("b", 1, 30, 3), R(2, 26, 3), name="many"),
     case("aten::pdist aten::_pdist_forward", F.pdist, R("n", 3)),
     case("aten::pdist", lambda x: F.pdist(x, 1.5), R("n", 3), name="1.5"),
-    case("aten::_euclidean_dist", lambda x, y: ops._euclidean_dist(x, y), R("n", 3), R(4, 3), tolerance=1e-3),
+    case("aten::_euclidean_dist", lambda x, y: ops._euclidean_dist(x, y), R("n", 3), R(4, 3)),
     case("aten::pairwise_distance", lambda x, y: F.pairwise_distance(x, y, 2.0, keepdim=True), R("b", 4), R("b", 4)),
     case("aten::cosine_similarity", lambda x, y: F.cosine_similarity(x, y), R("b", 4), R("b", 4)),
     case("aten::cosine_similarity", lambda x, y: F.cosine_similarity(x, y, -1, 0.5), R("b", 3, 4), R(4), name="eps"),

@@ -12,7 +12,13 @@ IMAGE = R("b", 3, "m", "n")
 
 MAX = [
     case("aten::max_pool1d", lambda x: F.max_pool1d(x, 3, 2, 1), R("b", 3, 7)),
-    case("aten::max_pool2d", nn.MaxPool2d(3, 2, 1, dilation=(1, 2)), R("b", 3, "m", 9), name="dilated"),
+    case(
+        "aten::max_pool2d",
+        nn.MaxPool2d(3, 2, 1, dilation=(1, 2)),
+        R("b", 3, "m", 9),
+        name="dilated",
+        refused="its window is dilated",
+    ),
     case("aten::max_pool2d", nn.MaxPool2d(2, ceil_mode=True), IMAGE, name="ceil"),
     case("aten::max_pool2d", nn.MaxPool2d(2, 3, 1, ceil_mode=True), R("b", 3, 7, 8), name="dropped-window"),
     case("aten::max_pool2d", nn.MaxPool2d(2), R(3, 6, 5), name="unbatched"),
@@ -23,6 +29,7 @@ MAX = [
         "aten::max_pool2d_with_indices",
         lambda x: F.max_pool2d(x, (2, 3), 2, 1, ceil_mode=True, return_indices=True),
         IMAGE,
+        refused="it rounds up the size of its result, and its sizes are not all known",
     ),
     case(
         "aten::max_pool2d_with_indices", lambda x: F.max_pool2d(x, 2, return_indices=True), R(3, 6, 5), name="unbatched"

@@ -124,7 +124,7 @@ CASES = [
         R(2, 3, 5, 6, dtype=torch.uint8, high=255),
         name="bytes",
         # torch computes bytes in fixed point: the last unit may differ.
-        tolerance=1.0,
+        atol=1.0,
     ),
     case(
         "aten::upsample_nearest2d.vec",

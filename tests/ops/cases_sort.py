@@ -13,6 +13,8 @@ def _unique_consecutive(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return torch.unique_consecutive(x, return_inverse=True, return_counts=True)
 
 
+UNIQUE = "Unique does not exist in opset 9"
+
 CASES = [
     case("aten::sort", lambda x: x.sort(), R("b", "n")),
     case("aten::sort", lambda x: x.sort(0, descending=True), R("b", 3), name="descending"),
@@ -54,12 +56,23 @@ CASES = [
     case("aten::bucketize.Tensor", lambda x, s: torch.bucketize(x, s.sort()[0]), R("b", 3), R("n")),
     case("aten::bucketize.Tensor", lambda x: torch.bucketize(x, torch.tensor([0.5, 2.5])), I("b", 3), name="int"),
     case("aten::bucketize.Scalar", lambda s: ops.bucketize.Scalar(2, s.sort()[0], right=True), I("n")),
-    case("aten::_unique2", lambda x: torch.unique(x, return_inverse=True, return_counts=True), I("b", 6)),
-    case("aten::_unique2", lambda x: torch.unique(x), R("b", 3, special=(1.0, 1.0)), name="values"),
-    case("aten::_unique", lambda x: ops._unique(x, True, True), I("b", 6)),
-    case("aten::unique_dim", lambda x: torch.unique(x, dim=0, return_inverse=True), I(8, 2, low=0, high=1)),
     case(
-        "aten::unique_dim", lambda x: torch.unique(x, dim=1, return_counts=True), I(2, 9, low=0, high=1), name="dim 1"
+        "aten::_unique2", lambda x: torch.unique(x, return_inverse=True, return_counts=True), I("b", 6), refused=UNIQUE
+    ),
+    case("aten::_unique2", lambda x: torch.unique(x), R("b", 3, special=(1.0, 1.0)), name="values", refused=UNIQUE),
+    case("aten::_unique", lambda x: ops._unique(x, True, True), I("b", 6), refused=UNIQUE),
+    case(
+        "aten::unique_dim",
+        lambda x: torch.unique(x, dim=0, return_inverse=True),
+        I(8, 2, low=0, high=1),
+        refused=UNIQUE,
+    ),
+    case(
+        "aten::unique_dim",
+        lambda x: torch.unique(x, dim=1, return_counts=True),
+        I(2, 9, low=0, high=1),
+        name="dim 1",
+        refused=UNIQUE,
     ),
     case("aten::unique_consecutive", _unique_consecutive, I("n", 3, low=0, high=1)),
     case(

@@ -137,6 +137,13 @@ C = R("b", 2, dtype=torch.complex64)
 MASKED = [
     case("aten::masked_select", lambda x, m: x.masked_select(m), R("b", "n"), B("n")),
     case("aten::masked_select", lambda x, m: x.masked_select(m), R(), B(), name="0-d"),
+    case(
+        "aten::masked_select",
+        lambda x, m: x.masked_select(m),
+        R("b", "n", dtype=torch.complex64),
+        B("n"),
+        name="complex",
+    ),
     case("aten::masked_scatter", lambda x, m, v: x.masked_scatter(m, v), R("b", 4), B(4), R("b", 5)),
     case(
         "aten::masked_scatter", lambda x, m, v: x.masked_scatter(m & False, v), R("b", 4), B("b", 4), R(0), name="none"

@@ -179,6 +179,10 @@ DISTANCE = [
     case("aten::cosine_similarity", lambda x, y: F.cosine_similarity(x, y), R("b", 4), R("b", 4)),
     case("aten::cosine_similarity", lambda x, y: F.cosine_similarity(x, y, -1, 0.5), R("b", 3, 4), R(4), name="eps"),
     case("aten::cosine_similarity", lambda x: F.cosine_similarity(x * 0, x), R("b", 4), name="zero"),
+    # A vector that is repeated along the axis is longer than its elements are.
+    case("aten::cosine_similarity", lambda x, y: F.cosine_similarity(x, y, -2), R(1, "n", 3), R(2, 1, 3), name="wide"),
+    case("aten::cosine_similarity", lambda x, y: F.cosine_similarity(x, y, 0), R("n", 3), R(3), name="fewer axes"),
+    case("aten::cosine_similarity", lambda x, y: F.cosine_similarity(x, y, 1), R(3), R("b", 2, 1), name="both ways"),
     case("aten::cosine_similarity", lambda x, y: F.cosine_similarity(x, y, 0), R(), R(), name="0-d"),
 ]
 

@@ -31,8 +31,11 @@ def masked_select(op: Builder, self: Tensor, mask: Tensor) -> Tensor:
     where = op.cast(mask, torch.bool)
     if common is None:
         # Sizes that only run time can compare; Expand broadcasts both ways.
-        spread = op.Expand(where, op.shape(self))
-        return op.Compress(op.Expand(self, op.shape(where)), op.Reshape(spread, [-1]))
+        spread = op.Reshape(op.Expand(where, op.shape(self)), [-1])
+        if not self.is_complex:
+            return op.Compress(op.Expand(self, op.shape(where)), spread)
+        pairs = op.Expand(self, op.Concat(op.shape(where), op.ints([2]), axis=0))
+        return op.Gather(op.Reshape(pairs, [-1, 2]), op.Squeeze(op.NonZero(spread), [0]), axis=0)
     self, where = op.expand(self, common), op.expand(where, common)
     if self.rank == 0:
         self, where = op.reshape(self, [1]), op.reshape(where, [1])

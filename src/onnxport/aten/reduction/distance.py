@@ -129,6 +129,15 @@ def pairwise_distance(op: Builder, x1: Tensor, x2: Tensor, p: float, eps: float,
     return norm_of(op, (difference + eps).with_shape(difference.shape), p, [difference.rank - 1], keepdim)
 
 
+def _as_long(op: Builder, x: Tensor, other: Tensor, axis: int) -> Tensor:
+    """``x`` with the one element it has along ``axis`` repeated as often as ``other`` has elements there."""
+    sizes = [*[1] * (-axis - x.rank), *x.shape]
+    if sizes[axis] != 1 or other.rank < -axis or other.shape[axis] == 1:
+        return x
+    sizes[axis] = other.shape[axis]
+    return op.expand(x, sizes)
+
+
 @translates("aten::cosine_similarity", promote=("x1", "x2"), to_float=True)
 def cosine_similarity(op: Builder, x1: Tensor, x2: Tensor, dim: int, eps: float) -> Tensor:
     least = op.scalar(eps, x1.dtype)
@@ -136,6 +145,7 @@ def cosine_similarity(op: Builder, x1: Tensor, x2: Tensor, dim: int, eps: float)
     if not rank:
         return x1 / op.Max(op.Abs(x1), least) * (x2 / op.Max(op.Abs(x2), least))
     axis = dim % rank - rank
+    x1, x2 = _as_long(op, x1, x2, axis), _as_long(op, x2, x1, axis)
     # Dividing each vector by its own length first neither over- nor underflows where the product of lengths would.
     first, second = (x / op.Max(op.ReduceL2(x, [axis], keepdims=True), least) for x in (x1, x2))
     return op.ReduceSum(first * second, [axis], keepdims=False)

@@ -18,7 +18,7 @@ import onnxport
 from onnxport.translate import REGISTRY
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "sweep"))
-from sweep_exceptions import EXCEPTIONS
+from sweep_exceptions import NOT_PASSED
 
 SWEEPS = ("float32", "dynamic", "int64", "bool", "float16", "bfloat16", "complex64")
 SKIPPED = {"not captured", "eager fails", "no tensors"}
@@ -86,7 +86,8 @@ def _samples(sweeps: dict[str, list[dict[str, str]]]) -> list[str]:
             found = table.get(operator, [])
             failed = sorted({verdict for verdict in found if verdict != "passed"})
             cells.append("–" if not found else "yes" if not failed else ", ".join(failed))
-        lines.append(f"| {operator} | {' | '.join(cells)} | {EXCEPTIONS['float32'].get(operator, '')} |")
+        reason = NOT_PASSED[operator].reason if operator in NOT_PASSED else ""
+        lines.append(f"| {operator} | {' | '.join(cells)} | {reason} |")
     return lines
 
 

@@ -120,9 +120,9 @@ def run_sample(name: str, index: int, sample: SampleInput, dtype: torch.dtype, d
         expected = module(*(x.clone() for x in inputs))
     except Exception as error:  # noqa: BLE001  (whatever eager itself raises is not ours to judge)
         return Outcome(name, index, "eager fails", str(error)[:200])
-    if not inputs or not expected:
+    if not expected:
         return Outcome(name, index, "no tensors")
-    shapes = _dynamic(module) if dynamic else None
+    shapes = _dynamic(module) if dynamic and inputs else None
     try:
         captured = capture(module, tuple(x.clone() for x in inputs), None, dynamic_shapes=shapes, events=EventLog())
     except (CaptureError, OnnxExporterError) as error:
@@ -289,9 +289,8 @@ def summary(outcomes: list[Outcome]) -> dict[str, Any]:
     }
 
 
-UNREMARKABLE = {
-    "passed", "not captured", "eager fails", "no tensors", "eager accepts", "refused", "refused when run"
-}  # fmt: skip
+UNREMARKABLE = {"passed", "eager fails", "no tensors"}
+UNREMARKABLE_ERRORS = {"not captured", "no tensors", "eager accepts", "refused", "refused when run"}
 
 
 def main() -> None:
@@ -318,7 +317,7 @@ def main() -> None:
             outcomes.extend(found)
     outcomes.sort(key=lambda outcome: (outcome.operator, outcome.sample))
     for outcome in outcomes:
-        if outcome.verdict not in UNREMARKABLE:
+        if outcome.verdict not in (UNREMARKABLE_ERRORS if options.errors else UNREMARKABLE):
             print(f"{outcome.operator}[{outcome.sample}] {outcome.verdict}: {' '.join(outcome.detail.split())[:300]}")
     counts = dict(collections.Counter(outcome.verdict for outcome in outcomes))
     print(json.dumps(counts if options.errors else summary(outcomes), indent=1))

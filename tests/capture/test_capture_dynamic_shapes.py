@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.export import Dim
 
+from comparison import assert_close
 from onnxport.capture import Captured, capture
 from onnxport.errors import DynamicShapeError, InputError
 from onnxport.events import EventLog
@@ -113,6 +114,8 @@ def test_a_derived_dim_keeps_its_root() -> None:
     (symbol,) = captured.dim_names
     nodes = {node.name: node for node in captured.program.graph.nodes}
     assert str(nodes["y"].meta["val"].shape[0]) == f"2*{symbol}"
+    inputs = torch.rand(5, 4), torch.rand(10, 4)
+    assert_close(captured.program.module()(*inputs), Concat()(*inputs))
 
 
 @pytest.mark.parametrize("spec", ["n", Dim.DYNAMIC])
@@ -121,6 +124,7 @@ def test_an_integer_input_can_be_dynamic(spec: Any) -> None:
     values = [n.meta["val"] for n in captured.program.graph.nodes if n.op == "placeholder"]
     assert isinstance(values[1], torch.SymInt)
     assert list(captured.dim_names.values()) == (["n"] if spec == "n" else [])
+    assert_close(captured.program.module()(t(), 7), Times()(t(), 7))
 
 
 def test_a_name_given_twice_makes_two_symbols_one() -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.export import Dim
 
+from comparison import assert_close
 from onnxport.capture import capture
 from onnxport.errors import CaptureError, DynamicShapeError
 from onnxport.events import EventLog
@@ -101,6 +102,8 @@ def test_dim_auto_may_be_forced(kind: type) -> None:
     captured = capture(kind(), (torch.ones(3, 4),), dynamic_shapes=({0: Dim.AUTO},), events=EventLog())
     shape = next(n for n in captured.program.graph.nodes if n.name == "x").meta["val"].shape
     assert list(shape) == [3, 4]
+    x = torch.rand(3, 4)
+    assert_close(captured.program.module()(x), kind()(x))
 
 
 @pytest.mark.parametrize("dim", ["batch", Dim("batch"), Dim.DYNAMIC], ids=str)

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree
 
+from comparison import assert_close
 from onnxport.capture import capture
 from onnxport.errors import InputError
 from onnxport.events import EventLog
@@ -95,6 +96,8 @@ def test_nested_inputs_and_their_dynamic_shapes(value: Any, function: Any, spec:
     sizes = [value.shape[0] for value in values if isinstance(value, torch.Tensor)]
     assert [isinstance(size, torch.SymInt) for size in sizes] == [True, True]
     assert list(captured.dim_names.values()) == ["n"]
+    longer = _pytree.tree_map(lambda leaf: torch.rand(5, 4) if isinstance(leaf, torch.Tensor) else leaf, value)
+    assert_close(captured.program.module()(longer), function(longer))
 
 
 SINGLE = [
@@ -110,12 +113,15 @@ def test_a_single_input_needs_no_tuple(value: Any, function: Any) -> None:
     captured = capture(Apply(function), value, events=EventLog())
     assert type(captured.args) is tuple
     assert len(captured.args) == 1
+    assert_close(captured.program.module()(value), function(value))
 
 
 def test_keywords_follow_the_signature() -> None:
     captured = capture(Many(), (t(),), {"z": t(), "c": t(), "b": t()}, events=EventLog())
     assert user_inputs(captured.program) == ["a", "b", "c", "z"]
     assert list(captured.kwargs) == ["b", "c", "z"]
+    given = {name: torch.rand(3, 4) for name in ("z", "c", "b")}
+    assert_close(captured.program.module()(t(), **given), Many()(t(), **given))
 
 
 def test_one_tensor_for_two_inputs_gives_two_inputs() -> None:
@@ -226,6 +232,9 @@ def test_a_cache_as_input_has_dynamic_axes() -> None:
     shapes = {"x": {0: "batch"}, "cache": {"key_cache": [axes], "value_cache": [axes]}}
     captured = capture(Reads(), (torch.ones(1, 2, 1, 4), cache), dynamic_shapes=shapes, events=EventLog())
     assert sorted(captured.dim_names.values()) == ["batch", "past"]
+    longer = DynamicCache()
+    longer.update(torch.rand(3, 2, 5, 4), torch.rand(3, 2, 5, 4), 0)
+    assert_close(captured.program.module()(torch.ones(3, 2, 1, 4), longer), Reads()(torch.ones(3, 2, 1, 4), longer))
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -242,3 +251,5 @@ def test_keywords_beyond_the_signature_can_be_dynamic_in_both_ways_of_tracing(st
     assert f"strict={strict}" in captured.strategy
     assert list(captured.dim_names.values()) == ["n"]
     assert "forward" not in vars(model)
+    z = torch.rand(7, 4)
+    assert_close(captured.program.module()(t(), z=z), torch.cat([t(), z]))

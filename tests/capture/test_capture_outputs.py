@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils import _pytree
 from transformers import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import ModelOutput
 
+from comparison import assert_close
 from onnxport.capture import capture
 from onnxport.errors import InputError, OnnxExporterWarning
 from onnxport.events import EventLog
@@ -61,12 +63,19 @@ GOOD = [
 ]
 
 
+def _tensors(result: Any) -> list[Any]:
+    """The leaves of a result; capturing has registered the classes that it is made of."""
+    return [leaf for leaf in _pytree.tree_leaves(result) if leaf is not None]
+
+
 @pytest.mark.parametrize(("function", "count"), [row[1:] for row in GOOD], ids=[row[0] for row in GOOD])
 def test_outputs(function: Any, count: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", OnnxExporterWarning)
         captured = capture(Return(function), torch.ones(3, 4), events=EventLog())
     assert len(captured.program.graph_signature.output_specs) == count
+    x = torch.rand(3, 4)
+    assert_close(_tensors(captured.program.module()(x)), _tensors(function(x + 1)))
 
 
 def test_a_cache_comes_back_as_a_cache() -> None:

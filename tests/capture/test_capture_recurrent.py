@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import onnxport
+from comparison import exported_and_compared
 
 LAYERS = {
     "lstm": torch.nn.LSTM(3, 4, num_layers=2, bidirectional=True, batch_first=True),
@@ -21,13 +22,8 @@ LAYERS = {
 @pytest.mark.parametrize("name", LAYERS)
 def test_dynamic_length(name: str) -> None:
     layer = LAYERS[name].eval()
-    program = onnxport.export(layer, (torch.randn(2, 5, 3),), dynamic_shapes=({0: "batch", 1: "length"},))
-    for size in ((2, 5, 3), (1, 7, 3), (4, 2, 3)):
-        x = torch.randn(size)
-        with torch.no_grad():
-            expected = torch.utils._pytree.tree_leaves(layer(x))
-        for ours, eager in zip(program(x), expected, strict=True):
-            torch.testing.assert_close(ours, eager, rtol=1e-5, atol=1e-5)
+    examples = [(torch.randn(size),) for size in ((2, 5, 3), (1, 7, 3), (4, 2, 3))]
+    exported_and_compared(layer, *examples, axes=[{0: "batch", 1: "length"}])
 
 
 def test_kernels_are_as_before() -> None:
@@ -39,4 +35,4 @@ def test_kernels_are_as_before() -> None:
 def test_nothing_is_said_of_what_torch_assigns_itself() -> None:
     layer = torch.nn.LSTM(4, 5)
     with warnings.catch_warnings(action="error"):
-        onnxport.export(layer, (torch.randn(3, 2, 4),))
+        exported_and_compared(layer, (torch.randn(3, 2, 4),))

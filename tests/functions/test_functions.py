@@ -148,7 +148,9 @@ def test_inlining_gives_the_flat_graph_again(step: str) -> None:
 
 
 def test_domain_is_the_python_module_and_modules_nest() -> None:
-    program = as_functions(Stack())
+    model = Stack().eval()
+    program = as_functions(model)
+    agree(program, model, torch.randn(5, 7, 4))
     identifiers = [identifier[:2] for identifier in program.model.functions]
     assert identifiers == [
         ("torch.nn.modules.linear", "Linear"),
@@ -165,7 +167,9 @@ def test_a_class_in_a_function_is_named_after_its_python_module() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x.sin() + 1.0
 
-    program = as_functions(torch.nn.Sequential(Local()))
+    model = torch.nn.Sequential(Local())
+    program = as_functions(model)
+    agree(program, model, torch.randn(2, 3, 4))
     assert [identifier[:2] for identifier in program.model.functions] == [(__name__, "Local")]
 
 

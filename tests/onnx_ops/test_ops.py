@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import onnx_ir as ir
@@ -10,23 +11,16 @@ import pytest
 import torch
 
 import onnxport
+from cases import Wrapped
+from comparison import assert_agrees, assert_close, exported_and_compared
 from onnxport import ops
 
 DYNAMIC = torch.export.Dim.DYNAMIC
 TABLE, ROW = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([5.0])
 
 
-class Module(torch.nn.Module):
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: torch.Tensor) -> Any:
-        return self.function(*inputs)
-
-
 def exported(function: Callable[..., Any], *inputs: torch.Tensor, **options: Any) -> ir.Model:
-    return onnxport.export(Module(function), inputs, **options).model
+    return onnxport.export(Wrapped(function), inputs, **options).model
 
 
 # Symbolic operators
@@ -86,7 +80,7 @@ def test_symbolic_node(strict: bool) -> None:
         y = ops.symbolic("my.domain::Op", (x, None, x), dtype=torch.int64, shape=shape, version=3, metadata_props=props)
         return y + 1
 
-    program = torch.export.export(Module(function), (torch.ones(4),), dynamic_shapes=(({0: DYNAMIC},),), strict=strict)
+    program = torch.export.export(Wrapped(function), (torch.ones(4),), dynamic_shapes=(({0: DYNAMIC},),), strict=strict)
     model = onnxport.export(program).model
     node, _ = model.graph
     assert (node.domain, node.op_type, len(node.inputs), node.inputs[1]) == ("my.domain", "Op", 3, None)
@@ -120,7 +114,7 @@ def test_symbolic_operator_of_onnx_runs() -> None:
         return ops.symbolic("HardSigmoid", (x,), {"alpha": 0.5, "beta": 0.25}, dtype=x.dtype, shape=x.shape, version=22)
 
     x = torch.tensor([-1.0, 0.0, 1.0])
-    program = onnxport.export(Module(function), (x,), opset_version=20)
+    program = onnxport.export(Wrapped(function), (x,), opset_version=20)
     assert program(x)[0].tolist() == [0.0, 0.25, 0.75]
 
 
@@ -163,8 +157,8 @@ def test_torch_operators(opset: int) -> None:
         return theirs.attention(turned, turned, x, is_causal=True)[0]
 
     inputs = torch.rand(1, 2, 3, 4), torch.rand(1, 3, 2), torch.rand(1, 3, 2)
-    program = onnxport.export(Module(function), inputs, opset_version=opset)
-    torch.testing.assert_close(program(*inputs)[0], function(*inputs))
+    program = onnxport.export(Wrapped(function), inputs, opset_version=opset)
+    assert_close(program(*inputs)[0], function(*inputs))
     if opset == 23:
         assert [node.op_type for node in program.model.graph] == ["RotaryEmbedding", "Attention"]
 
@@ -240,10 +234,10 @@ CALLS = {
 @pytest.mark.parametrize("name", CALLS)
 def test_decompositions_compute_the_same(name: str) -> None:
     function, *inputs = CALLS[name]
-    program = torch.export.export(Module(function), tuple(inputs))
+    program = torch.export.export(Wrapped(function), tuple(inputs))
     decomposed = program.run_decompositions(ops.aten_decompositions())
     assert not any("onnxport" in str(node.target) for node in decomposed.graph.nodes)
-    torch.testing.assert_close(decomposed.module()(*inputs), function(*inputs))
+    assert_close(decomposed.module()(*inputs), function(*inputs))
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -252,11 +246,9 @@ def test_batches_of_any_size(name: str, opset: int) -> None:
     function, *inputs = CALLS[name]
     varying = [x.shape[0] == 2 for x in inputs]
     shapes = (tuple({0: DYNAMIC} if varies else None for varies in varying),)
-    program = onnxport.export(Module(function), tuple(inputs), dynamic_shapes=shapes, opset_version=opset)
+    program = onnxport.export(Wrapped(function), tuple(inputs), dynamic_shapes=shapes, opset_version=opset)
     others = [torch.cat([x, x]) if varies else x for x, varies in zip(inputs, varying, strict=True)]
-    expected = function(*others)
-    for found, wanted in zip(program(*others), expected if isinstance(expected, tuple) else (expected,), strict=True):
-        torch.testing.assert_close(found, wanted)
+    assert_agrees(program, function, others)
 
 
 @pytest.mark.parametrize("name", ["rotary", "attention", "rms", "swish", "cum_prod", "scatter"])
@@ -274,7 +266,7 @@ def test_gradients(name: str) -> None:
 @pytest.mark.parametrize("name", CALLS)
 def test_fake_kernels_agree(name: str) -> None:
     function, *inputs = CALLS[name]
-    program = torch.export.export(Module(function), tuple(inputs))
+    program = torch.export.export(Wrapped(function), tuple(inputs))
     (node,) = (node for node in program.graph.nodes if "onnxport" in str(node.target))
     env = {node.name: x for node, x in zip(program.graph.find_nodes(op="placeholder"), inputs, strict=True)}
     if all(arg.name in env for arg in node.all_input_nodes):
@@ -282,11 +274,17 @@ def test_fake_kernels_agree(name: str) -> None:
         torch.library.opcheck(node.target, args, dict(node.kwargs), test_utils=("test_schema", "test_faketensor"))
 
 
+def _read(which: int, q: torch.Tensor) -> torch.Tensor:
+    return ops.attention(q, q, q)[which]
+
+
 def test_masked_rows_and_absent_outputs() -> None:
     """The node has the outputs that are read, and no more than up to the last of them."""
     q = torch.rand(1, 2, 3, 4)
     for read, count in ((0, 1), (1, 2), (3, 4)):
-        (node,) = exported(lambda q: ops.attention(q, q, q)[read], q, opset_version=23).graph  # noqa: B023
+        function = partial(_read, read)
+        program = exported_and_compared(function, (q,), opset_version=23)
+        (node,) = program.model.graph
         assert len(node.outputs) == count
 
 
@@ -298,7 +296,5 @@ def test_windows_in_older_opsets_have_dynamic_lengths() -> None:
         return torch.rand(2, 4, queries, 8), torch.rand(2, 2, keys, 8), torch.tensor([keys, keys - 1])
 
     shapes = (({2: DYNAMIC}, {2: DYNAMIC}, None),)
-    program = onnxport.export(Module(function), inputs(3, 6), dynamic_shapes=shapes, opset_version=20)
-    for queries, keys in ((3, 6), (1, 9), (5, 5)):
-        given = inputs(queries, keys)
-        torch.testing.assert_close(program(*given)[0], function(*given))
+    program = onnxport.export(Wrapped(function), inputs(3, 6), dynamic_shapes=shapes, opset_version=20)
+    assert_agrees(program, function, *(inputs(*sizes) for sizes in ((3, 6), (1, 9), (5, 5))))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-import onnxport
-from cases import I, R, Wrapped
+from cases import I, R
+from comparison import exported_and_compared
 
 Function = Callable[..., Any]
 
@@ -40,8 +40,7 @@ ROWS: list[tuple[str, Function, tuple[R, ...]]] = [
 @pytest.mark.parametrize(("operators", "function", "inputs"), ROWS, ids=[str(number) for number in range(len(ROWS))])
 def test_operators(operators: str, function: Function, inputs: tuple[R, ...]) -> None:
     generator = torch.Generator().manual_seed(0)
-    axes = tuple({axis: size for axis, size in enumerate(spec.shape) if isinstance(size, str)} for spec in inputs)
-    program = onnxport.export(
-        Wrapped(function), tuple(spec.make(0, generator) for spec in inputs), dynamic_shapes=(axes,)
-    )
+    axes = [{axis: size for axis, size in enumerate(spec.shape) if isinstance(size, str)} for spec in inputs]
+    examples = [tuple(spec.make(which, generator) for spec in inputs) for which in range(3)]
+    program = exported_and_compared(function, *examples, axes=axes)
     assert " ".join(node.op_type for node in program.model.graph if node.op_type != "Identity") == operators

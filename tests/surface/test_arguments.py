@@ -6,10 +6,13 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnxruntime
 import pytest
 import torch
 
 import onnxport
+from comparison import assert_close, exported_and_compared
 from onnxport.errors import OnnxExporterWarning, OpsetError, SaveError
 
 X = torch.ones(2, 3)
@@ -37,7 +40,8 @@ def test_defaults_do_not_warn() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", DeprecationWarning)
         warnings.simplefilter("error", OnnxExporterWarning)
-        onnxport.export(torch.nn.Linear(3, 2), (X,), training=torch.onnx.TrainingMode.EVAL, do_constant_folding=True)
+        defaults = {"training": torch.onnx.TrainingMode.EVAL, "do_constant_folding": True}
+        exported_and_compared(torch.nn.Linear(3, 2), (X,), **defaults)
 
 
 def test_training_mode_is_a_warning() -> None:
@@ -63,8 +67,10 @@ def test_unwritable_destination_is_found_before_the_work(tmp_path: Path) -> None
 @pytest.mark.parametrize("external", [False, True])
 def test_saves_and_returns(tmp_path: Path, external: bool) -> None:
     path = tmp_path / "model.onnx"
-    program = onnxport.export(torch.nn.Linear(30, 20), (torch.ones(2, 30),), path, external_data=external)
-    assert path.exists()
+    program = exported_and_compared(torch.nn.Linear(30, 20), (torch.rand(2, 30),), f=path, external_data=external)
+    x = np.ones((2, 30), np.float32)
+    (found,) = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"input": x})
+    assert_close(torch.from_numpy(found), program(torch.from_numpy(x)))
     assert (tmp_path / "model.onnx.data").exists() == external
     assert isinstance(program, onnxport.ONNXProgram)
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import onnxport
+from comparison import assert_agrees
 from onnxport import errors
 
 X = torch.ones(2, 3)
@@ -47,7 +48,9 @@ def signature(program: onnxport.ONNXProgram) -> list[str]:
 
 @pytest.mark.parametrize("export", [lambda: Scaled().to_onnx(), lambda: onnxport.export(Scaled())])
 def test_the_module_says_how(export: Any) -> None:
-    assert signature(export()) == ["image[batch,3]", "by[]", "scaled[batch,3]"]
+    program = export()
+    assert signature(program) == ["image[batch,3]", "by[]", "scaled[batch,3]"]
+    assert_agrees(program, Scaled(), (torch.rand(5, 3), torch.tensor(3.0)))
 
 
 ROWS: dict[str, tuple[dict[str, Any], list[str]]] = {
@@ -66,11 +69,15 @@ def test_what_is_given_comes_first(row: str) -> None:
 
 
 def test_options_go_to_export() -> None:
-    assert Scaled().to_onnx(opset_version=17).model.opset_imports[""] == 17
+    program = Scaled().to_onnx(opset_version=17)
+    assert program.model.opset_imports[""] == 17
+    assert_agrees(program, Scaled(), (X, torch.tensor(3.0)))
 
 
 def test_modules_written_for_torch_onnx() -> None:
-    assert signature(onnxport.export(ForTorch())) == ["x[2,3]", "relu[2,3]"]
+    program = onnxport.export(ForTorch())
+    assert signature(program) == ["x[2,3]", "relu[2,3]"]
+    assert_agrees(program, ForTorch(), (torch.randn(2, 3),))
 
 
 def test_defaults_and_what_must_be_written() -> None:
@@ -96,8 +103,10 @@ def test_methods_are_those_of_torch_onnx() -> None:
 def test_dynamo_export(dynamic: bool | None) -> None:
     with pytest.warns(DeprecationWarning, match=r"`ExportOptions` is deprecated.*onnxport\.export"):
         options = onnxport.ExportOptions(dynamic_shapes=dynamic)
+    linear = torch.nn.Linear(3, 2)
     with pytest.warns(DeprecationWarning, match=r"`dynamo_export` is deprecated; use onnxport\.export"):
-        program = onnxport.dynamo_export(torch.nn.Linear(3, 2), X, export_options=options)
+        program = onnxport.dynamo_export(linear, X, export_options=options)
+    assert_agrees(program, linear, (X,), *([(torch.rand(5, 3),)] if dynamic else []))
     shape = program.model.graph.inputs[0].shape
     assert shape is not None and isinstance(shape[0], int) is not bool(dynamic) and shape[1] == 3
 
@@ -109,7 +118,7 @@ def test_dynamo_export_of_functions_keywords_and_programs() -> None:
     program = torch.export.export(torch.nn.Linear(3, 2), (X,))
     with warnings.catch_warnings(action="ignore"):
         assert onnxport.dynamo_export(product, X, y=X.T)(X, y=X.T)[0].tolist() == (X @ X.T).tolist()
-        assert onnxport.dynamo_export(program, X)(X)[0].shape == (2, 2)
+        assert_agrees(onnxport.dynamo_export(program, X), program.module(), (X,))
 
 
 def test_public_names_are_those_of_torch_onnx() -> None:

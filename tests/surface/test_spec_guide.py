@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import onnxport
+from comparison import assert_close
 
 
 class MLPModel(nn.Module):
@@ -64,6 +65,14 @@ def mlp(model: MLPModel) -> onnxport.ONNXProgram:
     )
 
 
+def run(path: Path, tensor: torch.Tensor, by_key: dict[str, torch.Tensor], in_list: list[torch.Tensor]) -> torch.Tensor:
+    """What onnxruntime makes of the file."""
+    feeds = [tensor, by_key["tensor_x"], in_list[0]]
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    found = session.run(None, {name: value.numpy() for name, value in zip(INPUT_NAMES, feeds, strict=True)})
+    return torch.from_numpy(found[0])
+
+
 def test_a_simple_example(model: MLPModel, mlp: onnxport.ONNXProgram) -> None:
     graph = mlp.model.graph
     assert graph.inputs[0].shape == ("batch_size", 8)
@@ -72,13 +81,15 @@ def test_a_simple_example(model: MLPModel, mlp: onnxport.ONNXProgram) -> None:
     assert [value.name for value in graph.inputs] == INPUT_NAMES
     assert [value.name for value in graph.outputs] == ["output"]
     inputs = mlp_inputs(5)
-    torch.testing.assert_close(mlp(*inputs)[0], model(*inputs))
+    assert_close(mlp(*inputs)[0], model(*inputs))
 
 
 def test_the_program_is_saved(mlp: onnxport.ONNXProgram, tmp_path: Path) -> None:
     assert isinstance(mlp.model_proto, onnx.ModelProto)
     mlp.save(tmp_path / "mlp.onnx")
     onnx.checker.check_model(tmp_path / "mlp.onnx", full_check=True)
+    inputs = mlp_inputs(5)
+    assert_close(run(tmp_path / "mlp.onnx", *inputs), mlp(*inputs))
 
 
 def test_the_same_model_with_dynamic_axes(model: MLPModel, tmp_path: Path) -> None:
@@ -97,10 +108,8 @@ def test_the_same_model_with_dynamic_axes(model: MLPModel, tmp_path: Path) -> No
     )
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     assert [value.shape for value in session.get_inputs()] == [["batch_size", 8]] * 3
-    tensor, by_key, in_list = mlp_inputs(5)
-    feeds = [tensor, by_key["tensor_x"], in_list[0]]
-    found = session.run(None, {name: value.numpy() for name, value in zip(INPUT_NAMES, feeds, strict=True)})
-    torch.testing.assert_close(torch.from_numpy(found[0]), model(tensor, by_key, in_list))
+    inputs = mlp_inputs(5)
+    assert_close(run(path, *inputs), model(*inputs))
 
 
 class SumModule(torch.nn.Module):
@@ -213,7 +222,7 @@ def test_fake_mode(optimize: bool, tmp_path: Path) -> None:
         ]
     ]
     for result in found:
-        torch.testing.assert_close(torch.from_numpy(result), x + 42.0)
+        assert_close(torch.from_numpy(result), x + 42.0)
 
 
 def test_report_when_the_conversion_fails(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 
 import onnxport
+from comparison import exported_and_compared
 
 
 class Nested(torch.nn.Module):
@@ -85,15 +86,9 @@ MODULES = [Nested, SameBranch, Counted, CountedByInt, UntilLarge, Scanned, Mappe
 def test_equals_eager(module: type[torch.nn.Module], dynamic: bool, opset: int) -> None:
     torch.manual_seed(0)
     model = module().eval()
-    shapes = ({0: "n"},) if dynamic else None
-    program = onnxport.export(model, (torch.randn(4, 3),), dynamic_shapes=shapes, opset_version=opset)
-    for rows in (4, 2, 7) if dynamic else (4,):
-        for offset in (-2.0, 0.0, 2.0):
-            x = torch.randn(rows, 3) + offset
-            with torch.no_grad():
-                expected = torch.utils._pytree.tree_leaves(model(x))
-            for ours, eager in zip(program(x), expected, strict=True):
-                torch.testing.assert_close(ours, torch.as_tensor(eager), rtol=1e-5, atol=1e-5)
+    rows = (4, 2, 7) if dynamic else (4,)
+    examples = [(torch.randn(count, 3) + offset,) for count in rows for offset in (-2.0, 0.0, 2.0)]
+    exported_and_compared(model, *examples, axes=[{0: "n"}] if dynamic else None, opset_version=opset)
 
 
 def test_branches_hold_their_own_work() -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import onnxport
+from comparison import exported_and_compared
 
 EXPRESSIONS: dict[str, Callable[[Any, Any], Any]] = {
     "symbol": lambda n, m: n,
@@ -38,10 +39,8 @@ class Sized(torch.nn.Module):
 @pytest.mark.parametrize("name", EXPRESSIONS)
 def test_expression(name: str) -> None:
     module = Sized(EXPRESSIONS[name])
-    program = onnxport.export(module, (torch.zeros(5, 6),), dynamic_shapes=({0: "n", 1: "m"},))
-    for sizes in ((5, 6), (7, 4), (3, 11)):
-        x = torch.zeros(sizes)
-        assert program(x)[0].shape == module(x).shape
+    examples = [(torch.zeros(sizes),) for sizes in ((5, 6), (7, 4), (3, 11))]
+    exported_and_compared(module, *examples, axes=[{0: "n", 1: "m"}])
 
 
 def test_a_size_is_computed_once() -> None:
@@ -50,7 +49,7 @@ def test_a_size_is_computed_once() -> None:
             n = x.shape[0]
             return x.new_zeros(n * 2 + 1), x.new_ones(n * 2 + 1, n), x.new_ones(n * 2 + 1, 3)
 
-    program = onnxport.export(Model(), (torch.zeros(5),), dynamic_shapes=({0: "n"},), optimize=False)
+    program = exported_and_compared(Model(), (torch.zeros(5),), (torch.zeros(2),), axes=[{0: "n"}], optimize=False)
     counts = [node.op_type for node in program.model.graph]
     assert counts.count("Shape") == counts.count("Mul") == counts.count("Add") == 1
 
@@ -60,8 +59,8 @@ def test_axes_named_alike_are_one_size() -> None:
         def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             return x.new_zeros(x.shape[0]), y.new_ones(y.shape[0])
 
-    shapes = ({0: "n"}, {0: "n"})
-    program = onnxport.export(Model(), (torch.zeros(5), torch.zeros(5)), dynamic_shapes=shapes)
+    examples = [(torch.zeros(size), torch.zeros(size)) for size in (5, 2)]
+    program = exported_and_compared(Model(), *examples, axes=[{0: "n"}, {0: "n"}])
     assert [str(value.shape[0]) for value in program.model.graph.outputs] == ["n", "n"]
     assert [node.op_type for node in program.model.graph].count("Shape") == 1
 

@@ -82,6 +82,8 @@ def _flatten_as_exported(
         return []
     kept = []
     for leaf, arg in zip(leaves, specs, strict=True):
+        if isinstance(leaf, torch.Generator):
+            continue  # one that is read is refused by the export, so that this one is no input of the graph
         if not isinstance(arg, ConstantArgument):
             kept.append(leaf)
         elif type(leaf) is not type(arg.value) or leaf != arg.value:

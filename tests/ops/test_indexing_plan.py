@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from onnxport.aten.indexing.indexing_plan import Entry, inverse, plan_indexing
+from onnxport.aten.indexing.indexing_plan import Entry, inverse_permutation, plan_indexing
 
 X = torch.arange(2 * 3 * 4 * 5).reshape(2, 3, 4, 5)
 I2 = torch.tensor([1, -1, 0])
@@ -59,4 +59,4 @@ def test_reads_what_torch_reads(indices: list[torch.Tensor | None]) -> None:
 @pytest.mark.parametrize("permutation", [[0], [1, 0], [2, 0, 1], [3, 1, 0, 2]])
 def test_inverse_undoes_a_permutation(permutation: list[int]) -> None:
     x = torch.rand(*range(2, 2 + len(permutation)))
-    assert torch.equal(x.permute(permutation).permute(inverse(permutation)), x)
+    assert torch.equal(x.permute(permutation).permute(inverse_permutation(permutation)), x)

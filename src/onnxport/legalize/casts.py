@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnxport.onnx_build.literals import Contents, Literals
 from onnxport.onnx_build.names import UniqueNames
-from onnxport.onnx_build.operators import operators
+from onnxport.onnx_build.operators import operator_set
 from onnxport.onnx_build.schemas import Schema
 from onnxport.provenance import Provenance, pass_on, provenance_of
 from onnxport.weights.kinds import is_weight
@@ -39,24 +39,24 @@ _NARROWER: dict[ir.DataType, tuple[ir.DataType, ...]] = {
 }
 
 # Operators that do not look at the values of their input.
-_IGNORES = operators("EyeLike Size Shape RandomNormalLike RandomUniformLike")
+_IGNORES = operator_set("EyeLike Size Shape RandomNormalLike RandomUniformLike")
 # Operators whose results are all among the values they are given.
-_COPIES = operators(
+_COPIES = operator_set(
     "Concat Expand Flatten Gather GatherElements GatherND Identity Pad Reshape Slice Split Squeeze Tile Transpose "
     "Unsqueeze Where Upsample Compress DepthToSpace SpaceToDepth ReverseSequence Scatter ScatterElements ScatterND "
     "Trilu OneHot CenterCropPad SplitToSequence"
 )
-_CHOOSES = operators("Max Min ReduceMax ReduceMin TopK Clip MaxPool Relu Unique MaxUnpool")
+_CHOOSES = operator_set("Max Min ReduceMax ReduceMin TopK Clip MaxPool Relu Unique MaxUnpool")
 # Operators that compare values and give something else; any type that holds the values will do.
-_COMPARES = operators("Equal Less Greater LessOrEqual GreaterOrEqual ArgMax ArgMin NonZero")
+_COMPARES = operator_set("Equal Less Greater LessOrEqual GreaterOrEqual ArgMax ArgMin NonZero")
 _MOVES = _IGNORES | _COPIES | _CHOOSES | _COMPARES
 # Integer arithmetic that is the same modulo the range of any type, signed or not ...
-_MODULAR = operators(
+_MODULAR = operator_set(
     "Add Sub Mul Neg Sum ReduceSum ReduceProd ReduceSumSquare MatMul Gemm CumSum CumProd Einsum "
     "BitwiseAnd BitwiseOr BitwiseXor BitwiseNot"
 )
 # ... and what is the same in every type that holds the values.
-_INTEGER_EXACT = _MODULAR | operators("Abs Div Mod Sign ReduceL1 Pow Range BitShift PRelu")
+_INTEGER_EXACT = _MODULAR | operator_set("Abs Div Mod Sign ReduceL1 Pow Range BitShift PRelu")
 
 
 def is_same(op_type: str, dtype: ir.DataType, other: ir.DataType) -> bool:
@@ -70,7 +70,7 @@ def is_same(op_type: str, dtype: ir.DataType, other: ir.DataType) -> bool:
     return (dtype, other) == (_D.UINT64, _D.INT64) and (op_type in _COPIES or op_type in _MODULAR)
 
 
-def substitute(op_type: str, dtype: ir.DataType, allowed: Collection[ir.DataType]) -> ir.DataType | None:
+def nearest_exact(op_type: str, dtype: ir.DataType, allowed: Collection[ir.DataType]) -> ir.DataType | None:
     """The nearest of the allowed types in which the operator gives the same result."""
     return next(
         (other for other in _nearest(op_type, dtype) if other in allowed and is_same(op_type, dtype, other)), None

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnxport.errors import OpsetError, Problem
 from onnxport.events import EventLog
 from onnxport.graphs import bodies
-from onnxport.legalize.casts import Casts, is_same, nearest, substitute
+from onnxport.legalize.casts import Casts, is_same, nearest, nearest_exact
 from onnxport.legalize.runtime_gaps import gaps, missing
 from onnxport.legalize.versions import Kind
 from onnxport.onnx_build.literals import Literals
@@ -88,8 +88,8 @@ def _substitute(
         return None
     legal = schema.types[variable]
     there = legal - gaps(node, schema.since).get(variable, frozenset()) if for_runtime else legal
-    found = substitute(node.op_type, dtype, there)
-    return substitute(node.op_type, dtype, legal) if found is None else found
+    found = nearest_exact(node.op_type, dtype, there)
+    return nearest_exact(node.op_type, dtype, legal) if found is None else found
 
 
 class Validator:
@@ -183,7 +183,7 @@ class Validator:
         """Compute the node in types that onnxruntime has an implementation for, as near as there are."""
         for variable, dtype in missing(node, schema).items():
             there = schema.types[variable] - gaps(node, schema.since)[variable]
-            other = substitute(node.op_type, dtype, there)
+            other = nearest_exact(node.op_type, dtype, there)
             if other is None:
                 other = nearest(node.op_type, dtype, there)
             if other is None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 
-def operators(text: str) -> frozenset[str]:
+def operator_set(text: str) -> frozenset[str]:
     """A set of operators, written as a sentence."""
     return frozenset(text.split())
 
 
-SAME_SHAPE = operators(
+SAME_SHAPE = operator_set(
     "Abs Acos Acosh Asin Asinh Atan Atanh BatchNormalization BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh CumSum "
     "Dropout Elu Erf Exp Floor Gelu GroupNormalization HardSigmoid HardSwish Hardmax Identity InstanceNormalization "
     "IsInf IsNaN LayerNormalization LeakyRelu Log LogSoftmax LpNormalization LRN MeanVarianceNormalization Mish Neg "
@@ -17,16 +17,16 @@ SAME_SHAPE = operators(
 )
 """Operators whose first output has the shape of the first input."""
 
-BROADCASTING = operators(
+BROADCASTING = operator_set(
     "Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min "
     "Mod Mul Or Pow PRelu Sub Sum Where Xor"
 )
 """Operators whose output has the shape the inputs broadcast to."""
 
-STRUCTURAL = operators(
+STRUCTURAL = operator_set(
     "Concat Expand Gather GatherND Identity Loop Reshape Scan ScatterND Slice Split Squeeze Transpose Unsqueeze"
 )
 """Operators that move elements without looking at them, so that a complex tensor's pairs stay together."""
 
-RANDOM = operators("RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial Bernoulli")
+RANDOM = operator_set("RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial Bernoulli")
 """Operators that give another answer when asked again."""

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.optimize.numpy_kernels import KERNELS
-from onnxport.optimize.scope import Array, Scope, constant_tensor
+from onnxport.optimize.scope import Array, Scope, constant_node_tensor
 
 #: A folded result may be this large for free; beyond it, only as large as the literals that folding makes unused.
 FREE_BYTES = 1024
@@ -111,7 +111,7 @@ def _lift_constant(node: ir.Node, scope: Scope) -> bool:
         dtype = _literal_type(value, scope)
         scope.replace(value, scope.literal(array, dtype, scope.yield_name(value)))
     else:
-        tensor = constant_tensor(node)
+        tensor = constant_node_tensor(node)
         if tensor is None or tensor.dtype == ir.DataType.STRING:
             return False
         name = scope.yield_name(value)

@@ -60,7 +60,7 @@ def readable(tensor: ir.TensorProtocol) -> bool:
     return not getattr(raw, "is_meta", False) and getattr(raw, "fake_mode", None) is None
 
 
-def constant_tensor(node: ir.Node) -> ir.TensorProtocol | None:
+def constant_node_tensor(node: ir.Node) -> ir.TensorProtocol | None:
     """The tensor a ``Constant`` node holds, whichever of its attributes says so."""
     for name, attribute in node.attributes.items():
         if attribute.is_ref():
@@ -121,7 +121,7 @@ class Scope:
                 return None
             return value.const_value
         producer = value.producer()
-        return constant_tensor(producer) if producer is not None and producer.op_type == "Constant" else None
+        return constant_node_tensor(producer) if producer is not None and producer.op_type == "Constant" else None
 
     def array(self, value: ir.Value | None) -> Array | None:
         """The content of a small literal, read once."""

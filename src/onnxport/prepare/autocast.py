@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from onnxport.prepare.emit import Emitter, fake_mode_of, kinds, on_fake_values, value_of
-from onnxport.prepare.trace import Attach, splice, trace
+from onnxport.prepare.trace import Attach, splice, trace_call
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.fake_tensors import TorchDispatchMode
 from onnxport.torch_internals.operators import OpOverload, dispatch_has_kernel_for_dispatch_key
@@ -81,7 +81,7 @@ def apply_autocast(node: torch.fx.Node, autocast: Autocast, attach: Attach) -> N
             with autocast.context():
                 return target(*args, **kwargs)
 
-        splice(node, trace(node, run), attach)
+        splice(node, trace_call(node, run), attach)
 
 
 def _plan(node: torch.fx.Node, target: OpOverload, autocast: Autocast) -> _Plan:

@@ -11,7 +11,7 @@ import torch
 from onnxport.events import EventLog
 from onnxport.prepare.emit import dim_key
 from onnxport.prepare.functionalize import functionalize, writes
-from onnxport.prepare.trace import Attach, Traced, splice, trace
+from onnxport.prepare.trace import Attach, Traced, splice, trace_call
 from onnxport.provenance import source_line
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.operators import OpOverload
@@ -86,7 +86,7 @@ def _traced(node: torch.fx.Node, events: EventLog) -> Traced | None:
     function = _decomposition(target)
     assert function is not None
     try:
-        traced = trace(node, function)
+        traced = trace_call(node, function)
         if writes(traced.graph):
             functionalize(traced.graph, traced.attach)
     except Exception as error:  # noqa: BLE001 - foreign code may raise anything; the translation reports the call

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from onnxport.prepare.emit import Dim, bind, run_on_fakes
+from onnxport.prepare.emit import Dim, bind_node, run_on_fakes
 from onnxport.torch_internals.operators import OpOverload, OpOverloadPacket
 
 aten = torch.ops.aten
@@ -112,7 +112,7 @@ def updates_statistics(node: torch.fx.Node) -> bool:
     target = node.target
     if not isinstance(target, OpOverload) or target._schema.name not in NORMS:
         return False
-    bound = bind(node)
+    bound = bind_node(node)
     return bool(bound[NORMS[target._schema.name]]) and isinstance(bound["running_mean"], torch.fx.Node)
 
 
@@ -128,7 +128,7 @@ def shares_memory(node: torch.fx.Node, source: torch.fx.Node) -> bool:
     assert isinstance(target, OpOverload)
     name = target._schema.name.split("::")[-1]
     if name in _DROPOUTS:
-        bound = bind(node)
+        bound = bind_node(node)
         return not bound["train"] or bound["p"] == 0
     if name == "conj_physical":
         return not source.meta["val"].is_complex()

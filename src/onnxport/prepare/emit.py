@@ -79,7 +79,7 @@ def kinds(arguments: object) -> tuple[object, ...]:
     )
 
 
-def bind(node: torch.fx.Node) -> dict[str, Any]:
+def bind_node(node: torch.fx.Node) -> dict[str, Any]:
     """The arguments of an operator call by name, defaults filled in."""
     bound: dict[str, Any] = {}
     for index, parameter in enumerate(node.target._schema.arguments):  # type: ignore[union-attr]

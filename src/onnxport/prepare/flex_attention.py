@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from onnxport.prepare.trace import Attach, splice, trace
+from onnxport.prepare.trace import Attach, splice, trace_call
 from onnxport.torch_internals.operators import HigherOrderOperator
 
 
@@ -29,7 +29,7 @@ def expand_flex_attention(graph: torch.fx.Graph, attribute: Callable[[str], Any]
         query, key, value, score_mod, block_mask, scale, _, score_extra, mask_extra = _arguments(node)
         score_function, mask_function = attribute(score_mod.target), attribute(block_mask[-1].target)
         node.args, node.kwargs = (query, key, value, tuple(score_extra), tuple(mask_extra)), {}
-        splice(node, trace(node, _dense(score_function, mask_function, scale)), attach)
+        splice(node, trace_call(node, _dense(score_function, mask_function, scale)), attach)
 
 
 def _is_flex_attention(node: torch.fx.Node) -> bool:

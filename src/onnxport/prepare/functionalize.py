@@ -21,7 +21,7 @@ import torch
 
 from onnxport.errors import Problem, TranslationError
 from onnxport.prepare.effects import COMPOSED, NONE, effects, memory_key, shares_memory, updates_statistics
-from onnxport.prepare.emit import Emitter, bind, same_shape
+from onnxport.prepare.emit import Emitter, bind_node, same_shape
 from onnxport.prepare.trace import Attach, splice, trace_kernel
 from onnxport.prepare.views import NoInverseError, View, Write
 from onnxport.prepare.writes import (
@@ -62,7 +62,7 @@ class Alias:
 
 
 @dataclass
-class Several:
+class ViewList:
     """The views that one call returned as a list."""
 
     parent: Alias
@@ -115,7 +115,7 @@ def _shared(graph: torch.fx.Graph) -> set[Node]:
         composed = _is_composed(node)
         if known is NONE and not composed and not updates_statistics(node):
             continue
-        bound = bind(node)
+        bound = bind_node(node)
         names = list(bound) if composed else [name for name in known.returns if name is not None]
         for source in _nodes([bound[name] for name in names]):
             leader[find(node)] = find(source)
@@ -155,7 +155,7 @@ class _Rewriting:
         self.shared = shared
         self.problems: list[Problem] = []
         self._aliases: dict[Node, Alias] = {}
-        self._several: dict[Node, Several] = {}
+        self._several: dict[Node, ViewList] = {}
         self._results: dict[Node, dict[int, Alias]] = {}
 
     def run(self) -> dict[Node, Node]:
@@ -251,7 +251,7 @@ class _Rewriting:
     def _view_call(self, node: Node) -> None:
         known = effects(node.target)
         assert known.returns[0] is not None
-        source = bind(node)[known.returns[0]]
+        source = bind_node(node)[known.returns[0]]
         aliased = source in self._aliases and (known.several or shares_memory(node, source))
         self._refresh(node)
         if not aliased:
@@ -264,7 +264,7 @@ class _Rewriting:
         if view.name == "as_strided":
             parent, view = self._strided(parent, view, node)
         if known.several:
-            self._several[node] = Several(parent, view, parent.memory.version)
+            self._several[node] = ViewList(parent, view, parent.memory.version)
             return
         if "size" in view.args and view.name in ("view", "_reshape_alias"):
             # What a write leaves behind need not have the strides that `view` insists on.
@@ -308,7 +308,7 @@ class _Rewriting:
                 self._results.setdefault(source, {})[index] = self._aliases[node]
 
     def _update_statistics(self, node: Node) -> None:
-        bound = bind(node)
+        bound = bind_node(node)
         written = [self._aliases[bound["running_mean"]], self._aliases[bound["running_var"]]]
         self._refresh(node)
         emit = Emitter(node, node)
@@ -318,7 +318,7 @@ class _Rewriting:
 
     def _write_call(self, node: Node) -> bool:
         """Rewrite one call that writes; whether the call itself is no longer needed."""
-        bound = bind(node)
+        bound = bind_node(node)
         known = effects(node.target)
         written = [self._aliases[source] for name in known.writes for source in _nodes(bound[name])]
         self._name_results(node, bound)

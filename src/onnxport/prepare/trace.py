@@ -34,7 +34,7 @@ class Traced:
         return name
 
 
-def trace(
+def trace_call(
     node: torch.fx.Node,
     function: Callable[..., object],
     decompositions: Mapping[OpOverload, Callable[..., object]] | None = None,
@@ -73,7 +73,7 @@ def _unwrap_numbers(graph: torch.fx.Graph) -> None:
 def trace_kernel(node: torch.fx.Node) -> Traced:
     """Trace the kernel that defines an operator in terms of others."""
     assert isinstance(node.target, OpOverload)
-    return trace(node, node.target.decompose)
+    return trace_call(node, node.target.decompose)
 
 
 def splice(node: torch.fx.Node, traced: Traced, attach: Attach) -> list[torch.fx.Node]:

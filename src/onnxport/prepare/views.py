@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from onnxport.prepare.effects import effects
-from onnxport.prepare.emit import Dim, Emitter, bind, dim_key, same_shape
+from onnxport.prepare.emit import Dim, Emitter, bind_node, dim_key, same_shape
 
 aten = torch.ops.aten
 Size = int | torch.fx.Node
@@ -47,7 +47,7 @@ class View:
         known = effects(node.target)
         target = node.target if known.as_view is None else known.as_view
         assert known.returns[0] is not None
-        return cls(node, target, known.returns[0], bind(node), node.meta["val"])
+        return cls(node, target, known.returns[0], bind_node(node), node.meta["val"])
 
     def piece_of(self, index: int) -> View:
         """One of the views that a call returned."""

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from onnxport.prepare.emit import PROVENANCE_META
-from onnxport.prepare.trace import Attach, splice, trace
+from onnxport.prepare.trace import Attach, splice, trace_call
 from onnxport.torch_internals.operators import vmap_decrement_nesting, vmap_increment_nesting
 
 
@@ -60,7 +60,7 @@ def _expand(graph: torch.fx.Graph, region: Sequence[torch.fx.Node], attach: Atta
         node.replace_all_uses_with(item, delete_user_cb=lambda user: user not in inside)
     for node in reversed(region):
         graph.erase_node(node)
-    splice(call, trace(call, call.target), attach)  # type: ignore[arg-type]
+    splice(call, trace_call(call, call.target), attach)  # type: ignore[arg-type]
 
 
 def _runner(

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from onnxport.prepare.effects import effects
-from onnxport.prepare.emit import Emitter, bind, dim_key, kinds, run_on_fakes
+from onnxport.prepare.emit import Emitter, bind_node, dim_key, kinds, run_on_fakes
 from onnxport.prepare.views import NoInverseError
 from onnxport.torch_internals.operators import OpOverload
 
@@ -67,7 +67,7 @@ def _takes(form: OpOverload, given: list[Any]) -> bool:
 
 def call_functional(node: torch.fx.Node, form: OpOverload) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a writing call for its functional form."""
-    bound = bind(node)
+    bound = bind_node(node)
     given = [argument for argument in node.target._schema.arguments if not argument.is_out]  # type: ignore[union-attr]
     positional: list[Any] = []
     keywords: dict[str, Any] = {}
@@ -85,7 +85,7 @@ def call_functional(node: torch.fx.Node, form: OpOverload) -> tuple[tuple[Any, .
 
 def overwrite(node: torch.fx.Node, to: Destination, emit: Emitter) -> torch.fx.Node:
     """The value that ``copy_``, ``fill_`` or ``zero_`` leaves behind."""
-    bound = bind(node)
+    bound = bind_node(node)
     name = node.target._schema.name  # type: ignore[union-attr]
     source = bound["src" if "src" in bound else "other"] if name == "aten::copy_" else bound.get("value", 0)
     if isinstance(source, torch.fx.Node) and isinstance(source.meta["val"], torch.Tensor):
@@ -98,7 +98,7 @@ def overwrite(node: torch.fx.Node, to: Destination, emit: Emitter) -> torch.fx.N
 
 def fill_diagonal(node: torch.fx.Node, to: Destination, emit: Emitter) -> torch.fx.Node:
     """The value that ``fill_diagonal_`` leaves behind."""
-    bound = bind(node)
+    bound = bind_node(node)
     current, fill, wrap = bound["self"], bound["fill_value"], bound["wrap"]
     shape = to.val.shape
     if len(shape) == 2 and not wrap:
@@ -122,7 +122,7 @@ def fill_diagonal(node: torch.fx.Node, to: Destination, emit: Emitter) -> torch.
 
 def resized(node: torch.fx.Node, to: Destination, emit: Emitter) -> torch.fx.Node:
     """The value that ``resize_`` leaves behind: the same memory in another shape, and 0 where it grew."""
-    bound = bind(node)
+    bound = bind_node(node)
     current, wanted = bound["self"], node.meta["val"]
     if not to.val.is_contiguous():
         raise NoInverseError("it resizes a tensor that is not contiguous", "Make the tensor contiguous first.")
@@ -153,7 +153,7 @@ SPECIAL: dict[str, Callable[[torch.fx.Node, Destination, Emitter], torch.fx.Node
 
 def new_statistics(node: torch.fx.Node, emit: Emitter) -> tuple[torch.fx.Node, torch.fx.Node]:
     """Running mean and variance after a normalisation in training mode."""
-    bound = bind(node)
+    bound = bind_node(node)
     mean, var, momentum = bound["running_mean"], bound["running_var"], bound["momentum"]
     values = bound["input"]
     if any(isinstance(size, int) and size == 0 for size in values.meta["val"].shape):

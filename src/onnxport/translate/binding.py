@@ -20,7 +20,7 @@ def parameters_of(target: OpOverload, wanted: frozenset[str]) -> list[Parameter]
     ]
 
 
-def bind(
+def bind_parameters(
     parameters: Sequence[Parameter],
     args: tuple[object, ...],
     kwargs: Mapping[str, object],
@@ -29,9 +29,9 @@ def bind(
     """The arguments of a call by name, each read by ``read``; what was not passed has its default.
 
     >>> import torch
-    >>> from onnxport.translate.binding import bind, parameters_of
+    >>> from onnxport.translate.binding import bind_parameters, parameters_of
     >>> parameters = parameters_of(torch.ops.aten.add.Tensor, frozenset({"self", "alpha"}))
-    >>> bind(parameters, (1, 2), {}, lambda value: value)
+    >>> bind_parameters(parameters, (1, 2), {}, lambda value: value)
     {'self': 1, 'alpha': 1}
     """
     bound: dict[str, object] = {}

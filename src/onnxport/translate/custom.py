@@ -17,12 +17,19 @@ from onnxport.errors import TranslationError
 from onnxport.torch_internals.operators import CustomOpDef, OpOverload, OpOverloadPacket
 from onnxport.translate.builder import Builder
 from onnxport.translate.dims import Dim
-from onnxport.translate.registry import REGISTRY, STORAGE_ARGUMENTS, Lookup, Translation, wants_static_int
+from onnxport.translate.registry import (
+    REGISTRY,
+    STORAGE_ARGUMENTS,
+    Lookup,
+    Translation,
+    annotations_of,
+    wants_static_int,
+)
 from onnxport.translate.script import is_script, script_function, traced_function
 from onnxport.translate.tensor import Tensor
 
 _NUMBERS = {int: torch.int64, float: torch.float64, bool: torch.bool}
-_PLAIN = {"int", "float", "bool", "str"}
+_PLAIN = {int, float, bool, str}
 
 
 def lookup(
@@ -99,23 +106,20 @@ def _variant(value: object) -> Variant:
     except ValueError as error:
         raise TypeError(f"The parameters of {name} in `custom_translation_table` can't be told: {error}") from error
     if parameters and parameters[0].name == "op":
-        return Variant(name, parameters[1:], value, _refusal(parameters[1:]))
-    return Variant(name, parameters, traced_function(value), _refusal(parameters))
+        return Variant(name, parameters[1:], value, _refusal(value))
+    return Variant(name, parameters, traced_function(value), _refusal(value))
 
 
-def _refusal(parameters: Sequence[inspect.Parameter]) -> Callable[[str, object], str | None]:
+def _refusal(function: Callable[..., object]) -> Callable[[str, object], str | None]:
     """Why a value can't be given to a parameter, by the annotations of the function."""
-    annotations = {
-        p.name: p.annotation if isinstance(p.annotation, str) else getattr(p.annotation, "__name__", "")
-        for p in parameters
-    }
+    annotations = annotations_of(function)
 
     def refuses(name: str, value: object) -> str | None:
-        annotation = annotations[name]
-        if annotation == "Tensor" and not isinstance(value, Tensor):
+        annotation = annotations.get(name)
+        if annotation in (Tensor, torch.Tensor) and not isinstance(value, Tensor):
             return f"`{name}` is a tensor, but here it is {value!r}"
-        if annotation in _PLAIN and (isinstance(value, Tensor) or value is None):
-            return f"`{name}` is of type {annotation}, but here it is {value!r}"
+        if isinstance(annotation, type) and annotation in _PLAIN and (isinstance(value, Tensor) or value is None):
+            return f"`{name}` is of type {annotation.__name__}, but here it is {value!r}"
         if wants_static_int(annotation) and _has_dim(value):
             return f"`{name}` must be a fixed number, but here it depends on a run-time size ({value})"
         return None

@@ -79,7 +79,7 @@ class Dim:
         raise TypeError(f"The run-time size {self.expr} has no truth value while exporting.")
 
 
-Int: TypeAlias = "int | Dim"
+Int: TypeAlias = int | Dim
 
 
 def _expr(value: Int) -> sympy.Basic:

@@ -17,20 +17,20 @@ import torch
 from onnxport.errors import OnnxExporterError, Problem, TranslationError
 from onnxport.events import EventLog
 from onnxport.provenance import Provenance, operator_name, source_line
-from onnxport.translate.binding import Parameter, bind, parameters_of
+from onnxport.translate.binding import Parameter, bind_parameters, parameters_of
 from onnxport.translate.builder import Builder
 from onnxport.translate.dims import Dim, Int
 from onnxport.translate.one_type import mixed_types, operands_of_one_type
 from onnxport.translate.promotion import common_dtype, promoted_to_float
 from onnxport.translate.registry import Lookup, Translation
-from onnxport.translate.repeat import Recipe, Slots, describe, record
+from onnxport.translate.repeat import Recipe, Slots, record, seen_arguments
 from onnxport.translate.tensor import Tensor
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class CallPlan:
     """How calls of one target are translated: what is looked up once for all of them.
 
     ``alike`` holds the positions of the operands that must be of one type.
@@ -57,7 +57,7 @@ class Engine:
         self.env: dict[torch.fx.Node, Any] = {}
         op.body = self.body
         self.problems: list[Problem] = []
-        self._plans: dict[torch.fx.Node, Plan] = {}
+        self._plans: dict[torch.fx.Node, CallPlan] = {}
         self._recipes: dict[tuple[Hashable, ...], Recipe | None] = {}
 
     def run(self, graph: torch.fx.Graph) -> None:
@@ -121,7 +121,7 @@ class Engine:
         unknown: Counter[str] = Counter()
         first: dict[str, torch.fx.Node] = {}
         # By identity: hashing an operator runs Python.
-        plans: dict[tuple[int, bool], Plan | None] = {}
+        plans: dict[tuple[int, bool], CallPlan | None] = {}
         for node in nodes:
             if node.op != "call_function":
                 continue
@@ -154,13 +154,13 @@ class Engine:
             "Pass one for each in `custom_translation_table`, or replace the operator in the model.",
         )
 
-    def _plan(self, target: Any, of_complex: bool) -> Plan | None:
+    def _plan(self, target: Any, of_complex: bool) -> CallPlan | None:
         translation = self.find(target, of_complex)
         if translation is None:
             return None
         operator = isinstance(target, torch._ops.OpOverload)
         parameters = parameters_of(target, translation.parameters) if operator else None
-        return Plan(translation, parameters, operands_of_one_type(target) if operator else ())
+        return CallPlan(translation, parameters, operands_of_one_type(target) if operator else ())
 
     def _node(self, node: torch.fx.Node) -> None:
         if node.op == "get_attr":
@@ -202,14 +202,14 @@ class Engine:
             self.problems.append(Problem(what, source_line(node), operator=operator_name(node.target)))
         self.env[node] = Failed()
 
-    def _call(self, node: torch.fx.Node, plan: Plan) -> Any:
+    def _call(self, node: torch.fx.Node, plan: CallPlan) -> Any:
         if plan.parameters is None:
             return plan.translation.function(
                 self.op, *self.read(node.args), **{k: self.read(v) for k, v in node.kwargs.items()}
             )
-        arguments = bind(plan.parameters, node.args, node.kwargs, self.read)
+        arguments = bind_parameters(plan.parameters, node.args, node.kwargs, self.read)
         slots: Slots = {}
-        described = describe(arguments.values(), slots) if plan.translation.own else None
+        described = seen_arguments(arguments.values(), slots) if plan.translation.own else None
         if described is None:
             return call_translation(self.op, plan.translation, arguments)
         key = (plan, described)

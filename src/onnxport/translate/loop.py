@@ -15,13 +15,13 @@ from onnxport.translate.dims import Int
 from onnxport.translate.regions import inside, region, region_input, region_state, with_types
 from onnxport.translate.tensor import Tensor
 
-__all__ = ["Outcome", "inside", "loop", "scan"]
+__all__ = ["Outcome", "emit_loop", "emit_scan", "inside"]
 
 Outcome = tuple[Sequence[Tensor], Sequence[Tensor]]
 """What the body of a scan returns: the new state, and what it contributes to the stacked results."""
 
 
-def scan(
+def emit_scan(
     op: Builder,
     body: Callable[[Builder, Sequence[Tensor], Sequence[Tensor]], Outcome],
     state: Sequence[Tensor],
@@ -64,7 +64,7 @@ def scan(
     return last, whole
 
 
-def loop(
+def emit_loop(
     op: Builder,
     body: Callable[[Builder, Tensor, Sequence[Tensor]], Sequence[Tensor]],
     count: Int | Tensor,

@@ -8,17 +8,23 @@ may be left out; leaving out anything else is refused at import, so that no argu
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
-import re
-from collections.abc import Callable, Sequence
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
 from onnxport.torch_internals.operators import FunctionSchema, HigherOrderOperator, OpOverload, get_schema
+from onnxport.translate.complex_parts import by_parts
+from onnxport.translate.dims import Dim
 from onnxport.translate.tensor import Tensor
 
 Function = Callable[..., Any]
-ForComplex = Literal["no", "same", "only"]
+ForComplex = Literal["no", "same", "by_parts", "only"]
+"""What a formula says of complex tensors: not for them, as it stands, once for each part, or for them alone."""
 F = TypeVar("F", bound=Function)
 
 STORAGE_ARGUMENTS = frozenset({"layout", "device", "pin_memory", "memory_format", "non_blocking", "generator", "copy"})
@@ -35,8 +41,13 @@ class Translation:
     promote: tuple[str, ...] = ()
     to_float: bool = False
     parameters: frozenset[str] = frozenset()
-    static: frozenset[str] = frozenset()
     own: bool = False
+
+    @functools.cached_property
+    def static(self) -> frozenset[str]:
+        """The parameters that take fixed numbers only, by their annotations; resolved when first asked for."""
+        annotations = annotations_of(self.function)
+        return frozenset(name for name in self.parameters if wants_static_int(annotations.get(name)))
 
 
 class Lookup(Protocol):
@@ -54,16 +65,15 @@ class Registry:
 
     def add(self, names: Sequence[str], translation: Translation, complex: ForComplex = "no") -> None:
         """Register one translation for several overloads; each may have only one."""
-        tables = [] if complex == "only" else [self.translations]
-        if complex != "no":
-            tables.append(self.complex_translations)
+        translation = dataclasses.replace(translation, own=True)
         for name in names:
             _check_against_schema(name, translation)
-            translation = dataclasses.replace(translation, own=True)
-            for table in tables:
-                if name in table:
-                    raise ValueError(f"{name} has two translations.")
-                table[name] = translation
+            if complex != "only":
+                _add_once(self.translations, name, translation)
+            if complex == "by_parts":
+                _add_once(self.complex_translations, name, _by_parts(translation))
+            elif complex != "no":
+                _add_once(self.complex_translations, name, translation)
 
     def find(self, target: object, of_complex: bool = False) -> Translation | None:
         """The translation of an FX call target, for complex tensors if there are any among its arguments or results."""
@@ -73,6 +83,16 @@ class Registry:
         if isinstance(target, HigherOrderOperator):
             return self.translations.get(f"higher_order::{target.name()}")
         return None
+
+
+def _add_once(table: dict[str, Translation], name: str, translation: Translation) -> None:
+    if name in table:
+        raise ValueError(f"{name} has two translations.")
+    table[name] = translation
+
+
+def _by_parts(translation: Translation) -> Translation:
+    return Translation(by_parts(translation.function), parameters=translation.parameters, own=True)
 
 
 REGISTRY = Registry()
@@ -86,9 +106,8 @@ def qualified_name(target: OpOverload) -> str:
 
 def make_translation(function: Function, promote: Sequence[str] = (), to_float: bool = False) -> Translation:
     """Describe a function once, so that calls need not inspect it."""
-    parameters = list(inspect.signature(function).parameters.values())[1:]
-    static = {p.name for p in parameters if wants_static_int(p.annotation)}
-    return Translation(function, tuple(promote), to_float, frozenset(p.name for p in parameters), frozenset(static))
+    parameters = list(inspect.signature(function).parameters)[1:]
+    return Translation(function, tuple(promote), to_float, frozenset(parameters))
 
 
 def translates(
@@ -98,7 +117,8 @@ def translates(
 
     ``promote`` names the parameters that are brought to their common dtype as tensors before the call;
     with ``to_float`` integers among them become floats. ``complex`` says whether the formula holds for complex
-    tensors too ("same"), is the one for them ("only"), or is for real ones ("no").
+    tensors too ("same"), holds for each of their parts ("by_parts"), is the one for them ("only"), or is for real
+    ones ("no").
     """
 
     def register(function: F) -> F:
@@ -153,7 +173,40 @@ def _check_against_schema(name: str, translation: Translation) -> None:
         raise TypeError(f"The translation of {name} ignores {sorted(ignored)}. {schema}")
 
 
+def annotations_of(function: Function) -> dict[str, object]:
+    """The annotations of a function as the types they name; those that only a type checker can read are left out."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    module = inspect.unwrap(function).__module__
+    found: dict[str, object] = {}
+    for name, annotation in inspect.get_annotations(function).items():
+        resolved = _resolved(annotation, module) if isinstance(annotation, str) else annotation
+        if resolved is not None:
+            found[name] = resolved
+    return found
+
+
+@functools.cache
+def _resolved(annotation: str, module: str) -> object | None:
+    holder = types.SimpleNamespace(__annotations__={"it": annotation})
+    try:
+        resolved: object = typing.get_type_hints(holder, vars(sys.modules[module]))["it"]
+    except (NameError, AttributeError, SyntaxError, TypeError):
+        # A name that is imported for the type checker alone, or a sentence where a type is expected.
+        return None
+    return resolved
+
+
 def wants_static_int(annotation: object) -> bool:
-    """Whether a parameter's annotation says that run-time sizes can't be passed."""
-    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
-    return bool(re.search(r"\bint\b", text)) and not re.search(r"\b(Int|Tensor|Any|Number)\b", text)
+    """Whether a parameter's annotation says that run-time sizes can't be passed: of all numbers, it names int alone."""
+    kinds = set(_types_in(annotation))
+    return int in kinds and kinds.isdisjoint((Dim, Tensor, Any, float, complex))
+
+
+def _types_in(annotation: object) -> Iterator[object]:
+    inner = typing.get_args(annotation)
+    if typing.get_origin(annotation) is Literal or not inner:
+        yield annotation
+    else:
+        for part in inner:
+            yield from _types_in(part)

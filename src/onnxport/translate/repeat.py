@@ -47,7 +47,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class RecipeResult:
     """A tensor that a recipe gives."""
 
     value: Reference
@@ -60,7 +60,7 @@ class Recipe:
     """The nodes of a call, and what it gives: one result, or a list with None for what is not computed."""
 
     steps: tuple[Step, ...]
-    results: tuple[Result | None, ...]
+    results: tuple[RecipeResult | None, ...]
     several: bool
 
     def follow(self, op: Builder, slots: Slots) -> Tensor | list[Tensor | None]:
@@ -77,13 +77,13 @@ class Recipe:
         return results if self.several else results[0]  # type: ignore[return-value]
 
     @staticmethod
-    def _tensor(op: Builder, result: Result, values: Sequence[ir.Value]) -> Tensor:
+    def _tensor(op: Builder, result: RecipeResult, values: Sequence[ir.Value]) -> Tensor:
         value = values[result.value] if type(result.value) is int else result.value
         assert isinstance(value, ir.Value)
         return Tensor(op, value, result.dtype, result.shape)
 
 
-def describe(arguments: Iterable[object], slots: Slots) -> tuple[Hashable, ...] | None:
+def seen_arguments(arguments: Iterable[object], slots: Slots) -> tuple[Hashable, ...] | None:
     """All that a translation may see of its arguments, or None where that is not known to be all.
 
     ``slots`` is filled with the values of the tensors among them. Two tensors of one value are told from two values.
@@ -106,7 +106,7 @@ def describe(arguments: Iterable[object], slots: Slots) -> tuple[Hashable, ...] 
             # By its digits, for 0.0 == -0.0.
             parts.append((kind, repr(argument)))
         elif isinstance(argument, list):
-            inner = describe(argument, slots)
+            inner = seen_arguments(argument, slots)
             if inner is None:
                 return None
             parts.append((kind, inner))
@@ -127,7 +127,7 @@ def record(slots: Slots, nodes: Sequence[ir.Node], provenance: Provenance | None
         for output in node.outputs:
             places[output] = len(places)
     several = isinstance(result, list | tuple)
-    results: list[Result | None] = []
+    results: list[RecipeResult | None] = []
     for one in result if isinstance(result, list | tuple) else [result]:
         if one is None:
             results.append(None)
@@ -135,7 +135,7 @@ def record(slots: Slots, nodes: Sequence[ir.Node], provenance: Provenance | None
         reference = _reference(one._value, places) if isinstance(one, Tensor) else None
         if not isinstance(one, Tensor) or reference is None:
             return None
-        results.append(Result(reference, one.dtype, one.known_shape))
+        results.append(RecipeResult(reference, one.dtype, one.known_shape))
     return Recipe(tuple(steps), tuple(results), several)
 
 

@@ -120,13 +120,13 @@ def traced_function(function: Callable[..., object]) -> Callable[..., object]:
     """Calls of a plain function: what it calls on ONNX Script's opsets is emitted where it stands."""
 
     def emit(op: Builder, *args: object, **kwargs: object) -> object:
-        with _evaluated_by(Emitter(op)):
+        with _evaluated_by(ScriptEvaluator(op)):
             return function(*args, **kwargs)
 
     return emit
 
 
-def _evaluated_by(emitter: Emitter) -> AbstractContextManager[object]:
+def _evaluated_by(emitter: ScriptEvaluator) -> AbstractContextManager[object]:
     if "onnxscript" not in sys.modules:
         return nullcontext()
     # Never imported on our own account: a function written for ONNX Script has brought it along.
@@ -135,7 +135,7 @@ def _evaluated_by(emitter: Emitter) -> AbstractContextManager[object]:
     return context
 
 
-class Emitter:
+class ScriptEvaluator:
     """What ONNX Script calls an evaluator: it is asked for each operator, and emits it."""
 
     def __init__(self, op: Builder) -> None:

@@ -13,7 +13,7 @@ import torch
 
 from onnxport.translate.builder import Builder
 from onnxport.translate.dims import Int
-from onnxport.translate.loop import loop
+from onnxport.translate.loop import emit_loop
 from onnxport.translate.regions import inside
 from onnxport.translate.registry import translates
 from onnxport.translate.tensor import Tensor
@@ -103,4 +103,4 @@ def _filled(op: Builder, start: Tensor, source: Tensor, count: Int | Tensor, pos
         item = inner.SequenceAt(inside(inner, source), place, out_dtype=source.dtype)
         return [_emit(inner, "SequenceInsert", start.dtype, state[0], item)]
 
-    return loop(op, body, count, [start])[0]
+    return emit_loop(op, body, count, [start])[0]

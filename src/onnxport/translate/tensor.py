@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from onnxport.translate.builder import Builder
 
 Number = int | float | bool | complex
-Operand: TypeAlias = "Tensor | Number | Dim"
 
 
 class Tensor:
@@ -155,3 +154,6 @@ class Tensor:
 
     def __bool__(self) -> bool:
         raise TypeError("A Tensor has no truth value while exporting.")
+
+
+Operand: TypeAlias = Tensor | Number | Dim

@@ -16,7 +16,7 @@ from onnxport.errors import OnnxExporterError
 from onnxport.events import EventLog
 from onnxport.pipeline import functional_form
 from onnxport.prepare import FunctionalProgram
-from onnxport.prepare.emit import bind
+from onnxport.prepare.emit import bind_node
 from onnxport.program import ONNXProgram
 from onnxport.program.feeds import bind_inputs
 from onnxport.torch_internals import pytree
@@ -142,7 +142,7 @@ def _may_be_random(node: torch.fx.Node) -> bool:
     if not isinstance(target, OpOverload) or torch.Tag.nondeterministic_seeded not in target.tags:
         return False
     # Operators with a dropout that is switched off are marked as random all the same.
-    bound = bind(node)
+    bound = bind_node(node)
     return not any(name in bound and not bound[name] for name in ("train", "training", "dropout_p"))
 
 

@@ -1,7 +1,6 @@
 """Complex tensors, as pairs of real numbers."""
 
 from onnxport.aten.complex import (
-    by_parts,
     complex_elimination,
     complex_orthogonal,
     complex_reduce,
@@ -9,4 +8,4 @@ from onnxport.aten.complex import (
     pairs,
 )
 
-__all__ = ["by_parts", "complex_elimination", "complex_orthogonal", "complex_reduce", "fourier_transforms", "pairs"]
+__all__ = ["complex_elimination", "complex_orthogonal", "complex_reduce", "fourier_transforms", "pairs"]

@@ -10,23 +10,23 @@ from collections.abc import Sequence
 
 import torch
 
-from onnxport.aten.complex.complex_reduce import bilinear, prod
-from onnxport.aten.complex.pairs import abs_, conjugate, mul, over, sgn, times, whole
+from onnxport.aten.complex.complex_reduce import bilinear_product, prod
+from onnxport.aten.complex.pairs import abs_, complex_product, conjugate, from_pairs, mul, over, sgn
 from onnxport.aten.linalg import elimination, orthogonal
 from onnxport.aten.linalg.elimination import (
     column,
     counting,
     first_columns,
     first_rows,
-    identity,
+    identity_matrix,
     of_nothing,
     row,
-    triangle,
+    triangle_part,
 )
 from onnxport.aten.linalg.products import transposed
 from onnxport.translate import Builder, Int, Tensor, translates
 from onnxport.translate.dims import broadcast, maximum, minimum
-from onnxport.translate.loop import Outcome, inside, scan
+from onnxport.translate.loop import Outcome, emit_scan, inside
 
 
 def adjoint(op: Builder, x: Tensor) -> Tensor:
@@ -36,21 +36,21 @@ def adjoint(op: Builder, x: Tensor) -> Tensor:
 
 def unit(op: Builder, x: Tensor) -> Tensor:
     """The identity matrix for the rows of ``x``, as a complex one."""
-    return op.cast(identity(op, x.shape[-2], x.dtype.to_real()), x.dtype)
+    return op.cast(identity_matrix(op, x.shape[-2], x.dtype.to_real()), x.dtype)
 
 
 def triangle_of(op: Builder, x: Tensor, upper: bool, offset: int = 0) -> Tensor:
     """The part of a matrix on one side of a diagonal, the rest 0."""
-    parts = (triangle(op, part, upper, offset).with_shape(x.shape) for part in (x.real, x.imag))
+    parts = (triangle_part(op, part, upper, offset).with_shape(x.shape) for part in (x.real, x.imag))
     return op.complex(*parts)
 
 
-def product(op: Builder, a: Tensor, b: Tensor) -> Tensor:
+def matrix_product(op: Builder, a: Tensor, b: Tensor) -> Tensor:
     """The product of two matrices, its shape stated."""
     batch = broadcast([a.shape[:-2], b.shape[:-2]])
     assert batch is not None
     shape = [*batch, a.shape[-2], b.shape[-1]]
-    return bilinear(op, a, b, lambda x, y: op.MatMul(x, y).with_shape(shape))
+    return bilinear_product(op, a, b, lambda x, y: op.MatMul(x, y).with_shape(shape))
 
 
 # By a real matrix of twice the size
@@ -71,7 +71,7 @@ def _first_block(op: Builder, x: Tensor, rows: Int, columns: Int) -> Tensor:
     return op.complex(across, op.slice(block, block.rank - 2, rows, None).with_shape(across.shape))
 
 
-def solved(op: Builder, a: Tensor, b: Tensor) -> Tensor:
+def complex_solved(op: Builder, a: Tensor, b: Tensor) -> Tensor:
     """The solution of ``a @ x = b`` for matrices."""
     n = a.shape[-1]
     parts = op.Concat(b.real, b.imag, axis=-2).with_shape([*b.shape[:-2], n * 2, b.shape[-1]])
@@ -86,14 +86,14 @@ def _no_error(op: Builder, x: Tensor) -> Tensor:
 def inv(op: Builder, A: Tensor, check_errors: bool) -> tuple[Tensor, ...]:
     if 0 in A.shape:
         return of_nothing(op, A.dtype, torch.int32)
-    return solved(op, A, unit(op, A)), _no_error(op, A)
+    return complex_solved(op, A, unit(op, A)), _no_error(op, A)
 
 
 @translates("aten::_linalg_solve_ex", complex="only")
 def solve(op: Builder, A: Tensor, B: Tensor, left: bool, check_errors: bool) -> tuple[Tensor, ...]:
     if 0 in B.shape:
         return of_nothing(op, B.dtype, A.dtype, torch.int32, torch.int32)
-    return elimination.solution(op, A, B, left, solved), *lu_factor(op, A, True, False)
+    return elimination.solution(op, A, B, left, complex_solved), *lu_factor(op, A, True, False)
 
 
 @translates("aten::linalg_matrix_exp", complex="only")
@@ -111,32 +111,32 @@ def pinv(op: Builder, self: Tensor, atol: Tensor | None, rtol: Tensor | None, he
         return of_nothing(op, self.dtype)[0]
     m, n = self.shape[-2:]
     if hermitian:
-        self = mirrored(op, self, "L")
+        self = hermitian_matrix(op, self, "L")
     if atol is None and rtol is None:
         real = self.dtype.to_real()
         rtol = (op.scalar(maximum(m, n), real) * torch.finfo(real).eps).with_shape([])
     return _first_block(op, orthogonal.pinv(op, _as_real_matrix(op, self), atol, rtol, False), n, m)
 
 
-def mirrored(op: Builder, x: Tensor, triangle_used: str) -> Tensor:
+def hermitian_matrix(op: Builder, x: Tensor, triangle_used: str) -> Tensor:
     """The Hermitian matrix of which one triangle is given."""
     upper = triangle_used.upper() == "U"
-    real = orthogonal.mirrored(op, x.real, triangle_used)
-    strict = triangle(op, x.imag, upper, 1 if upper else -1).with_shape(x.shape)
+    real = orthogonal.symmetric_matrix(op, x.real, triangle_used)
+    strict = triangle_part(op, x.imag, upper, 1 if upper else -1).with_shape(x.shape)
     return op.complex(real, (strict - transposed(op, strict)).with_shape(x.shape))
 
 
 # Triangles
 
 
-def triangular(op: Builder, a: Tensor, b: Tensor, upper: bool, unitriangular: bool = False) -> Tensor:
+def complex_triangular(op: Builder, a: Tensor, b: Tensor, upper: bool, unitriangular: bool = False) -> Tensor:
     """The solution of ``a @ x = b`` for a triangular ``a``; its other triangle is not looked at."""
     a, b = elimination.common_batch(op, a, b)
     if not unitriangular:
-        return solved(op, triangle_of(op, a, upper), b)
+        return complex_solved(op, triangle_of(op, a, upper), b)
     strict = triangle_of(op, a, upper, 1 if upper else -1)
     with_ones = op.pairs(strict) + op.pairs(unit(op, a))
-    return solved(op, whole(op, with_ones, a.dtype, a.shape), b)
+    return complex_solved(op, from_pairs(op, with_ones, a.dtype, a.shape), b)
 
 
 @translates("aten::linalg_solve_triangular", complex="only")
@@ -144,8 +144,8 @@ def solve_triangular(op: Builder, self: Tensor, B: Tensor, upper: bool, left: bo
     if 0 in B.shape:
         return of_nothing(op, B.dtype)[0]
     if left:
-        return triangular(op, self, B, upper, unitriangular)
-    return transposed(op, triangular(op, transposed(op, self), transposed(op, B), not upper, unitriangular))
+        return complex_triangular(op, self, B, upper, unitriangular)
+    return transposed(op, complex_triangular(op, transposed(op, self), transposed(op, B), not upper, unitriangular))
 
 
 @translates("aten::triangular_solve", complex="only")
@@ -154,8 +154,8 @@ def triangular_solve(
 ) -> tuple[Tensor, ...]:
     coefficients, target = elimination.common_batch(op, A, self)
     if transpose:
-        return triangular(op, transposed(op, coefficients), target, not upper, unitriangular), coefficients
-    return triangular(op, coefficients, target, upper, unitriangular), coefficients
+        return complex_triangular(op, transposed(op, coefficients), target, not upper, unitriangular), coefficients
+    return complex_triangular(op, coefficients, target, upper, unitriangular), coefficients
 
 
 # Elimination
@@ -189,17 +189,19 @@ def _factored(op: Builder, x: Tensor, pivot: bool = True) -> tuple[Tensor, ...]:
         top = inner.Gather(here, place, axis=-2).with_shape([*batch, 1, 2])
         nothing = inner.Equal(inner.ReduceL1(top, [-1], keepdims=True), zero)
         divisor = inner.Where(nothing, inner.const([1, 0], lu.dtype), top)
-        quotient = over(inner, whole(inner, here, x.dtype, x.shape[:-1]), whole(inner, divisor, x.dtype, [*batch, 1]))
+        quotient = over(
+            inner, from_pairs(inner, here, x.dtype, x.shape[:-1]), from_pairs(inner, divisor, x.dtype, [*batch, 1])
+        )
         below = inner.unsqueeze((own_rows > step).with_shape([n]), [1])
         factors = inner.Where(below, inner.pairs(quotient), zero)
         behind = inner.unsqueeze((own_columns > step).with_shape([x.shape[-1]]), [1])
         across = inner.Where(behind, inner.Gather(lu, step, axis=-3), zero)
         down = inner.unsqueeze(factors.with_shape([*x.shape[:-1], 2]), [x.rank - 1])
         along = inner.unsqueeze(across.with_shape([*batch, x.shape[-1], 2]), [x.rank - 2])
-        taken = times(
+        taken = complex_product(
             inner,
-            whole(inner, down, x.dtype, [*x.shape[:-1], 1]),
-            whole(inner, along, x.dtype, [*batch, 1, x.shape[-1]]),
+            from_pairs(inner, down, x.dtype, [*x.shape[:-1], 1]),
+            from_pairs(inner, along, x.dtype, [*batch, 1, x.shape[-1]]),
         )
         is_factor = (below & inner.Equal(own_columns, step)).with_shape(x.shape[-2:])
         reduced = inner.Where(inner.unsqueeze(is_factor, [2]), down, lu - inner.pairs(taken))
@@ -207,8 +209,8 @@ def _factored(op: Builder, x: Tensor, pivot: bool = True) -> tuple[Tensor, ...]:
 
     steps = rows if count == n else counting(op, count)
     start = op.expand(rows, x.shape[:-1])
-    (lu, order), (pivots,) = scan(op, body, [op.pairs(x), start], [(steps, 0)], [x.rank - 2])
-    return whole(op, lu, x.dtype, x.shape), pivots, order
+    (lu, order), (pivots,) = emit_scan(op, body, [op.pairs(x), start], [(steps, 0)], [x.rank - 2])
+    return from_pairs(op, lu, x.dtype, x.shape), pivots, order
 
 
 def _parts(op: Builder, lu: Tensor) -> tuple[Tensor, ...]:
@@ -267,20 +269,22 @@ def lu_solve(op: Builder, LU: Tensor, pivots: Tensor, B: Tensor, left: bool, adj
     if not left:
         B = transposed(op, B)
     if left != adjoint:
-        across = product(op, transposed(op, permutation), B)
-        middle = triangular(op, factors, across, upper=False, unitriangular=True)
-        result = triangular(op, factors, middle, upper=True)
+        across = matrix_product(op, transposed(op, permutation), B)
+        middle = complex_triangular(op, factors, across, upper=False, unitriangular=True)
+        result = complex_triangular(op, factors, middle, upper=True)
     else:
         flipped = transposed(op, factors)
-        middle = triangular(op, flipped, B, upper=False)
-        result = product(op, permutation, triangular(op, flipped, middle, upper=True, unitriangular=True))
+        middle = complex_triangular(op, flipped, B, upper=False)
+        result = matrix_product(
+            op, permutation, complex_triangular(op, flipped, middle, upper=True, unitriangular=True)
+        )
     return result if left else transposed(op, result)
 
 
 def _diagonal(op: Builder, x: Tensor) -> Tensor:
     """The diagonal of a square matrix."""
-    kept = op.pairs(x) * op.unsqueeze(identity(op, x.shape[-1], x.dtype.to_real()), [2])
-    return whole(op, op.ReduceSum(kept, [-2], keepdims=False), x.dtype, x.shape[:-1])
+    kept = op.pairs(x) * op.unsqueeze(identity_matrix(op, x.shape[-1], x.dtype.to_real()), [2])
+    return from_pairs(op, op.ReduceSum(kept, [-2], keepdims=False), x.dtype, x.shape[:-1])
 
 
 def _flips(op: Builder, x: Tensor, exchanged: Tensor) -> Tensor:
@@ -329,14 +333,14 @@ def _cholesky(op: Builder, x: Tensor, upper: bool) -> Tensor:
         pivot = inner.Sqrt(inner.Gather(top, inner.const([0], torch.int64), axis=-1))
         reached = inner.unsqueeze((inside(inner, rows) >= step).with_shape([x.shape[-1]]), [1])
         done = inner.Where(reached, here / pivot, inner.scalar(0, rest.dtype)).with_shape(here.shape)
-        vector = whole(inner, done, x.dtype, x.shape[:-1])
-        taken = times(inner, column(inner, vector), row(inner, conjugate(inner, vector)))
+        vector = from_pairs(inner, done, x.dtype, x.shape[:-1])
+        taken = complex_product(inner, column(inner, vector), row(inner, conjugate(inner, vector)))
         return [(rest - inner.pairs(taken)).with_shape(stored_shape)], [done]
 
-    _, (result,) = scan(op, body, [op.pairs(x)], [(rows, 0)], [x.rank - 1])
+    _, (result,) = emit_scan(op, body, [op.pairs(x)], [(rows, 0)], [x.rank - 1])
     # The diagonal is real; its imaginary part is not read.
-    lower = whole(op, result, x.dtype, x.shape)
-    off_diagonal = op.cast(~op.cast(identity(op, x.shape[-1], torch.int64), torch.bool), x.dtype.to_real())
+    lower = from_pairs(op, result, x.dtype, x.shape)
+    off_diagonal = op.cast(~op.cast(identity_matrix(op, x.shape[-1], torch.int64), torch.bool), x.dtype.to_real())
     lower = op.complex(lower.real, (lower.imag * off_diagonal).with_shape(x.shape))
     return adjoint(op, lower) if upper else lower
 
@@ -358,7 +362,7 @@ def cholesky_solve(op: Builder, self: Tensor, input2: Tensor, upper: bool) -> Te
     if 0 in self.shape:
         return of_nothing(op, self.dtype)[0]
     lower = adjoint(op, input2) if upper else input2
-    return triangular(op, adjoint(op, lower), triangular(op, lower, self, upper=False), upper=True)
+    return complex_triangular(op, adjoint(op, lower), complex_triangular(op, lower, self, upper=False), upper=True)
 
 
 @translates("aten::cholesky_inverse", complex="only")

@@ -11,15 +11,23 @@ from collections.abc import Sequence
 
 import torch
 
-from onnxport.aten.complex.complex_elimination import adjoint, mirrored, product, triangle_of, unit
-from onnxport.aten.complex.pairs import conjugate, mul, times, whole
+from onnxport.aten.complex.complex_elimination import adjoint, hermitian_matrix, matrix_product, triangle_of, unit
+from onnxport.aten.complex.pairs import complex_product, conjugate, from_pairs, mul
 from onnxport.aten.indexing.sort import ordered
-from onnxport.aten.linalg.elimination import column, counting, first_columns, first_rows, identity, of_nothing, row
+from onnxport.aten.linalg.elimination import (
+    column,
+    counting,
+    first_columns,
+    first_rows,
+    identity_matrix,
+    of_nothing,
+    row,
+)
 from onnxport.aten.linalg.orthogonal import SWEEPS, Steps, decomposed, tournament
 from onnxport.aten.linalg.products import transposed
 from onnxport.translate import Builder, Int, Tensor, translates
 from onnxport.translate.dims import maximum, minimum
-from onnxport.translate.loop import Outcome, inside, loop, scan
+from onnxport.translate.loop import Outcome, emit_loop, emit_scan, inside
 
 # QR
 
@@ -52,50 +60,50 @@ def _reflections(op: Builder, x: Tensor) -> tuple[Tensor, ...]:
         ahead = inner.Where(flat, inner.const([1, 0], rest.dtype), top - real_turned).with_shape([*batch, 1, 2])
         vector = mul(
             inner,
-            whole(inner, below, x.dtype, x.shape[:-1]),
-            _reciprocal(inner, whole(inner, ahead, x.dtype, [*batch, 1])),
+            from_pairs(inner, below, x.dtype, x.shape[:-1]),
+            _reciprocal(inner, from_pairs(inner, ahead, x.dtype, [*batch, 1])),
         )
         is_step = inner.unsqueeze(inner.Equal(own_rows, step).with_shape([x.shape[-2]]), [1])
         stored = inner.Where(is_step, inner.const([1, 0], rest.dtype), inner.pairs(vector))
         stored = stored.with_shape([*x.shape[:-1], 2])
-        vector = whole(inner, stored, x.dtype, x.shape[:-1])
-        factor = whole(inner, tau, x.dtype, [*batch, 1])
-        reflected = _reflect(inner, whole(inner, rest, x.dtype, x.shape), vector, conjugate(inner, factor))
+        vector = from_pairs(inner, stored, x.dtype, x.shape[:-1])
+        factor = from_pairs(inner, tau, x.dtype, [*batch, 1])
+        reflected = _reflect(inner, from_pairs(inner, rest, x.dtype, x.shape), vector, conjugate(inner, factor))
         return [inner.pairs(reflected)], [stored, inner.squeeze(tau, [tau.rank - 2])]
 
     over = [(counting(op, count), 0)]
-    (last,), (vectors, taus) = scan(op, body, [op.pairs(x)], over, [x.rank - 1, x.rank - 2])
+    (last,), (vectors, taus) = emit_scan(op, body, [op.pairs(x)], over, [x.rank - 1, x.rank - 2])
     return (
-        whole(op, last, x.dtype, x.shape),
-        whole(op, vectors, x.dtype, [*x.shape[:-1], count]),
-        whole(op, taus, x.dtype, [*batch, count]),
+        from_pairs(op, last, x.dtype, x.shape),
+        from_pairs(op, vectors, x.dtype, [*x.shape[:-1], count]),
+        from_pairs(op, taus, x.dtype, [*batch, count]),
     )
 
 
 def _reciprocal(op: Builder, x: Tensor) -> Tensor:
     pairs = op.pairs(x)
     square = op.ReduceSumSquare(pairs, [x.rank], keepdims=True)
-    return whole(op, op.pairs(conjugate(op, x)) / square, x.dtype, x.shape)
+    return from_pairs(op, op.pairs(conjugate(op, x)) / square, x.dtype, x.shape)
 
 
 def _reflect(op: Builder, x: Tensor, vector: Tensor, tau: Tensor) -> Tensor:
     """``x - tau * v (v* x)``; ``tau`` has a last dimension of 1."""
-    along = product(op, row(op, conjugate(op, vector)), x)
-    taken = times(op, column(op, times(op, vector, tau)), along)
-    return whole(op, op.pairs(x) - op.pairs(taken), x.dtype, x.shape)
+    along = matrix_product(op, row(op, conjugate(op, vector)), x)
+    taken = complex_product(op, column(op, complex_product(op, vector, tau)), along)
+    return from_pairs(op, op.pairs(x) - op.pairs(taken), x.dtype, x.shape)
 
 
 def _reflected(op: Builder, vectors: Tensor, taus: Tensor, x: Tensor, adjoined: bool) -> Tensor:
     """The product of all reflections, or its adjoint, applied to the columns of ``x``."""
 
     def body(inner: Builder, state: Sequence[Tensor], slices: Sequence[Tensor]) -> Outcome:
-        vector, tau = (whole(inner, item, x.dtype, item.shape[:-1]) for item in slices)
+        vector, tau = (from_pairs(inner, item, x.dtype, item.shape[:-1]) for item in slices)
         factor = column(inner, conjugate(inner, tau) if adjoined else tau)
-        return [inner.pairs(_reflect(inner, whole(inner, state[0], x.dtype, x.shape), vector, factor))], []
+        return [inner.pairs(_reflect(inner, from_pairs(inner, state[0], x.dtype, x.shape), vector, factor))], []
 
     over = [(op.pairs(vectors), vectors.rank - 1), (op.pairs(taus), taus.rank - 1)]
-    (result,), _ = scan(op, body, [op.pairs(x)], over, reverse=not adjoined)
-    return whole(op, result, x.dtype, x.shape)
+    (result,), _ = emit_scan(op, body, [op.pairs(x)], over, reverse=not adjoined)
+    return from_pairs(op, result, x.dtype, x.shape)
 
 
 def _unitary(op: Builder, vectors: Tensor, taus: Tensor, columns: Int) -> Tensor:
@@ -132,9 +140,9 @@ def geqrf(op: Builder, self: Tensor) -> tuple[Tensor, ...]:
     below = triangle_of(op, vectors, False, -1)
     if self.shape[-1] != vectors.shape[-1]:
         missing = op.full(0, [*self.shape[:-1], self.shape[-1] - vectors.shape[-1]], self.dtype)
-        below = whole(op, op.Concat(op.pairs(below), op.pairs(missing), axis=-2), self.dtype, self.shape)
+        below = from_pairs(op, op.Concat(op.pairs(below), op.pairs(missing), axis=-2), self.dtype, self.shape)
     upper = triangle_of(op, last, True)
-    return whole(op, op.pairs(upper) + op.pairs(below), self.dtype, self.shape), taus
+    return from_pairs(op, op.pairs(upper) + op.pairs(below), self.dtype, self.shape), taus
 
 
 @translates("aten::linalg_householder_product", complex="only")
@@ -188,8 +196,8 @@ def _rotated(op: Builder, x: Tensor) -> tuple[Tensor, ...]:
         size = inner.ReduceL2(mixed, [rank - 1], keepdims=True)
         divisor = inner.Where(done, one, size * largest)
         phase = mixed / size
-        counter = whole(inner, phase * inner.const([1, -1], both.dtype), x.dtype)
-        right = inner.pairs(times(inner, whole(inner, right, x.dtype), counter))
+        counter = from_pairs(inner, phase * inner.const([1, -1], both.dtype), x.dtype)
+        right = inner.pairs(complex_product(inner, from_pairs(inner, right, x.dtype), counter))
         ratio = (dot(own_right, own_right) - dot(own_left, own_left)) / (divisor * 2)
         sign = inner.Where(ratio >= zero, one, inner.scalar(-1, both.dtype))
         tangent = sign / (inner.Abs(ratio) + inner.Sqrt(ratio * ratio + 1))
@@ -199,16 +207,16 @@ def _rotated(op: Builder, x: Tensor) -> tuple[Tensor, ...]:
         turned = inner.Concat(left * cosine - right * sine, left * sine + right * cosine, axis=-2)
         return [inner.Gather(turned, inside(inner, order), axis=-2).with_shape(both.shape)]
 
-    (result,) = loop(op, body, (width - 1) * SWEEPS, [stacked])
+    (result,) = emit_loop(op, body, (width - 1) * SWEEPS, [stacked])
     upper, lower = op.slice(result, rank - 3, 0, m), op.slice(result, rank - 3, m, None)
-    return whole(op, upper, x.dtype, [*batch, m, width]), whole(op, lower, x.dtype, [*batch, n, width])
+    return from_pairs(op, upper, x.dtype, [*batch, m, width]), from_pairs(op, lower, x.dtype, [*batch, n, width])
 
 
 def _reordered(op: Builder, x: Tensor, places: Tensor) -> Tensor:
     """Columns taken from these places, which differ from matrix to matrix."""
     shape = [*x.shape[:-1], places.shape[-1]]
     index = op.expand(op.unsqueeze(row(op, places), [x.rank]), [*shape, 2])
-    return whole(op, op.GatherElements(op.pairs(x), index, axis=-2), x.dtype, shape)
+    return from_pairs(op, op.GatherElements(op.pairs(x), index, axis=-2), x.dtype, shape)
 
 
 def _tall_svd(op: Builder, x: Tensor) -> tuple[Tensor, ...]:
@@ -225,7 +233,7 @@ def _left_vectors(op: Builder, x: Tensor, columns: Int) -> Tensor:
     last, reflectors, taus = _reflections(op, x)
     basis = _unitary(op, reflectors, taus, columns)
     count, real = x.shape[-1], x.dtype.to_real()
-    diagonal = op.ReduceSum(first_rows(op, last, count).real * identity(op, count, real), [-1], keepdims=False)
+    diagonal = op.ReduceSum(first_rows(op, last, count).real * identity_matrix(op, count, real), [-1], keepdims=False)
     signs = op.Where(diagonal < op.scalar(0, real), op.scalar(-1, real), op.scalar(1, real))
     if columns != count:
         signs = op.Concat(signs, op.full(1, [*x.shape[:-2], columns - count], real), axis=-1)
@@ -244,16 +252,16 @@ def eigh(op: Builder, A: Tensor, UPLO: str, compute_v: bool) -> tuple[Tensor, ..
     """Shifted by its norm a Hermitian matrix has no negative eigenvalue, and its singular vectors are eigenvectors."""
     if 0 in A.shape:
         return of_nothing(op, A.dtype.to_real(), A.dtype)
-    hermitian = mirrored(op, A, UPLO)
+    hermitian = hermitian_matrix(op, A, UPLO)
     n, real = A.shape[-1], A.dtype.to_real()
     shift = op.ReduceL2(op.pairs(hermitian), [A.rank - 2, A.rank - 1, A.rank], keepdims=False)
     shift = op.unsqueeze(shift.with_shape(A.shape[:-2]), [A.rank - 2, A.rank - 1])
-    shifted = (hermitian.real + identity(op, n, real) * shift).with_shape(A.shape)
+    shifted = (hermitian.real + identity_matrix(op, n, real) * shift).with_shape(A.shape)
     _, vectors = _rotated(op, op.complex(shifted, hermitian.imag))
     vectors = first_columns(op, vectors, n)
     # The real part of the product of a vector's conjugate with another is that of their pairs.
     quotients = op.ReduceSum(
-        op.pairs(vectors) * op.pairs(product(op, hermitian, vectors)), [A.rank - 2, A.rank], keepdims=False
+        op.pairs(vectors) * op.pairs(matrix_product(op, hermitian, vectors)), [A.rank - 2, A.rank], keepdims=False
     ).with_shape(A.shape[:-1])
     values, places = ordered(op, quotients, A.rank - 2, n, False)
     return values, _reordered(op, vectors, places) if compute_v else op.full(math.nan, [0], A.dtype)

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 import torch
 
 from onnxport.aten.axes import axes_of, axis_of
-from onnxport.aten.complex.pairs import abs_, add, conjugate, eq, exp, log, mul, sub, times, whole
+from onnxport.aten.complex.pairs import abs_, add, complex_product, conjugate, eq, exp, from_pairs, log, mul, sub
 from onnxport.aten.linalg import products
 from onnxport.aten.reduction import distance, reduce, statistics
 from onnxport.translate import Builder, Number, Tensor, translates
-from onnxport.translate.loop import Outcome, scan
+from onnxport.translate.loop import Outcome, emit_scan
 
 
 def _complex(op: Builder, x: Tensor, dtype: torch.dtype | None) -> Tensor:
@@ -24,7 +24,7 @@ def _reduced(op: Builder, op_type: str, x: Tensor, dim: int | Sequence[int] | No
     if not axes:
         return x
     (pairs,) = op.multi(op_type, op.pairs(x), axes, outputs=1, keepdims=keepdim)
-    return whole(op, pairs, x.dtype, reduce.reduced_shape(x, axes, keepdim))
+    return from_pairs(op, pairs, x.dtype, reduce.reduced_shape(x, axes, keepdim))
 
 
 @translates("aten::sum", "aten::sum.dim_IntList", complex="only")
@@ -47,7 +47,7 @@ def cumsum(op: Builder, self: Tensor, dim: int, dtype: torch.dtype | None) -> Te
     if not self.rank:
         return self
     pairs = op.CumSum(op.pairs(self), op.scalar(axis_of(dim, self.rank), torch.int64))
-    return whole(op, pairs, self.dtype, self.shape)
+    return from_pairs(op, pairs, self.dtype, self.shape)
 
 
 def _products(op: Builder, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
@@ -55,12 +55,12 @@ def _products(op: Builder, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     rest = [size for position, size in enumerate(x.shape) if position != axis]
 
     def body(inner: Builder, state: Sequence[Tensor], slices: Sequence[Tensor]) -> Outcome:
-        so_far, factor = (whole(inner, item, x.dtype, rest) for item in (state[0], slices[0]))
-        product = inner.pairs(times(inner, so_far, factor)).with_shape([*rest, 2])
+        so_far, factor = (from_pairs(inner, item, x.dtype, rest) for item in (state[0], slices[0]))
+        product = inner.pairs(complex_product(inner, so_far, factor)).with_shape([*rest, 2])
         return [product], [product]
 
     one = op.const([1, 0], op.pairs(x).dtype)
-    (last,), (every,) = scan(op, body, [op.expand(one, [*rest, 2])], [(op.pairs(x), axis)], [axis])
+    (last,), (every,) = emit_scan(op, body, [op.expand(one, [*rest, 2])], [(op.pairs(x), axis)], [axis])
     return last, every
 
 
@@ -69,7 +69,7 @@ def cumprod(op: Builder, self: Tensor, dim: int, dtype: torch.dtype | None) -> T
     self = _complex(op, self, dtype)
     if not self.rank:
         return self
-    return whole(op, _products(op, self, axis_of(dim, self.rank))[1], self.dtype, self.shape)
+    return from_pairs(op, _products(op, self, axis_of(dim, self.rank))[1], self.dtype, self.shape)
 
 
 @translates("aten::logcumsumexp", "aten::_logcumsumexp", complex="only")
@@ -81,10 +81,10 @@ def logcumsumexp(op: Builder, self: Tensor, dim: int) -> Tensor:
     rest = [size for position, size in enumerate(self.shape) if position != axis]
 
     def body(inner: Builder, state: Sequence[Tensor], slices: Sequence[Tensor]) -> Outcome:
-        so_far, term = (whole(inner, item, self.dtype, rest) for item in (state[0], slices[0]))
+        so_far, term = (from_pairs(inner, item, self.dtype, rest) for item in (state[0], slices[0]))
         is_larger = inner.unsqueeze((so_far.real >= term.real).with_shape(rest), [len(rest)])
         larger, smaller = (
-            whole(inner, inner.Where(is_larger, inner.pairs(x), inner.pairs(y)), self.dtype, rest)
+            from_pairs(inner, inner.Where(is_larger, inner.pairs(x), inner.pairs(y)), self.dtype, rest)
             for x, y in ((so_far, term), (term, so_far))
         )
         total = add(inner, larger, log(inner, add(inner, exp(inner, sub(inner, smaller, larger, 1)), 1, 1)), 1)
@@ -93,8 +93,8 @@ def logcumsumexp(op: Builder, self: Tensor, dim: int) -> Tensor:
 
     pairs = op.pairs(self)
     nothing = op.expand(op.const([-math.inf, 0], pairs.dtype), [*rest, 2])
-    _, (every,) = scan(op, body, [nothing], [(pairs, axis)], [axis])
-    return whole(op, every, self.dtype, self.shape)
+    _, (every,) = emit_scan(op, body, [nothing], [(pairs, axis)], [axis])
+    return from_pairs(op, every, self.dtype, self.shape)
 
 
 @translates("aten::prod", "aten::prod.dim_int", complex="only")
@@ -105,7 +105,7 @@ def prod(op: Builder, self: Tensor, dtype: torch.dtype | None, dim: int | None =
     if dim is None:
         self, dim = reduce.flat(op, self), 0
     axis = axis_of(dim, self.rank)
-    result = whole(op, _products(op, self, axis)[0], self.dtype, reduce.reduced_shape(self, [axis], False))
+    result = from_pairs(op, _products(op, self, axis)[0], self.dtype, reduce.reduced_shape(self, [axis], False))
     return op.unsqueeze(result, [axis]) if keepdim else result
 
 
@@ -159,7 +159,7 @@ def any_(op: Builder, self: Tensor, dim: int | Sequence[int] | None = None, keep
 # Products
 
 
-def bilinear(op: Builder, a: Tensor, b: Tensor, product: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+def bilinear_product(op: Builder, a: Tensor, b: Tensor, product: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """Any product that is linear in both factors, from the products of their parts; either may be real."""
     if not b.is_complex:
         return op.complex(product(a.real, b), product(a.imag, b))
@@ -174,22 +174,22 @@ def bilinear(op: Builder, a: Tensor, b: Tensor, product: Callable[[Tensor, Tenso
 def matmul(op: Builder, self: Tensor, other: Tensor | None = None, mat2: Tensor | None = None) -> Tensor:
     right = other if mat2 is None else mat2
     assert right is not None
-    return bilinear(op, self, right, op.MatMul)
+    return bilinear_product(op, self, right, op.MatMul)
 
 
 @translates("aten::mv", complex="only")
 def mv(op: Builder, self: Tensor, vec: Tensor) -> Tensor:
-    return bilinear(op, self, vec, op.MatMul)
+    return bilinear_product(op, self, vec, op.MatMul)
 
 
 @translates("aten::dot", complex="only")
 def dot(op: Builder, self: Tensor, tensor: Tensor) -> Tensor:
-    return bilinear(op, self, tensor, op.MatMul)
+    return bilinear_product(op, self, tensor, op.MatMul)
 
 
 @translates("aten::vdot", complex="only")
 def vdot(op: Builder, self: Tensor, other: Tensor) -> Tensor:
-    return bilinear(op, conjugate(op, self), other, op.MatMul)
+    return bilinear_product(op, conjugate(op, self), other, op.MatMul)
 
 
 @translates("aten::linalg_vecdot", complex="only")
@@ -206,7 +206,7 @@ def outer(op: Builder, self: Tensor, vec2: Tensor) -> Tensor:
 @translates("aten::linear", complex="only")
 def linear_(op: Builder, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     turned = products.transposed(op, weight) if weight.rank == 2 else weight
-    product = bilinear(op, input, turned, op.MatMul).with_shape(op.result_shapes()[0])
+    product = bilinear_product(op, input, turned, op.MatMul).with_shape(op.result_shapes()[0])
     return product if bias is None else add(op, product, bias, 1)
 
 
@@ -219,17 +219,17 @@ def _scaled_sum(op: Builder, start: Tensor, product: Tensor, beta: Number, alpha
 
 @translates("aten::addmm", complex="only")
 def addmm(op: Builder, self: Tensor, mat1: Tensor, mat2: Tensor, beta: Number, alpha: Number) -> Tensor:
-    return _scaled_sum(op, self, bilinear(op, mat1, mat2, op.MatMul), beta, alpha)
+    return _scaled_sum(op, self, bilinear_product(op, mat1, mat2, op.MatMul), beta, alpha)
 
 
 @translates("aten::addmv", complex="only")
 def addmv(op: Builder, self: Tensor, mat: Tensor, vec: Tensor, beta: Number, alpha: Number) -> Tensor:
-    return _scaled_sum(op, self, bilinear(op, mat, vec, op.MatMul), beta, alpha)
+    return _scaled_sum(op, self, bilinear_product(op, mat, vec, op.MatMul), beta, alpha)
 
 
 @translates("aten::baddbmm", complex="only")
 def baddbmm(op: Builder, self: Tensor, batch1: Tensor, batch2: Tensor, beta: Number, alpha: Number) -> Tensor:
-    return _scaled_sum(op, self, bilinear(op, batch1, batch2, op.MatMul), beta, alpha)
+    return _scaled_sum(op, self, bilinear_product(op, batch1, batch2, op.MatMul), beta, alpha)
 
 
 @translates("aten::addbmm", complex="only")
@@ -237,7 +237,7 @@ def addbmm(op: Builder, self: Tensor, batch1: Tensor, batch2: Tensor, beta: Numb
     def product(a: Tensor, b: Tensor) -> Tensor:
         return op.ReduceSum(op.MatMul(a, b), [0], keepdims=False)
 
-    return _scaled_sum(op, self, bilinear(op, batch1, batch2, product), beta, alpha)
+    return _scaled_sum(op, self, bilinear_product(op, batch1, batch2, product), beta, alpha)
 
 
 @translates("aten::addr", complex="only")
@@ -270,24 +270,24 @@ def einsum(op: Builder, equation: str, tensors: Sequence[Tensor], path: Sequence
 
 @translates("aten::tensordot", complex="only")
 def tensordot(op: Builder, self: Tensor, other: Tensor, dims_self: Sequence[int], dims_other: Sequence[int]) -> Tensor:
-    return bilinear(op, self, other, lambda a, b: products.tensordot(op, a, b, dims_self, dims_other))
+    return bilinear_product(op, self, other, lambda a, b: products.tensordot(op, a, b, dims_self, dims_other))
 
 
 @translates("aten::inner", complex="only")
 def inner(op: Builder, self: Tensor, other: Tensor) -> Tensor:
-    return bilinear(op, self, other, lambda a, b: products.inner(op, a, b))
+    return bilinear_product(op, self, other, lambda a, b: products.inner(op, a, b))
 
 
 @translates("aten::kron", complex="only")
 def kron(op: Builder, self: Tensor, other: Tensor) -> Tensor:
-    return bilinear(op, self, other, lambda a, b: products.kron(op, a, b))
+    return bilinear_product(op, self, other, lambda a, b: products.kron(op, a, b))
 
 
 @translates("aten::linalg_cross", complex="only")
 def linalg_cross(op: Builder, self: Tensor, other: Tensor, dim: int) -> Tensor:
-    return bilinear(op, self, other, lambda a, b: products.linalg_cross(op, a, b, dim))
+    return bilinear_product(op, self, other, lambda a, b: products.linalg_cross(op, a, b, dim))
 
 
 @translates("aten::cross", complex="only")
 def cross(op: Builder, self: Tensor, other: Tensor, dim: int | None) -> Tensor:
-    return bilinear(op, self, other, lambda a, b: products.cross(op, a, b, dim))
+    return bilinear_product(op, self, other, lambda a, b: products.cross(op, a, b, dim))

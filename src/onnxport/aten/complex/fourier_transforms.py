@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
 
 import torch
 
 from onnxport.aten.axes import axis_of
-from onnxport.aten.complex.pairs import conjugate, whole
+from onnxport.aten.complex.pairs import conjugate, from_pairs
 from onnxport.translate import Builder, Int, Tensor, translates
 from onnxport.translate.dims import product
 from onnxport.translate.promotion import promoted_to_float
@@ -32,7 +31,7 @@ def _scaled(op: Builder, x: Tensor, count: Int, power: float) -> Tensor:
         scale = op.Sqrt(scale) if abs(power) == 0.5 else scale
         scale = op.Reciprocal(scale) if power < 0 else scale
     result = pairs * scale
-    return whole(op, result, x.dtype, x.known_shape) if x.is_complex else result.with_shape(x.shape)
+    return from_pairs(op, result, x.dtype, x.known_shape) if x.is_complex else result.with_shape(x.shape)
 
 
 def _along(
@@ -48,7 +47,7 @@ def _along(
     place = op.const(axis, torch.int64)
     (pairs,) = op.multi("DFT", signal, length, place, outputs=1, inverse=inverse or None, onesided=onesided or None)
     shape = [(count // 2 + 1 if onesided else count) if p == axis else n for p, n in enumerate(x.shape)]
-    return whole(op, pairs, x.dtype if x.is_complex else x.dtype.to_complex(), shape)
+    return from_pairs(op, pairs, x.dtype if x.is_complex else x.dtype.to_complex(), shape)
 
 
 def _transformed(
@@ -102,7 +101,7 @@ def real_signal(op: Builder, spectrum: Tensor, axis: int, size: Int) -> Tensor:
         mirrored = op.Slice(pairs, [other], [0], [axis], [-1]) * op.const([1, -1], pairs.dtype)
         pairs = op.Concat(pairs, mirrored, axis=axis)
     rest[axis] = size
-    return _along(op, whole(op, pairs, spectrum.dtype, rest), axis, inverse=True).real
+    return _along(op, from_pairs(op, pairs, spectrum.dtype, rest), axis, inverse=True).real
 
 
 # What torch's transforms are made of
@@ -133,7 +132,7 @@ def _float(op: Builder, x: Tensor) -> Tensor:
     return op.cast(x, promoted_to_float(x.dtype))
 
 
-Plan: TypeAlias = "tuple[Tensor, list[int], list[Int | None]]"
+Plan = tuple[Tensor, list[int], list[Int | None]]
 
 
 def _one(op: Builder, x: Tensor, n: Int | None, dim: int) -> Plan:
@@ -243,4 +242,4 @@ def stft(
     if normalized:
         frames = (frames * (1 / math.sqrt(n_fft))).with_shape(frames.shape)
     result = frames if batched else op.squeeze(frames, [0])
-    return whole(op, result, part_dtype.to_complex(), result.shape[:-1]) if return_complex else result
+    return from_pairs(op, result, part_dtype.to_complex(), result.shape[:-1]) if return_complex else result

@@ -19,7 +19,7 @@ from onnxport.translate.promotion import common_dtype
 Operand = Tensor | Number | Dim
 
 
-def whole(op: Builder, pairs: Tensor, dtype: torch.dtype, shape: Sequence[int | object] | None = None) -> Tensor:
+def from_pairs(op: Builder, pairs: Tensor, dtype: torch.dtype, shape: Sequence[int | object] | None = None) -> Tensor:
     """Pairs of real numbers as the complex tensor they store."""
     return Tensor(op, pairs.value, dtype, shape)  # type: ignore[arg-type]
 
@@ -50,19 +50,19 @@ def turned(op: Builder, x: Tensor) -> Tensor:
     return op.Gather(pairs, op.const([1, 0], torch.int64), axis=-1) * op.const([-1, 1], pairs.dtype)
 
 
-def times(op: Builder, x: Tensor, y: Tensor) -> Tensor:
+def complex_product(op: Builder, x: Tensor, y: Tensor) -> Tensor:
     """The product of two complex tensors of one dtype: ``x`` scaled by the real part, ``i * x`` by the imaginary."""
     pairs = op.pairs(y)
     real = op.Gather(pairs, op.const([0], torch.int64), axis=-1)
     imaginary = op.Gather(pairs, op.const([1], torch.int64), axis=-1)
     product = op.pairs(x) * real + turned(op, x) * imaginary
-    return whole(op, product, x.dtype, _shape(x, y))
+    return from_pairs(op, product, x.dtype, _shape(x, y))
 
 
 def conjugate(op: Builder, x: Tensor) -> Tensor:
     """The complex conjugate."""
     pairs = op.pairs(x)
-    return whole(op, pairs * op.const([1, -1], pairs.dtype), x.dtype, x.known_shape)
+    return from_pairs(op, pairs * op.const([1, -1], pairs.dtype), x.dtype, x.known_shape)
 
 
 def _over_pairs(x: Tensor) -> list[int]:
@@ -82,8 +82,8 @@ def _length(op: Builder, x: Tensor) -> Tensor:
 
 def over(op: Builder, x: Tensor, y: Tensor) -> Tensor:
     """The quotient of two complex tensors of one dtype."""
-    product = times(op, x, conjugate(op, y))
-    return whole(op, op.pairs(product) / _square(op, y), x.dtype, _shape(x, y))
+    product = complex_product(op, x, conjugate(op, y))
+    return from_pairs(op, op.pairs(product) / _square(op, y), x.dtype, _shape(x, y))
 
 
 # Parts
@@ -96,7 +96,7 @@ def view_as_real(op: Builder, self: Tensor) -> Tensor:
 
 @translates("aten::view_as_complex", complex="only")
 def view_as_complex(op: Builder, self: Tensor) -> Tensor:
-    return whole(op, self, self.dtype.to_complex(), self.shape[:-1])
+    return from_pairs(op, self, self.dtype.to_complex(), self.shape[:-1])
 
 
 @translates("aten::complex", complex="only")
@@ -145,7 +145,7 @@ def sgn(op: Builder, self: Tensor) -> Tensor:
     pairs = op.pairs(self)
     length = _length(op, self)
     zero = op.scalar(0, pairs.dtype)
-    return whole(op, op.Where(op.Equal(length, zero), zero, pairs / length), self.dtype, self.known_shape)
+    return from_pairs(op, op.Where(op.Equal(length, zero), zero, pairs / length), self.dtype, self.known_shape)
 
 
 # Arithmetic
@@ -153,7 +153,7 @@ def sgn(op: Builder, self: Tensor) -> Tensor:
 
 @translates("aten::neg", "aten::_neg_view", complex="only")
 def neg(op: Builder, self: Tensor) -> Tensor:
-    return whole(op, -op.pairs(self), self.dtype, self.known_shape)
+    return from_pairs(op, -op.pairs(self), self.dtype, self.known_shape)
 
 
 def _added(op: Builder, self: Operand, other: Operand, alpha: Number, op_type: str) -> Tensor:
@@ -163,7 +163,7 @@ def _added(op: Builder, self: Operand, other: Operand, alpha: Number, op_type: s
         dtype = common_dtype([self, other])
     left, right = operand(op, self, dtype), operand(op, other, dtype)
     (sum_,) = op.multi(op_type, op.pairs(left), op.pairs(right), outputs=1)
-    return whole(op, sum_, dtype, _shape(left, right))
+    return from_pairs(op, sum_, dtype, _shape(left, right))
 
 
 @translates("aten::add.Tensor", "aten::add.Scalar", complex="only")
@@ -189,8 +189,8 @@ def mul(op: Builder, self: Operand, other: Operand) -> Tensor:
         if scale is not None and isinstance(x, Tensor) and x.is_complex:
             x = op.cast(x, dtype)
             shape = _shape(x, factor) if isinstance(factor, Tensor) else x.known_shape
-            return whole(op, op.pairs(x) * scale, dtype, shape)
-    return times(op, operand(op, self, dtype), operand(op, other, dtype))
+            return from_pairs(op, op.pairs(x) * scale, dtype, shape)
+    return complex_product(op, operand(op, self, dtype), operand(op, other, dtype))
 
 
 @translates("aten::div.Tensor", "aten::div.Scalar", "aten::true_divide.Tensor", complex="only")
@@ -200,18 +200,18 @@ def div(op: Builder, self: Operand, other: Operand) -> Tensor:
     numerator = operand(op, self, dtype)
     if divisor is not None:
         shape = _shape(numerator, other) if isinstance(other, Tensor) else numerator.known_shape
-        return whole(op, op.pairs(numerator) / divisor, dtype, shape)
+        return from_pairs(op, op.pairs(numerator) / divisor, dtype, shape)
     return over(op, numerator, operand(op, other, dtype))
 
 
 @translates("aten::reciprocal", complex="only")
 def reciprocal(op: Builder, self: Tensor) -> Tensor:
-    return whole(op, op.pairs(conjugate(op, self)) / _square(op, self), self.dtype, self.known_shape)
+    return from_pairs(op, op.pairs(conjugate(op, self)) / _square(op, self), self.dtype, self.known_shape)
 
 
 @translates("aten::square", complex="only")
 def square(op: Builder, self: Tensor) -> Tensor:
-    return times(op, self, self)
+    return complex_product(op, self, self)
 
 
 @translates("aten::addcmul", complex="only")
@@ -293,14 +293,14 @@ def pow_(op: Builder, self: Operand, exponent: Operand) -> Tensor:
         if exponent in (-2, -1, 1, 2, 3, 4):
             result = base
             for _ in range(abs(int(exponent.real)) - 1):
-                result = times(op, result, base)
+                result = complex_product(op, result, base)
             return result if exponent.real > 0 else reciprocal(op, result)
     power = operand(op, exponent, dtype)
-    result = exp(op, times(op, log(op, base), power))
+    result = exp(op, complex_product(op, log(op, base), power))
     nothing = op.Equal(_length(op, base), op.scalar(0, dtype.to_real()))
     no_power = op.Equal(_length(op, power), op.scalar(0, dtype.to_real()))
     at_zero = op.Where(no_power, op.const([1, 0], dtype.to_real()), op.const([0, 0], dtype.to_real()))
-    return whole(op, op.Where(nothing, at_zero, op.pairs(result)), dtype, _shape(base, power))
+    return from_pairs(op, op.Where(nothing, at_zero, op.pairs(result)), dtype, _shape(base, power))
 
 
 # Trigonometry
@@ -339,7 +339,7 @@ def tanh(op: Builder, self: Tensor) -> Tensor:
 
 
 def _times_i(op: Builder, x: Tensor) -> Tensor:
-    return whole(op, turned(op, x), x.dtype, x.known_shape)
+    return from_pairs(op, turned(op, x), x.dtype, x.known_shape)
 
 
 def _over_i(op: Builder, x: Tensor) -> Tensor:
@@ -353,13 +353,13 @@ def tan(op: Builder, self: Tensor) -> Tensor:
 
 @translates("aten::asinh", complex="only")
 def asinh(op: Builder, self: Tensor) -> Tensor:
-    root = sqrt(op, add(op, times(op, self, self), 1, 1))
+    root = sqrt(op, add(op, complex_product(op, self, self), 1, 1))
     return log(op, add(op, self, root, 1))
 
 
 @translates("aten::acosh", complex="only")
 def acosh(op: Builder, self: Tensor) -> Tensor:
-    root = times(op, sqrt(op, add(op, self, 1, 1)), sqrt(op, sub(op, self, 1, 1)))
+    root = complex_product(op, sqrt(op, add(op, self, 1, 1)), sqrt(op, sub(op, self, 1, 1)))
     return log(op, add(op, self, root, 1))
 
 
@@ -391,7 +391,7 @@ def sigmoid(op: Builder, self: Tensor) -> Tensor:
 
 @translates("aten::silu", complex="only")
 def silu(op: Builder, self: Tensor) -> Tensor:
-    return times(op, self, sigmoid(op, self))
+    return complex_product(op, self, sigmoid(op, self))
 
 
 # Comparison and choice
@@ -452,10 +452,10 @@ def where(op: Builder, condition: Tensor, self: Operand, other: Operand) -> Tens
     dtype = common_dtype([self, other])
     left, right = operand(op, self, dtype), operand(op, other, dtype)
     chosen = op.Where(op.Unsqueeze(op.cast(condition, torch.bool), [-1]), op.pairs(left), op.pairs(right))
-    return whole(op, chosen, dtype, _shape(condition, left, right))
+    return from_pairs(op, chosen, dtype, _shape(condition, left, right))
 
 
 @translates("aten::masked_fill.Scalar", "aten::masked_fill.Tensor", complex="only")
 def masked_fill(op: Builder, self: Tensor, mask: Tensor, value: Operand) -> Tensor:
     filling = operand(op, value, self.dtype)
-    return whole(op, op.Where(op.Unsqueeze(mask, [-1]), op.pairs(filling), op.pairs(self)), self.dtype)
+    return from_pairs(op, op.Where(op.Unsqueeze(mask, [-1]), op.pairs(filling), op.pairs(self)), self.dtype)

@@ -9,7 +9,7 @@ import torch
 
 from onnxport.aten.literals import number_of
 from onnxport.translate import Builder, Dim, Number, Tensor, translates
-from onnxport.translate.loop import loop
+from onnxport.translate.loop import emit_loop
 
 
 def _scaled(op: Builder, x: Tensor, alpha: Number | Dim) -> Tensor:
@@ -141,7 +141,7 @@ def _common_divisor(op: Builder, a: Tensor, b: Tensor) -> Tensor:
 
     # Consecutive Fibonacci numbers take Euclid longest; the largest that fit are reached after 1.44 steps a bit.
     steps = math.ceil(torch.iinfo(a.dtype).bits * 1.45)
-    return loop(op, step, steps, _same_shape(op, op.Abs(a), op.Abs(b)))[0]
+    return emit_loop(op, step, steps, _same_shape(op, op.Abs(a), op.Abs(b)))[0]
 
 
 def _same_shape(op: Builder, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from onnxport.aten.axes import axis_of
-from onnxport.aten.indexing.indexing_plan import Entry, Plan, inverse, plan_indexing
+from onnxport.aten.indexing.indexing_plan import Entry, IndexingPlan, inverse_permutation, plan_indexing
 from onnxport.aten.indexing.masked import compress
 from onnxport.aten.indexing.scatter import accumulator
 from onnxport.translate import Builder, Dim, Int, Number, Tensor, translates
@@ -30,7 +30,7 @@ def index_select(op: Builder, self: Tensor, dim: int, index: Tensor) -> Tensor:
     return op.Gather(self, positions, axis=axis_of(dim, self.rank))
 
 
-@translates("aten::gather")
+@translates("aten::gather", complex="by_parts")
 def gather(op: Builder, self: Tensor, dim: int, index: Tensor, sparse_grad: bool) -> Tensor:
     if 0 in index.shape:
         return op.full(0, index.shape, self.dtype)
@@ -47,7 +47,7 @@ def take(op: Builder, self: Tensor, index: Tensor) -> Tensor:
     return op.Gather(op.reshape(self, [product(self.shape)]), index, axis=0)
 
 
-@translates("aten::take_along_dim")
+@translates("aten::take_along_dim", complex="by_parts")
 def take_along_dim(op: Builder, self: Tensor, indices: Tensor, dim: int | None) -> Tensor:
     if dim is None:
         self = op.reshape(self, [product(self.shape)])
@@ -77,12 +77,12 @@ def _with_axes_for_scalar_masks(op: Builder, self: Tensor, indices: Indices) -> 
     return op.unsqueeze(self, added), items
 
 
-def _plan(self: Tensor, items: Indices) -> Plan:
+def _plan(self: Tensor, items: Indices) -> IndexingPlan:
     entries = [None if item is None else Entry(item.rank, item.dtype == torch.bool) for item in items]
     return plan_indexing(self.rank, entries)
 
 
-def _coordinates(op: Builder, plan: Plan, items: Indices) -> Tensor:
+def _coordinates(op: Builder, plan: IndexingPlan, items: Indices) -> Tensor:
     """The positions along the indexed dimensions as one int64 tensor, a row of coordinates for each element taken."""
     rows: dict[int, Tensor] = {}
     positions = []
@@ -124,11 +124,11 @@ def index(op: Builder, self: Tensor, indices: Indices) -> Tensor:
         return op.Gather(self, item, axis=plan.axes[0])
     taken = op.GatherND(op.transpose(self, plan.order), _coordinates(op, plan, items))
     if self.is_complex and plan.front:
-        taken = taken.with_shape([op.result_shapes()[0][axis] for axis in inverse(plan.result_order)])
+        taken = taken.with_shape([op.result_shapes()[0][axis] for axis in inverse_permutation(plan.result_order)])
     return op.transpose(taken, plan.result_order)
 
 
-@translates("aten::_unsafe_masked_index")
+@translates("aten::_unsafe_masked_index", complex="by_parts")
 def unsafe_masked_index(op: Builder, self: Tensor, mask: Tensor, indices: Indices, fill: Number | Dim) -> Tensor:
     taken = index(op, self, _within(op, self, indices))
     return op.Where(mask, taken, op.scalar(fill, self.dtype))
@@ -146,7 +146,7 @@ def _within(op: Builder, self: Tensor, indices: Indices) -> list[Tensor | None]:
     return clipped
 
 
-@translates("aten::index_put", "aten::_unsafe_index_put")
+@translates("aten::index_put", "aten::_unsafe_index_put", complex="by_parts")
 def index_put(op: Builder, self: Tensor, indices: Indices, values: Tensor, accumulate: bool) -> Tensor:
     if accumulate and accumulator(self.dtype) != self.dtype:
         data, added = (op.cast(x, accumulator(self.dtype)) for x in (self, values))
@@ -181,7 +181,9 @@ def _where_masked(
     return op.Where(where, self + values if accumulate else values, self)
 
 
-def _written(op: Builder, self: Tensor, plan: Plan, coordinates: Tensor, values: Tensor, accumulate: bool) -> Tensor:
+def _written(
+    op: Builder, self: Tensor, plan: IndexingPlan, coordinates: Tensor, values: Tensor, accumulate: bool
+) -> Tensor:
     data = op.transpose(self, plan.order)
     rest = data.shape[len(plan.axes) :]
     before, after = rest[: plan.front], rest[plan.front :]
@@ -193,12 +195,12 @@ def _written(op: Builder, self: Tensor, plan: Plan, coordinates: Tensor, values:
         sizes.append(op.Shape(coordinates, end=-1))
         sizes += [op.ints(after)] if after else []
         read = op.Expand(values, sizes[0] if len(sizes) == 1 else op.Concat(*sizes, axis=0))
-    updates = op.transpose(read, inverse(plan.result_order))
+    updates = op.transpose(read, inverse_permutation(plan.result_order))
     written = op.ScatterND(data, coordinates, updates, reduction="add" if accumulate else None)
-    return op.transpose(written.with_shape(data.shape), inverse(plan.order))
+    return op.transpose(written.with_shape(data.shape), inverse_permutation(plan.order))
 
 
-@translates("aten::_unsafe_masked_index_put_accumulate")
+@translates("aten::_unsafe_masked_index_put_accumulate", complex="by_parts")
 def unsafe_masked_index_put(op: Builder, self: Tensor, mask: Tensor, indices: Indices, values: Tensor) -> Tensor:
     kept = op.Where(mask, values, op.scalar(0, values.dtype))
     return index_put(op, self, _within(op, self, indices), kept, accumulate=True)

@@ -21,7 +21,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Plan:
+class IndexingPlan:
     """How to index with all indexed dimensions in front, and how the result then lies.
 
     ``sources`` says for each indexed dimension, in order, which entry gives its positions, and which row of a
@@ -37,7 +37,7 @@ class Plan:
     result_order: tuple[int, ...]
 
 
-def plan_indexing(rank: int, entries: Sequence[Entry | None]) -> Plan:
+def plan_indexing(rank: int, entries: Sequence[Entry | None]) -> IndexingPlan:
     """Plan indexing a tensor of some rank by entries, at least one of which is not None; masks have rank 1 or more.
 
     >>> plan_indexing(3, [None, Entry(1), Entry(1)]).result_order
@@ -61,7 +61,7 @@ def plan_indexing(rank: int, entries: Sequence[Entry | None]) -> Plan:
     front = axes[0] if adjacent else 0
     before = range(index_rank, index_rank + front)
     after = range(index_rank + front, index_rank + len(rest))
-    return Plan(
+    return IndexingPlan(
         axes=tuple(axes),
         sources=tuple(sources),
         order=(*axes, *rest),
@@ -71,10 +71,10 @@ def plan_indexing(rank: int, entries: Sequence[Entry | None]) -> Plan:
     )
 
 
-def inverse(permutation: Sequence[int]) -> list[int]:
+def inverse_permutation(permutation: Sequence[int]) -> list[int]:
     """The permutation that undoes one.
 
-    >>> inverse([2, 0, 1])
+    >>> inverse_permutation([2, 0, 1])
     [1, 2, 0]
     """
     return sorted(range(len(permutation)), key=permutation.__getitem__)

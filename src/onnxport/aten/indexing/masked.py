@@ -42,7 +42,7 @@ def masked_select(op: Builder, self: Tensor, mask: Tensor) -> Tensor:
     return compress(op, self, where, 0)
 
 
-@translates("aten::masked_scatter")
+@translates("aten::masked_scatter", complex="by_parts")
 def masked_scatter(op: Builder, self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     if mask.dtype != torch.bool:
         raise TranslationError(f"the mask must be of bool, and is of {mask.dtype}; compare it with 0 first")

@@ -36,7 +36,8 @@ def _vector(op: Builder, x: Tensor) -> Tensor:
 # By index along an axis
 
 
-@translates("aten::scatter.src", "aten::scatter.value", "aten::scatter.reduce", "aten::scatter.value_reduce")
+@translates("aten::scatter.src", complex="by_parts")
+@translates("aten::scatter.value", "aten::scatter.reduce", "aten::scatter.value_reduce")
 def scatter(
     op: Builder,
     self: Tensor,
@@ -53,7 +54,7 @@ def scatter(
     return _scattered(op, self, dim, index, updates, reduce, include_self=True)
 
 
-@translates("aten::scatter_add")
+@translates("aten::scatter_add", complex="by_parts")
 def scatter_add(op: Builder, self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return scatter(op, self, dim, index, src, reduce="sum")
 
@@ -141,14 +142,14 @@ def _spread(op: Builder, index: Tensor, axis: int, source: Tensor) -> Tensor:
     return op.expand(op.unsqueeze(index, [place for place in range(source.rank) if place != axis]), source.shape)
 
 
-@translates("aten::index_add")
+@translates("aten::index_add", complex="by_parts")
 def index_add(op: Builder, self: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Number | Dim) -> Tensor:
     if alpha != 1:
         source = op.cast(source, accumulator(source.dtype)) * alpha
     return _along(op, self, dim, index, source, "sum")
 
 
-@translates("aten::index_copy")
+@translates("aten::index_copy", complex="by_parts")
 def index_copy(op: Builder, self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     return _along(op, self, dim, index, source, None)
 
@@ -170,7 +171,7 @@ def index_reduce(
     return _scattered(op, self, axis, _spread(op, _vector(op, index), axis, source), source, reduce, include_self)
 
 
-@translates("aten::put")
+@translates("aten::put", complex="by_parts")
 def put(op: Builder, self: Tensor, index: Tensor, source: Tensor, accumulate: bool) -> Tensor:
     flat, places, values = (op.reshape(x, [product(x.shape)]) for x in (self, index, source))
     return op.reshape(_along(op, flat, 0, places, values, "sum" if accumulate else None), self.shape)
@@ -179,7 +180,7 @@ def put(op: Builder, self: Tensor, index: Tensor, source: Tensor, accumulate: bo
 # Into a part
 
 
-@translates("aten::select_scatter")
+@translates("aten::select_scatter", complex="by_parts")
 def select_scatter(op: Builder, self: Tensor, src: Tensor, dim: int, index: Int) -> Tensor:
     axis = axis_of(dim, self.rank)
     size = self.shape[axis]
@@ -189,7 +190,7 @@ def select_scatter(op: Builder, self: Tensor, src: Tensor, dim: int, index: Int)
     return op.Where(where, op.unsqueeze(op.cast(src, self.dtype), [axis]), self)
 
 
-@translates("aten::slice_scatter")
+@translates("aten::slice_scatter", complex="by_parts")
 def slice_scatter(
     op: Builder, self: Tensor, src: Tensor, dim: int, start: Int | None, end: Int | None, step: Int
 ) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 from onnxport.aten.linalg.products import transposed
 from onnxport.translate import Builder, Int, Tensor, translates
 from onnxport.translate.dims import broadcast, minimum
-from onnxport.translate.loop import Outcome, inside, loop, scan
+from onnxport.translate.loop import Outcome, emit_loop, emit_scan, inside
 
 
 def counting(op: Builder, size: Int) -> Tensor:
@@ -25,13 +25,13 @@ def counting(op: Builder, size: Int) -> Tensor:
     return numbers.with_shape([size])
 
 
-def identity(op: Builder, size: Int, dtype: torch.dtype) -> Tensor:
+def identity_matrix(op: Builder, size: Int, dtype: torch.dtype) -> Tensor:
     """The identity matrix."""
     rows = counting(op, size)
     return op.cast(op.Equal(op.unsqueeze(rows, [1]), rows).with_shape([size, size]), dtype)
 
 
-def triangle(op: Builder, x: Tensor, upper: bool, offset: int = 0) -> Tensor:
+def triangle_part(op: Builder, x: Tensor, upper: bool, offset: int = 0) -> Tensor:
     """The part of a matrix on one side of a diagonal, the rest 0."""
     if x.value.shape is None:
         # Older opsets have no such operator, and what stands for it needs the rank.
@@ -115,13 +115,13 @@ def solved(op: Builder, a: Tensor, b: Tensor) -> Tensor:
         is_pivot = column(inner, inner.Equal(own_rows, step).with_shape([n]))
         return [inner.Where(is_pivot, pivot, x - factors * pivot).with_shape(x.shape)], []
 
-    (done,), _ = scan(op, body, [both], [(rows, 0)])
+    (done,), _ = emit_scan(op, body, [both], [(rows, 0)])
     return op.slice(done, done.rank - 1, n, None).with_shape(b.shape)
 
 
-def inverse(op: Builder, x: Tensor) -> Tensor:
+def inverse_matrix(op: Builder, x: Tensor) -> Tensor:
     """The inverse matrix."""
-    return solved(op, x, identity(op, x.shape[-1], x.dtype))
+    return solved(op, x, identity_matrix(op, x.shape[-1], x.dtype))
 
 
 def factored(op: Builder, x: Tensor, pivot: bool = True) -> tuple[Tensor, ...]:
@@ -155,7 +155,7 @@ def factored(op: Builder, x: Tensor, pivot: bool = True) -> tuple[Tensor, ...]:
         return [reduced.with_shape(lu.shape), order], [best]
 
     steps = rows if count == n else counting(op, count)
-    (lu, order), (pivots,) = scan(op, body, [x, start], [(steps, 0)], [x.rank - 2])
+    (lu, order), (pivots,) = emit_scan(op, body, [x, start], [(steps, 0)], [x.rank - 2])
     return lu, pivots, order
 
 
@@ -175,7 +175,7 @@ def order_of(op: Builder, pivots: Tensor, n: Int) -> Tensor:
     start = op.expand(rows, [*pivots.shape[:-1], n])
     from_zero = (op.cast(pivots, torch.int64) - 1).with_shape(pivots.shape)
     steps = counting(op, pivots.shape[-1])
-    (order,), _ = scan(op, body, [start], [(steps, 0), (from_zero, pivots.rank - 1)])
+    (order,), _ = emit_scan(op, body, [start], [(steps, 0), (from_zero, pivots.rank - 1)])
     return order
 
 
@@ -183,8 +183,8 @@ def _parts(op: Builder, lu: Tensor) -> tuple[Tensor, ...]:
     """L with its diagonal of ones, and U."""
     count = minimum(lu.shape[-2], lu.shape[-1])
     left = first_columns(op, lu, count)
-    lower = triangle(op, left, False, -1) + _slanted_ones(op, left)
-    return lower.with_shape(left.shape), triangle(op, first_rows(op, lu, count), True)
+    lower = triangle_part(op, left, False, -1) + _slanted_ones(op, left)
+    return lower.with_shape(left.shape), triangle_part(op, first_rows(op, lu, count), True)
 
 
 def _slanted_ones(op: Builder, x: Tensor) -> Tensor:
@@ -246,12 +246,12 @@ def lu_solve(op: Builder, LU: Tensor, pivots: Tensor, B: Tensor, left: bool, adj
         B = transposed(op, B)
     if left != adjoint:
         across = _product(op, transposed(op, order), B)
-        middle = triangular(op, LU, across, upper=False, unit=True)
-        result = triangular(op, LU, middle, upper=True)
+        middle = triangular_solved(op, LU, across, upper=False, unit=True)
+        result = triangular_solved(op, LU, middle, upper=True)
     else:
         flipped = transposed(op, LU)
-        middle = triangular(op, flipped, B, upper=False)
-        result = _product(op, order, triangular(op, flipped, middle, upper=True, unit=True))
+        middle = triangular_solved(op, flipped, B, upper=False)
+        result = _product(op, order, triangular_solved(op, flipped, middle, upper=True, unit=True))
     return result if left else transposed(op, result)
 
 
@@ -288,14 +288,14 @@ def solution(
 def inv(op: Builder, A: Tensor, check_errors: bool) -> tuple[Tensor, ...]:
     if 0 in A.shape:
         return of_nothing(op, A.dtype, torch.int32)
-    return inverse(op, A), _no_error(op, A)
+    return inverse_matrix(op, A), _no_error(op, A)
 
 
-def triangular(op: Builder, a: Tensor, b: Tensor, upper: bool, unit: bool = False) -> Tensor:
+def triangular_solved(op: Builder, a: Tensor, b: Tensor, upper: bool, unit: bool = False) -> Tensor:
     """The solution of ``a @ x = b`` for a triangular ``a``, row by row; its other triangle is not looked at."""
     a, b = common_batch(op, a, b)
     rows = counting(op, a.shape[-1])
-    side = triangle(op, a, upper, (1 if upper else -1) if unit else 0)
+    side = triangle_part(op, a, upper, (1 if upper else -1) if unit else 0)
 
     def body(inner: Builder, state: Sequence[Tensor], slices: Sequence[Tensor]) -> Outcome:
         (x,), (step, coefficients, target) = state, slices
@@ -314,7 +314,7 @@ def triangular(op: Builder, a: Tensor, b: Tensor, upper: bool, unit: bool = Fals
 
     start = op.full(0, b.shape, b.dtype)
     over = [(rows, 0), (side, a.rank - 2), (b, b.rank - 2)]
-    (result,), _ = scan(op, body, [start], over, reverse=upper)
+    (result,), _ = emit_scan(op, body, [start], over, reverse=upper)
     return result
 
 
@@ -323,8 +323,8 @@ def solve_triangular(op: Builder, self: Tensor, B: Tensor, upper: bool, left: bo
     if 0 in B.shape:
         return of_nothing(op, B.dtype)[0]
     if left:
-        return triangular(op, self, B, upper, unitriangular)
-    return transposed(op, triangular(op, transposed(op, self), transposed(op, B), not upper, unitriangular))
+        return triangular_solved(op, self, B, upper, unitriangular)
+    return transposed(op, triangular_solved(op, transposed(op, self), transposed(op, B), not upper, unitriangular))
 
 
 @translates("aten::triangular_solve")
@@ -333,8 +333,8 @@ def triangular_solve(
 ) -> tuple[Tensor, ...]:
     coefficients, target = common_batch(op, A, self)
     if transpose:
-        return triangular(op, transposed(op, coefficients), target, not upper, unitriangular), coefficients
-    return triangular(op, coefficients, target, upper, unitriangular), coefficients
+        return triangular_solved(op, transposed(op, coefficients), target, not upper, unitriangular), coefficients
+    return triangular_solved(op, coefficients, target, upper, unitriangular), coefficients
 
 
 # Cholesky
@@ -355,7 +355,7 @@ def _cholesky(op: Builder, x: Tensor, upper: bool) -> Tensor:
         return [(rest - column(inner, done) * row(inner, done)).with_shape(x.shape)], [done]
 
     stack_axis = x.rank - 2 if upper else x.rank - 1
-    _, (result,) = scan(op, body, [x], [(rows, 0)], [stack_axis])
+    _, (result,) = emit_scan(op, body, [x], [(rows, 0)], [stack_axis])
     return result.with_shape(x.shape)
 
 
@@ -378,15 +378,15 @@ def cholesky_solve(op: Builder, self: Tensor, input2: Tensor, upper: bool) -> Te
     if 0 in self.shape:
         return of_nothing(op, self.dtype)[0]
     lower = transposed(op, input2) if upper else input2
-    middle = triangular(op, lower, self, upper=False)
-    return triangular(op, transposed(op, lower), middle, upper=True)
+    middle = triangular_solved(op, lower, self, upper=False)
+    return triangular_solved(op, transposed(op, lower), middle, upper=True)
 
 
 @translates("aten::cholesky_inverse")
 def cholesky_inverse(op: Builder, self: Tensor, upper: bool) -> Tensor:
     if 0 in self.shape:
         return of_nothing(op, self.dtype)[0]
-    return cholesky_solve(op, identity(op, self.shape[-1], self.dtype), self, upper)
+    return cholesky_solve(op, identity_matrix(op, self.shape[-1], self.dtype), self, upper)
 
 
 # Functions of matrices
@@ -408,7 +408,7 @@ def slogdet(op: Builder, A: Tensor) -> tuple[Tensor, ...]:
         _, logarithm, factors, pivots = of_nothing(op, A.dtype, A.dtype, A.dtype, torch.int32)
         return op.full(1, A.shape[:-2], A.dtype), logarithm, factors, pivots
     factors, exchanged, _ = factored(op, A)
-    diagonal = op.ReduceSum(factors * identity(op, A.shape[-1], A.dtype), [-1], keepdims=False)
+    diagonal = op.ReduceSum(factors * identity_matrix(op, A.shape[-1], A.dtype), [-1], keepdims=False)
     moved = ~op.Equal(exchanged, counting(op, A.shape[-1]))
     flips = op.Where(moved, op.scalar(-1, A.dtype), op.scalar(1, A.dtype))
     sign = op.ReduceProd(op.Sign(diagonal) * flips, [-1], keepdims=False)
@@ -431,7 +431,7 @@ def matrix_exp(op: Builder, self: Tensor) -> Tensor:
     excess = op.Max(largest / limit, op.scalar(1, self.dtype))
     halvings = op.Ceil(op.Log(excess) / math.log(2))
     scaled = (self / op.Pow(op.scalar(2, self.dtype), halvings)).with_shape(self.shape)
-    unit = identity(op, self.shape[-1], self.dtype)
+    unit = identity_matrix(op, self.shape[-1], self.dtype)
     total = unit
     for order in range(18, 0, -1):
         total = unit + op.MatMul(scaled, total) / order
@@ -439,5 +439,5 @@ def matrix_exp(op: Builder, self: Tensor) -> Tensor:
     def square(inner: Builder, iteration: Tensor, state: Sequence[Tensor]) -> list[Tensor]:
         return [inner.MatMul(state[0], state[0]).with_shape(self.shape)]
 
-    (result,) = loop(op, square, op.cast(halvings, torch.int64), [total.with_shape(self.shape)])
+    (result,) = emit_loop(op, square, op.cast(halvings, torch.int64), [total.with_shape(self.shape)])
     return result

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import torch
 
 from onnxport.aten.linalg.elimination import column, common_batch, counting, of_nothing, row
-from onnxport.aten.linalg.orthogonal import mirrored
+from onnxport.aten.linalg.orthogonal import symmetric_matrix
 from onnxport.translate import Builder, Int, Tensor, translates
-from onnxport.translate.loop import Outcome, inside, scan
+from onnxport.translate.loop import Outcome, emit_scan, inside
 
 _ALPHA = (1 + math.sqrt(17)) / 8
 """How small a diagonal element may be, compared to its column, to be divided by."""
@@ -120,7 +120,7 @@ def _factored(op: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
         return [(rest - taken).with_shape(x.shape), done, number, pair], [inner.squeeze(number, [len(batch)])]
 
     state = [x, op.full(0, x.shape, x.dtype), op.full(0, single, torch.int64), op.full(False, single, torch.bool)]
-    (_, done, _, _), (pivots,) = scan(op, body, state, [(rows, 0)], [len(batch)])
+    (_, done, _, _), (pivots,) = emit_scan(op, body, state, [(rows, 0)], [len(batch)])
     return done, pivots
 
 
@@ -128,7 +128,7 @@ def _factored(op: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
 def ldl_factor(op: Builder, self: Tensor, hermitian: bool, check_errors: bool) -> tuple[Tensor, ...]:
     if 0 in self.shape:
         return of_nothing(op, self.dtype, torch.int32, torch.int32)
-    factors, pivots = _factored(op, mirrored(op, self, "L"))
+    factors, pivots = _factored(op, symmetric_matrix(op, self, "L"))
     return factors, pivots, op.full(0, self.shape[:-2], torch.int32)
 
 
@@ -203,6 +203,6 @@ def ldl_solve(op: Builder, LD: Tensor, pivots: Tensor, B: Tensor, hermitian: boo
 
     over = [(rows, 0), (numbers, len(batch))]
     nothing_passed = op.full(False, single, torch.bool)
-    (x, _), _ = scan(op, forward, [B, nothing_passed], over)
-    (x, _), _ = scan(op, backward, [x, nothing_passed], over, reverse=True)
+    (x, _), _ = emit_scan(op, forward, [B, nothing_passed], over)
+    (x, _), _ = emit_scan(op, backward, [x, nothing_passed], over, reverse=True)
     return x

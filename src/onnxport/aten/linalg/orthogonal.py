@@ -18,16 +18,16 @@ from onnxport.aten.linalg.elimination import (
     counting,
     first_columns,
     first_rows,
-    identity,
+    identity_matrix,
     of_nothing,
     row,
-    triangle,
+    triangle_part,
 )
 from onnxport.aten.linalg.products import transposed
 from onnxport.aten.reduction.reduce import reduced
 from onnxport.translate import Builder, Int, Tensor, translates
 from onnxport.translate.dims import maximum, minimum
-from onnxport.translate.loop import Outcome, inside, loop, scan
+from onnxport.translate.loop import Outcome, emit_loop, emit_scan, inside
 
 SWEEPS = 10
 """Sweeps of rotations over all pairs of columns; convergence is quadratic, and double precision needs about eight."""
@@ -60,7 +60,7 @@ def _reflections(op: Builder, x: Tensor) -> tuple[Tensor, ...]:
         return [reflected], [vector, inner.squeeze(tau, [tau.rank - 1])]
 
     over = [(counting(op, count), 0)]
-    (last,), (vectors, taus) = scan(op, body, [x], over, [x.rank - 1, x.rank - 2])
+    (last,), (vectors, taus) = emit_scan(op, body, [x], over, [x.rank - 1, x.rank - 2])
     return last, vectors, taus
 
 
@@ -78,13 +78,13 @@ def _reflected(op: Builder, vectors: Tensor, taus: Tensor, x: Tensor, reverse: b
         return [_reflect(inner, state[0], vector, inner.unsqueeze(tau, [tau.rank]))], []
 
     over = [(vectors, vectors.rank - 1), (taus, taus.rank - 1)]
-    (result,), _ = scan(op, body, [x], over, reverse=reverse)
+    (result,), _ = emit_scan(op, body, [x], over, reverse=reverse)
     return result
 
 
 def _orthogonal(op: Builder, vectors: Tensor, taus: Tensor, columns: Int) -> Tensor:
     """The leading columns of the product of the reflections."""
-    start = first_columns(op, identity(op, vectors.shape[-2], vectors.dtype), columns)
+    start = first_columns(op, identity_matrix(op, vectors.shape[-2], vectors.dtype), columns)
     return _reflected(op, vectors, taus, op.expand(start, [*vectors.shape[:-2], *start.shape]), True)
 
 
@@ -92,7 +92,7 @@ def _unpacked(op: Builder, x: Tensor) -> Tensor:
     """The vectors that LAPACK keeps below the diagonal, with the ones it leaves out."""
     rows, columns = counting(op, x.shape[-2]), counting(op, x.shape[-1])
     ones = op.cast(op.Equal(op.unsqueeze(rows, [1]), columns), x.dtype)
-    return (triangle(op, x, False, -1) + ones).with_shape(x.shape)
+    return (triangle_part(op, x, False, -1) + ones).with_shape(x.shape)
 
 
 @translates("aten::linalg_qr")
@@ -101,7 +101,7 @@ def qr(op: Builder, A: Tensor, mode: str) -> tuple[Tensor, ...]:
         return of_nothing(op, A.dtype, A.dtype)
     last, vectors, taus = _reflections(op, A)
     rows = A.shape[-2] if mode == "complete" else minimum(A.shape[-2], A.shape[-1])
-    upper = triangle(op, first_rows(op, last, rows), True)
+    upper = triangle_part(op, first_rows(op, last, rows), True)
     if mode == "r":
         return op.full(0, [0], A.dtype), upper
     return _orthogonal(op, vectors, taus, rows), upper
@@ -112,11 +112,11 @@ def geqrf(op: Builder, self: Tensor) -> tuple[Tensor, ...]:
     if 0 in self.shape:
         return of_nothing(op, self.dtype, self.dtype)
     last, vectors, taus = _reflections(op, self)
-    below = triangle(op, vectors, False, -1)
+    below = triangle_part(op, vectors, False, -1)
     if self.shape[-1] != vectors.shape[-1]:
         missing = op.full(0, [*self.shape[:-1], self.shape[-1] - vectors.shape[-1]], self.dtype)
         below = op.Concat(below, missing, axis=-1)
-    return triangle(op, last, True) + below, taus
+    return triangle_part(op, last, True) + below, taus
 
 
 @translates("aten::linalg_householder_product")
@@ -165,7 +165,7 @@ def _rotated(op: Builder, x: Tensor) -> tuple[Tensor, ...]:
     m, n = x.shape[-2], x.shape[-1]
     half = maximum((n + 1) // 2, 2)
     width = half * 2
-    vectors = op.expand(identity(op, n, x.dtype), [*x.shape[:-2], n, n])
+    vectors = op.expand(identity_matrix(op, n, x.dtype), [*x.shape[:-2], n, n])
     stacked = op.Concat(x, vectors, axis=-2).with_shape([*x.shape[:-2], m + n, n])
     if width != n:
         filling = op.full(0, [*x.shape[:-2], m + n, width - n], x.dtype)
@@ -193,7 +193,7 @@ def _rotated(op: Builder, x: Tensor) -> tuple[Tensor, ...]:
         turned = inner.Concat(left * cosine - right * sine, left * sine + right * cosine, axis=-1)
         return [inner.Gather(turned, inside(inner, order), axis=-1).with_shape(both.shape)]
 
-    (result,) = loop(op, body, (width - 1) * SWEEPS, [stacked])
+    (result,) = emit_loop(op, body, (width - 1) * SWEEPS, [stacked])
     product = op.slice(result, rank - 2, 0, m).with_shape([*x.shape[:-2], m, width])
     vectors = op.slice(result, rank - 2, m, None).with_shape([*x.shape[:-2], n, width])
     return product, vectors
@@ -218,7 +218,9 @@ def _left_vectors(op: Builder, product: Tensor, columns: Int) -> Tensor:
     last, reflectors, taus = _reflections(op, product)
     basis = _orthogonal(op, reflectors, taus, columns)
     count = product.shape[-1]
-    diagonal = op.ReduceSum(first_rows(op, last, count) * identity(op, count, product.dtype), [-1], keepdims=False)
+    diagonal = op.ReduceSum(
+        first_rows(op, last, count) * identity_matrix(op, count, product.dtype), [-1], keepdims=False
+    )
     signs = op.Where(diagonal < op.scalar(0, product.dtype), op.scalar(-1, product.dtype), op.scalar(1, product.dtype))
     if columns != count:
         more = op.full(1, [*product.shape[:-2], columns - count], product.dtype)
@@ -272,7 +274,7 @@ def pinv(op: Builder, self: Tensor, atol: Tensor | None, rtol: Tensor | None, he
     if 0 in self.shape:
         return of_nothing(op, self.dtype)[0]
     if hermitian:
-        self = mirrored(op, self, "L")
+        self = symmetric_matrix(op, self, "L")
     m, n = self.shape[-2], self.shape[-1]
     wide = isinstance(m, int) and isinstance(n, int) and m < n
     product, values, right = _tall_svd(op, transposed(op, self) if wide else self)
@@ -293,11 +295,11 @@ def pinv(op: Builder, self: Tensor, atol: Tensor | None, rtol: Tensor | None, he
     return transposed(op, result) if wide else result
 
 
-def mirrored(op: Builder, x: Tensor, triangle_used: str) -> Tensor:
+def symmetric_matrix(op: Builder, x: Tensor, triangle_used: str) -> Tensor:
     """The symmetric matrix of which one triangle is given."""
     upper = triangle_used.upper() == "U"
-    strict = triangle(op, x, upper, 1 if upper else -1)
-    return (triangle(op, x, upper) + transposed(op, strict)).with_shape(x.shape)
+    strict = triangle_part(op, x, upper, 1 if upper else -1)
+    return (triangle_part(op, x, upper) + transposed(op, strict)).with_shape(x.shape)
 
 
 @translates("aten::_linalg_eigh")
@@ -305,10 +307,10 @@ def eigh(op: Builder, A: Tensor, UPLO: str, compute_v: bool) -> tuple[Tensor, ..
     """Shifted by its norm a symmetric matrix has no negative eigenvalue, and its singular vectors are eigenvectors."""
     if 0 in A.shape:
         return of_nothing(op, A.dtype, A.dtype)
-    symmetric = mirrored(op, A, UPLO)
+    symmetric = symmetric_matrix(op, A, UPLO)
     n = A.shape[-1]
     shift = op.ReduceL2(symmetric, [-2, -1], keepdims=True)
-    _, vectors = _rotated(op, (symmetric + identity(op, n, A.dtype) * shift).with_shape(A.shape))
+    _, vectors = _rotated(op, (symmetric + identity_matrix(op, n, A.dtype) * shift).with_shape(A.shape))
     vectors = first_columns(op, vectors, n)
     quotients = op.ReduceSum(vectors * op.MatMul(symmetric, vectors), [-2], keepdims=False).with_shape(A.shape[:-1])
     values, places = ordered(op, quotients, A.rank - 2, n, False)

@@ -11,7 +11,7 @@ import torch
 from onnxport.aten.axes import axis_of
 from onnxport.translate import Builder, Int, Number, Tensor, translates
 from onnxport.translate.dims import broadcast
-from onnxport.translate.loop import Outcome, inside, loop, scan
+from onnxport.translate.loop import Outcome, emit_loop, emit_scan, inside
 
 _SMALL_INTEGERS = (torch.int8, torch.uint8, torch.int16)
 
@@ -353,7 +353,7 @@ def _rows_by_group(op: Builder, rows: Tensor, matrices: Tensor, ends: Tensor) ->
         return [inner.Concat(state[0], product, axis=0)]
 
     nothing = op.full(0, [0, width], rows.dtype)
-    (done,) = loop(op, body, ends.shape[0], [Tensor(op, nothing.value, nothing.dtype, None)])
+    (done,) = emit_loop(op, body, ends.shape[0], [Tensor(op, nothing.value, nothing.dtype, None)])
     left = op.ints([rows.shape[0]]) - op.Gather(ends, op.const([-1], torch.int64))
     rest = op.Expand(op.scalar(0, rows.dtype), op.Concat(left, op.ints([width]), axis=0))
     return op.Concat(done, rest, axis=0).with_shape([rows.shape[0], width])
@@ -367,5 +367,5 @@ def _terms_by_group(op: Builder, left: Tensor, right: Tensor, ends: Tensor) -> T
         product = inner.MatMul(inner.Slice(left, first, last, [1]), inner.Slice(right, first, last, [0]))
         return [], [product.with_shape([left.shape[0], right.shape[1]])]
 
-    _, (stacked,) = scan(op, body, [], [(_starts(op, ends), 0), (ends, 0)], [0])
+    _, (stacked,) = emit_scan(op, body, [], [(_starts(op, ends), 0), (ends, 0)], [0])
     return stacked

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from onnxport.aten.nn.fold import steps
-from onnxport.aten.nn.resize_weights import Line, antialiased, interpolated
+from onnxport.aten.nn.resize_weights import Line, antialiased, interpolated_line
 from onnxport.errors import TranslationError
 from onnxport.translate import Builder, Int, Tensor, translates
 from onnxport.translate.dims import is_static
@@ -305,7 +305,9 @@ def _by_weights_at_run_time(op: Builder, resizing: Resizing, kernel: Kernel, ali
             wanted = resizing.sizes[position]
         line = Line(axis, size, wanted, factor, align_corners, computed, kernel != _CUBIC)
         shape[axis] = after[axis]
-        result = (antialiased if kernel.antialias else interpolated)(op, result, line, kernel.mode).with_shape(shape)
+        result = (antialiased if kernel.antialias else interpolated_line)(op, result, line, kernel.mode).with_shape(
+            shape
+        )
     return result
 
 

@@ -57,7 +57,7 @@ class Line:
         return op.Where(wanted > 1.0, op.Div(size - 1.0, between), op.const(0.0, self.dtype))
 
 
-def interpolated(op: Builder, x: Tensor, line: Line, mode: str) -> Tensor:
+def interpolated_line(op: Builder, x: Tensor, line: Line, mode: str) -> Tensor:
     """Each new element from its two (linear) or four (cubic) neighbours."""
     places, step = line.places(op), line.step(op)
     source = op.Mul(places, step) if line.align_corners else op.Mul(places + 0.5, step) - 0.5

@@ -12,7 +12,7 @@ from onnxport.aten.reduction.reduce import flat
 from onnxport.errors import TranslationError
 from onnxport.translate import REGISTRY, Builder, Dim, Int, Tensor, translates
 from onnxport.translate.dims import is_static
-from onnxport.translate.loop import inside, loop
+from onnxport.translate.loop import emit_loop, inside
 from onnxport.translate.registry import Translation
 
 
@@ -153,7 +153,7 @@ def poisson(op: Builder, self: Tensor) -> Tensor:
         return [elapsed, (count + rung).with_shape(rate.shape)]
 
     nothing = op.full(0, rate.shape, rate.dtype)
-    return loop(op, body, rounds, [nothing, nothing])[1]
+    return emit_loop(op, body, rounds, [nothing, nothing])[1]
 
 
 @translates("aten::binomial")
@@ -169,7 +169,7 @@ def binomial(op: Builder, count: Tensor, prob: Tensor) -> Tensor:
         counts = inner.cast(iteration, drawn) < inside(inner, trials)
         return [(state[0] + inner.cast(hit & counts, drawn)).with_shape(shape)]
 
-    return loop(op, body, rounds, [op.full(0, shape, drawn)])[0]
+    return emit_loop(op, body, rounds, [op.full(0, shape, drawn)])[0]
 
 
 # Whole numbers

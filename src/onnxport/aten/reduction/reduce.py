@@ -41,7 +41,7 @@ def flat(op: Builder, x: Tensor) -> Tensor:
     return op.reshape(x, [product(x.shape)])
 
 
-def accumulated(op: Builder, x: Tensor, dtype: torch.dtype | None) -> Tensor:
+def sum_operand(op: Builder, x: Tensor, dtype: torch.dtype | None) -> Tensor:
     """The operand of a sum or product: whole numbers add up in int64 unless told otherwise."""
     if dtype is None:
         dtype = x.dtype if x.is_float or x.is_complex else torch.int64
@@ -58,14 +58,14 @@ def sum_(
     dim: Sequence[int] | None = None,
     keepdim: bool = False,
 ) -> Tensor:
-    self = accumulated(op, self, dtype)
+    self = sum_operand(op, self, dtype)
     axes = axes_of(dim, self.rank)
     return reduced(op, "ReduceSum", self, axes, keepdim) if axes else self
 
 
 @translates("aten::prod", "aten::prod.dim_int")
 def prod(op: Builder, self: Tensor, dtype: torch.dtype | None, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    self = accumulated(op, self, dtype)
+    self = sum_operand(op, self, dtype)
     axes = axes_of(dim, self.rank)
     return reduced(op, "ReduceProd", self, axes, keepdim) if axes else self
 

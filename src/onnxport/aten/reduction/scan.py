@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 import torch
 
 from onnxport.aten.axes import axis_of
-from onnxport.aten.reduction.reduce import accumulated
+from onnxport.aten.reduction.reduce import sum_operand
 from onnxport.translate import Builder, Dim, Tensor, translates
-from onnxport.translate.loop import scan
+from onnxport.translate.loop import emit_scan
 
 
 @translates("aten::cumsum")
 def cumsum(op: Builder, self: Tensor, dim: int, dtype: torch.dtype | None) -> Tensor:
-    self = accumulated(op, self, dtype)
+    self = sum_operand(op, self, dtype)
     return op.CumSum(self, op.scalar(axis_of(dim, self.rank), torch.int64)) if self.rank else self
 
 
@@ -30,13 +30,13 @@ def _running(
         following = combine(inner, state[0], slices[0]).with_shape(rest)
         return [following], [following]
 
-    _, (result,) = scan(op, body, [op.full(start, rest, x.dtype)], [(x, axis)], [axis])
+    _, (result,) = emit_scan(op, body, [op.full(start, rest, x.dtype)], [(x, axis)], [axis])
     return result
 
 
 @translates("aten::cumprod")
 def cumprod(op: Builder, self: Tensor, dim: int, dtype: torch.dtype | None) -> Tensor:
-    self = accumulated(op, self, dtype)
+    self = sum_operand(op, self, dtype)
     if not self.rank or 0 in self.shape:
         return self
     # onnxruntime 1.31's CumProd crashes on an empty tensor, which one of any size may be.
@@ -85,7 +85,7 @@ def _extremes(op: Builder, x: Tensor, dim: int, op_type: str) -> tuple[Tensor, T
 
     # The first element is no worse than the start, so that it is always taken.
     start = [op.full(_worst(x.dtype, op_type), rest, x.dtype), op.full(0, rest, torch.int64)]
-    _, (values, places) = scan(op, body, start, [(x, axis), (positions, axis)], [axis, axis])
+    _, (values, places) = emit_scan(op, body, start, [(x, axis), (positions, axis)], [axis, axis])
     return (op.cast(values, torch.bool) if as_bool else values), places
 
 
@@ -106,7 +106,7 @@ def cummin(op: Builder, self: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     return _extremes(op, self, dim, "min")
 
 
-@translates("aten::diff")
+@translates("aten::diff", complex="by_parts")
 def diff(op: Builder, self: Tensor, n: int, dim: int, prepend: Tensor | None, append: Tensor | None) -> Tensor:
     if n == 0:
         return self

@@ -232,7 +232,7 @@ def mode(op: Builder, self: Tensor, dim: int, keepdim: bool) -> Pair:
 # Counting
 
 
-def counted(op: Builder, bins: Tensor, weights: Tensor, size: Int | Tensor) -> Tensor:
+def bin_sums(op: Builder, bins: Tensor, weights: Tensor, size: Int | Tensor) -> Tensor:
     """The sums of the weights that fall in each bin; both are vectors."""
     if isinstance(size, Tensor):
         empty = op.Expand(op.scalar(0, weights.dtype), op.reshape(size, [1]))
@@ -251,7 +251,7 @@ def bincount(op: Builder, self: Tensor, weights: Tensor | None, minlength: Int) 
     # A value below all bins makes the largest one well defined where there are none.
     extended = op.Concat(bins, op.const([-1], torch.int64), axis=0)
     largest = op.ReduceMax(extended, [0], keepdims=True).with_shape([1])
-    return counted(op, bins, weights, op.Max(largest + 1, op.sizes.vector(minlength)))
+    return bin_sums(op, bins, weights, op.Max(largest + 1, op.sizes.vector(minlength)))
 
 
 @translates("aten::histc")
@@ -270,7 +270,7 @@ def histc(op: Builder, self: Tensor, bins: int, min: Number, max: Number) -> Ten
     position = op.Min(
         op.cast(op.Where(inside, scaled, op.scalar(0, x.dtype)), torch.int64), op.const(bins - 1, torch.int64)
     )
-    return counted(op, position, op.cast(inside, x.dtype), bins)
+    return bin_sums(op, position, op.cast(inside, x.dtype), bins)
 
 
 def _range_of(op: Builder, x: Tensor) -> Pair:
@@ -346,7 +346,7 @@ def histogram(
     weights = op.cast(inside, x.dtype)
     if weight is not None:
         weights = op.Where(inside, flat(op, weight), op.scalar(0, x.dtype))
-    counts = counted(op, position, weights, count).with_shape([count])
+    counts = bin_sums(op, position, weights, count).with_shape([count])
     return _density(op, counts, [_widths(op, edges)]) if density else counts, edges
 
 
@@ -395,5 +395,5 @@ def histogramdd(
     size: Int = 1
     for count in counts:
         size = size * count
-    grid = op.reshape(counted(op, position, weights, size).with_shape([size]), counts)
+    grid = op.reshape(bin_sums(op, position, weights, size).with_shape([size]), counts)
     return _density(op, grid, [_widths(op, edges) for edges in all_edges]) if density else grid

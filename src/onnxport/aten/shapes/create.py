@@ -176,12 +176,12 @@ def eye(op: Builder, n: Int, dtype: torch.dtype | None, m: Int | None = None) ->
     return op.EyeLike(zero, out_dtype=zero.dtype)
 
 
-@translates("aten::tril")
+@translates("aten::tril", complex="by_parts")
 def tril(op: Builder, self: Tensor, diagonal: Int) -> Tensor:
     return op.Trilu(self, op.scalar(diagonal, torch.int64), upper=0)
 
 
-@translates("aten::triu")
+@translates("aten::triu", complex="by_parts")
 def triu(op: Builder, self: Tensor, diagonal: Int) -> Tensor:
     return op.Trilu(self, op.scalar(diagonal, torch.int64), upper=1)
 

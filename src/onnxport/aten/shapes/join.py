@@ -34,7 +34,7 @@ def stack(op: Builder, tensors: Sequence[Tensor], dim: int) -> Tensor:
     return cat(op, [op.unsqueeze(tensor, [axis]) for tensor in tensors], axis)
 
 
-@translates("aten::block_diag")
+@translates("aten::block_diag", complex="by_parts")
 def block_diag(op: Builder, tensors: Sequence[Tensor]) -> Tensor:
     blocks = [op.unsqueeze(tensor, list(range(2 - tensor.rank))) for tensor in _promoted(op, tensors)]
     width = functools.reduce(lambda total, block: total + block.shape[1], blocks, _ZERO)

@@ -12,32 +12,32 @@ _REPEATING = {"reflect": "reflect", "replicate": "edge"}
 _ENUM = ("reflect", "replicate", "circular", "constant")
 
 
-@translates("aten::constant_pad_nd")
+@translates("aten::constant_pad_nd", complex="by_parts")
 def constant_pad(op: Builder, self: Tensor, pad: Sequence[Int], value: Number) -> Tensor:
     return padded(op, self, pad, "constant", value)
 
 
-@translates("aten::pad")
+@translates("aten::pad", complex="by_parts")
 def pad(op: Builder, self: Tensor, pad: Sequence[Int], mode: str, value: float | None) -> Tensor:
     return padded(op, self, pad, mode, 0 if value is None else value)
 
 
-@translates("aten::_pad_enum")
+@translates("aten::_pad_enum", complex="by_parts")
 def pad_enum(op: Builder, self: Tensor, pad: Sequence[Int], mode: int, value: float | None) -> Tensor:
     return padded(op, self, pad, _ENUM[mode], 0 if value is None else value)
 
 
-@translates("aten::_pad_circular")
+@translates("aten::_pad_circular", complex="by_parts")
 def pad_circular(op: Builder, self: Tensor, pad: Sequence[Int]) -> Tensor:
     return padded(op, self, pad, "circular")
 
 
-@translates("aten::reflection_pad1d", "aten::reflection_pad2d", "aten::reflection_pad3d")
+@translates("aten::reflection_pad1d", "aten::reflection_pad2d", "aten::reflection_pad3d", complex="by_parts")
 def reflection_pad(op: Builder, self: Tensor, padding: Sequence[Int]) -> Tensor:
     return padded(op, self, padding, "reflect")
 
 
-@translates("aten::replication_pad1d", "aten::replication_pad2d", "aten::replication_pad3d")
+@translates("aten::replication_pad1d", "aten::replication_pad2d", "aten::replication_pad3d", complex="by_parts")
 def replication_pad(op: Builder, self: Tensor, padding: Sequence[Int]) -> Tensor:
     return padded(op, self, padding, "replicate")
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from onnxport.aten.axes import axis_of
-from onnxport.aten.indexing.indexing_plan import inverse
+from onnxport.aten.indexing.indexing_plan import inverse_permutation
 from onnxport.aten.shapes.view import transpose
 from onnxport.errors import TranslationError
 from onnxport.onnx_build.literals import INT64_MAX, INT64_MIN
@@ -91,7 +91,7 @@ def _rolled(op: Builder, self: Tensor, axis: int, amount: Int) -> Tensor:
 # Repeated
 
 
-@translates("aten::repeat")
+@translates("aten::repeat", complex="by_parts")
 def repeat(op: Builder, self: Tensor, repeats: Sequence[Int]) -> Tensor:
     aligned = op.unsqueeze(self, list(range(len(repeats) - self.rank)))
     if all(times == 1 for times in repeats):
@@ -99,7 +99,7 @@ def repeat(op: Builder, self: Tensor, repeats: Sequence[Int]) -> Tensor:
     return op.Tile(aligned, list(repeats))
 
 
-@translates("aten::tile")
+@translates("aten::tile", complex="by_parts")
 def tile(op: Builder, self: Tensor, dims: Sequence[Int]) -> Tensor:
     return repeat(op, self, [1] * (self.rank - len(dims)) + list(dims))
 
@@ -171,7 +171,7 @@ def linalg_diagonal(op: Builder, A: Tensor, offset: int, dim1: int, dim2: int) -
     return diagonal(op, A, offset, dim1, dim2)
 
 
-@translates("aten::trace")
+@translates("aten::trace", complex="by_parts")
 def trace(op: Builder, self: Tensor) -> Tensor:
     elements = diagonal(op, self, 0, 0, 1)
     summed = elements if self.is_float else op.cast(elements, torch.int64)
@@ -189,16 +189,16 @@ def on_diagonal(op: Builder, values: Tensor, height: Int, width: Int, offset: in
     return op.Where(mask.with_shape([height, width]), op.unsqueeze(values, [axis]), otherwise)
 
 
-@translates("aten::diag_embed")
+@translates("aten::diag_embed", complex="by_parts")
 def diag_embed(op: Builder, self: Tensor, offset: int, dim1: int, dim2: int) -> Tensor:
     size = self.shape[-1] + abs(offset)
     matrices = on_diagonal(op, self, size, size, offset, op.scalar(0, self.dtype))
     return op.transpose(
-        matrices.with_shape([*self.shape[:-1], size, size]), inverse(last_two(self.rank + 1, dim1, dim2))
+        matrices.with_shape([*self.shape[:-1], size, size]), inverse_permutation(last_two(self.rank + 1, dim1, dim2))
     )
 
 
-@translates("aten::diag")
+@translates("aten::diag", complex="by_parts")
 def diag(op: Builder, self: Tensor, diagonal: int) -> Tensor:
     return diag_embed(op, self, diagonal, 0, 1) if self.rank == 1 else _diagonal_of_matrix(op, self, diagonal)
 
@@ -207,18 +207,18 @@ def _diagonal_of_matrix(op: Builder, self: Tensor, offset: int) -> Tensor:
     return diagonal(op, self, offset, 0, 1)
 
 
-@translates("aten::diagflat")
+@translates("aten::diagflat", complex="by_parts")
 def diagflat(op: Builder, self: Tensor, offset: int) -> Tensor:
     return diag_embed(op, op.reshape(self, [product(self.shape)]), offset, 0, 1)
 
 
-@translates("aten::diagonal_scatter")
+@translates("aten::diagonal_scatter", complex="by_parts")
 def diagonal_scatter(op: Builder, self: Tensor, src: Tensor, offset: int, dim1: int, dim2: int) -> Tensor:
     order = last_two(self.rank, dim1, dim2)
     matrices = op.transpose(self, order)
     height, width = matrices.shape[-2:]
     written = on_diagonal(op, op.cast(src, self.dtype), height, width, offset, matrices)
-    return op.transpose(written.with_shape(matrices.shape), inverse(order))
+    return op.transpose(written.with_shape(matrices.shape), inverse_permutation(order))
 
 
 # Windows and strides
@@ -237,7 +237,7 @@ def unfold(op: Builder, self: Tensor, dimension: int, size: int, step: int) -> T
     taken = op.Gather(self, op.Unsqueeze(starts, [1]) + op.unsqueeze(counter(op, size), [0]), axis=axis)
     order = [*(place for place in range(self.rank + 1) if place != axis + 1), axis + 1]
     if self.is_complex:
-        taken = taken.with_shape([op.result_shapes()[0][place] for place in inverse(order)])
+        taken = taken.with_shape([op.result_shapes()[0][place] for place in inverse_permutation(order)])
     return op.transpose(taken, order)
 
 
@@ -296,7 +296,7 @@ def as_strided(
     return op.Gather(memory, _places(op, memory, size, stride, storage_offset, begin), axis=0)
 
 
-@translates("aten::as_strided_scatter")
+@translates("aten::as_strided_scatter", complex="by_parts")
 def as_strided_scatter(
     op: Builder, self: Tensor, src: Tensor, size: Sequence[Int], stride: Sequence[Int], storage_offset: Int | None
 ) -> Tensor:
@@ -305,4 +305,4 @@ def as_strided_scatter(
     updates = op.reshape(op.cast(src, self.dtype), [product(size)])
     written = op.ScatterElements(memory, places, updates, axis=0)
     laid_out = op.reshape(written.with_shape([product(self.shape)]), [self.shape[axis] for axis in order])
-    return op.transpose(laid_out, inverse(order))
+    return op.transpose(laid_out, inverse_permutation(order))

@@ -12,7 +12,7 @@ import torch
 
 from onnxport.aten.reduction.reduce import flat
 from onnxport.translate import Builder, Tensor, translates
-from onnxport.translate.loop import inside, loop
+from onnxport.translate.loop import emit_loop, inside
 
 _SHIFT = 8
 """From here on asymptotic expansions are accurate; smaller arguments are carried there by recurrence."""
@@ -137,7 +137,7 @@ def _lower_series(op: Builder, a: Tensor, x: Tensor, count: Tensor) -> Tensor:
         return following, total + following
 
     ones = op.expand(op.const(1.0, torch.float64), op.result_shapes()[0])
-    return loop(op, step, count, [ones, ones])[1]
+    return emit_loop(op, step, count, [ones, ones])[1]
 
 
 def _upper_fraction(op: Builder, a: Tensor, x: Tensor, count: Tensor) -> Tensor:
@@ -155,7 +155,7 @@ def _upper_fraction(op: Builder, a: Tensor, x: Tensor, count: Tensor) -> Tensor:
     start = 1 / (x - a + 1)
     # No term has come before the first: as good as infinite.
     before = op.expand(op.const(1e300, torch.float64), x.shape)
-    return loop(op, step, count, [before, start, start])[2]
+    return emit_loop(op, step, count, [before, start, start])[2]
 
 
 def _regularized(op: Builder, a: Tensor, x: Tensor, upper: bool) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from onnxport.aten.literals import number_of
 from onnxport.aten.reduction.reduce import flat
 from onnxport.translate import Builder, Tensor, translates
-from onnxport.translate.loop import inside, loop
+from onnxport.translate.loop import emit_loop, inside
 
 Step = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 """From the position k (1, 2, ...), x, and the polynomials of degree k - 1 and k to the one of degree k + 1."""
@@ -62,7 +62,7 @@ def _by_tensor(op: Builder, x: Tensor, n: Tensor, first: Tensor, step: Step) -> 
         return inner.Where(going_on, last, before), inner.Where(going_on, following, last)
 
     one = op.like(1, x)
-    value = loop(op, body, highest - 1, [op.expand(one, shape), first])[1]
+    value = emit_loop(op, body, highest - 1, [op.expand(one, shape), first])[1]
     return op.Where(degree > 0, value, op.cast(op.Equal(degree, op.like(0, degree)), x.dtype))
 
 

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnxport.legalize.rewriter import Replacement, lowers
 from onnxport.legalize.rule_builder import RuleBuilder
-from onnxport.legalize.rules.counting import length, upto
+from onnxport.legalize.rules.counting import axis_length, upto
 
 _SPARE = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -56,7 +56,7 @@ def _diagonal(op: RuleBuilder, term: str, value: ir.Value) -> tuple[str, ir.Valu
     for letter in dict.fromkeys(term):
         while term.count(letter) > 1:
             first, second = term.index(letter), term.rindex(letter)
-            places = upto(op, length(op, value, first))
+            places = upto(op, axis_length(op, value, first))
             rows = op.unsqueeze(places, list(range(1, second - first + 1)))
             on = op.Equal(rows, places)
             behind = len(term) - 1 - second

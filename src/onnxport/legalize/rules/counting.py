@@ -14,7 +14,7 @@ Length = int | ir.Value
 _FEW = 1024
 
 
-def length(op: RuleBuilder, value: ir.Value, axis: int) -> Length:
+def axis_length(op: RuleBuilder, value: ir.Value, axis: int) -> Length:
     """The size of an axis."""
     dim = value.shape[axis] if value.shape is not None else None
     return dim if isinstance(dim, int) else op.squeeze(op.dim(value, axis), [0])
@@ -28,7 +28,7 @@ def number(op: RuleBuilder, value: ir.Value) -> Length:
     return op.cast(op.Reshape(value, op.i64([])) if known_rank(value) != 0 else value, ir.DataType.INT64)
 
 
-def scalar(op: RuleBuilder, count: Length) -> ir.Value:
+def count_scalar(op: RuleBuilder, count: Length) -> ir.Value:
     """A number as a scalar."""
     return op.i64(count) if isinstance(count, int) else count
 
@@ -47,8 +47,8 @@ def upto(op: RuleBuilder, count: Length) -> ir.Value:
     if isinstance(count, int) and (count <= _FEW or op.opset < 11):
         return op.literal(np.arange(count, dtype=np.int64))
     if op.opset >= 11:
-        return op.Range(op.i64(0), scalar(op, count), op.i64(1))
-    return places(op, op.unsqueeze(scalar(op, count), [0]))
+        return op.Range(op.i64(0), count_scalar(op, count), op.i64(1))
+    return places(op, op.unsqueeze(count_scalar(op, count), [0]))
 
 
 def places(op: RuleBuilder, count: ir.Value) -> ir.Value:
@@ -70,7 +70,7 @@ def times(op: RuleBuilder, left: Length, right: Length) -> Length:
         return left * right
     if right == 1:
         return left
-    return right if left == 1 else op.Mul(scalar(op, left), scalar(op, right))
+    return right if left == 1 else op.Mul(count_scalar(op, left), count_scalar(op, right))
 
 
 def plus(op: RuleBuilder, left: Length, right: Length) -> Length:
@@ -79,21 +79,21 @@ def plus(op: RuleBuilder, left: Length, right: Length) -> Length:
         return left + right
     if right == 0:
         return left
-    return right if left == 0 else op.Add(scalar(op, left), scalar(op, right))
+    return right if left == 0 else op.Add(count_scalar(op, left), count_scalar(op, right))
 
 
 def minus(op: RuleBuilder, left: Length, right: Length) -> Length:
     """A difference of two numbers."""
     if isinstance(left, int) and isinstance(right, int):
         return left - right
-    return left if right == 0 else op.Sub(scalar(op, left), scalar(op, right))
+    return left if right == 0 else op.Sub(count_scalar(op, left), count_scalar(op, right))
 
 
 def quotient(op: RuleBuilder, left: Length, right: Length) -> Length:
     """How often one number goes into another, neither negative."""
     if isinstance(left, int) and isinstance(right, int):
         return left // right
-    return left if right == 1 else op.Div(scalar(op, left), scalar(op, right))
+    return left if right == 1 else op.Div(count_scalar(op, left), count_scalar(op, right))
 
 
 def as_type(op: RuleBuilder, count: Length, dtype: ir.DataType) -> ir.Value:

@@ -11,12 +11,12 @@ from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 from onnxport.legalize.rules.counting import (
     Length,
     as_type,
-    length,
+    axis_length,
+    count_scalar,
     minus,
     number,
     plus,
     quotient,
-    scalar,
     times,
     upto,
     vector,
@@ -45,16 +45,16 @@ def fourier_transform(op: RuleBuilder, node: ir.Node) -> Replacement:
 def short_time_transform(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Frames are gathered, weighed and transformed."""
     signal, step, window = op.needed(0), number(op, op.needed(1)), op.input(2)
-    size = length(op, signal, 1)
+    size = axis_length(op, signal, 1)
     given = op.input(3)
     if given is not None:
         frame = number(op, given)
     else:
-        frame = size if window is None else length(op, window, 0)
+        frame = size if window is None else axis_length(op, window, 0)
     frames = plus(op, quotient(op, minus(op, size, frame), step), 1)
     starts = upto(op, frames)
     if step != 1:
-        starts = op.Mul(starts, scalar(op, step))
+        starts = op.Mul(starts, count_scalar(op, step))
     places = op.Add(op.unsqueeze(starts, [1]), upto(op, frame))
     pieces = op.Gather(signal, places, axis=1)
     if window is not None:
@@ -65,7 +65,7 @@ def short_time_transform(op: RuleBuilder, node: ir.Node) -> Replacement:
 
 def _transform(op: RuleBuilder, data: ir.Value, axis: int, given: ir.Value | None) -> ir.Value:
     inverse, one_sided = bool(op.attr_int("inverse", 0)), bool(op.attr_int("onesided", 0))
-    size = length(op, data, axis)
+    size = axis_length(op, data, axis)
     if given is not None:
         count = number(op, given)
     else:
@@ -127,16 +127,16 @@ def _computed_table(
     """The same table, computed in the graph; angles are reduced to one turn while they are still whole numbers."""
     kind = ir.DataType.DOUBLE if dtype == ir.DataType.DOUBLE else ir.DataType.FLOAT
     sample = op.unsqueeze(upto(op, size), [1])
-    turns = op.cast(op.Mod(op.Mul(sample, upto(op, bins)), scalar(op, count)), kind)
+    turns = op.cast(op.Mod(op.Mul(sample, upto(op, bins)), count_scalar(op, count)), kind)
     whole = as_type(op, count, kind)
     angle = op.Div(op.Mul(turns, op.full((2 if inverse else -2) * np.pi, kind)), whole)
     real, imaginary = op.Cos(angle), op.Sin(angle)
     used = plus(op, quotient(op, count, 2), 1) if one_sided and inverse else count
     factor: ir.Value | None = None
     if used is not size:
-        factor = op.cast(op.Less(sample, scalar(op, used)), kind)
+        factor = op.cast(op.Less(sample, count_scalar(op, used)), kind)
     if one_sided and inverse:
-        ends = op.Or(op.Equal(sample, op.i64(0)), op.Equal(op.Mul(sample, op.i64(2)), scalar(op, count)))
+        ends = op.Or(op.Equal(sample, op.i64(0)), op.Equal(op.Mul(sample, op.i64(2)), count_scalar(op, count)))
         weight = op.Sub(op.full(2, kind), op.cast(ends, kind))
         factor = weight if factor is None else op.Mul(factor, weight)
     if inverse:

@@ -8,10 +8,10 @@ import onnx_ir as ir
 from onnxport.legalize.known import static_sizes
 from onnxport.legalize.rewriter import Replacement, lowers
 from onnxport.legalize.rule_builder import Refusal, RuleBuilder
-from onnxport.legalize.rules.counting import Length, length, times, upto, vector
-from onnxport.onnx_build.operators import operators
+from onnxport.legalize.rules.counting import Length, axis_length, times, upto, vector
+from onnxport.onnx_build.operators import operator_set
 
-_AXIS_OPERATORS = operators(
+_AXIS_OPERATORS = operator_set(
     "Concat Flatten Gather Split Softmax LogSoftmax Hardmax ArgMax ArgMin Compress OneHot Unsqueeze Squeeze "
     "ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp "
     "ReduceSumSquare"
@@ -115,7 +115,7 @@ def scatter_flat(op: RuleBuilder, node: ir.Node) -> Replacement:
     width = indices.shape[-1] if indices.shape is not None else None
     if not isinstance(width, int):
         raise Refusal("the width of its indices is not known")
-    sizes = [length(op, data, axis) for axis in range(op.rank(data))]
+    sizes = [axis_length(op, data, axis) for axis in range(op.rank(data))]
     row: Length = 1
     for size in sizes[width:]:
         row = times(op, row, size)
@@ -179,10 +179,10 @@ def gather_without_batch(op: RuleBuilder, node: ir.Node) -> Replacement:
         return None
     data, indices = op.needed(0), op.needed(1)
     rank = op.rank(indices)
-    sizes = [length(op, indices, axis) for axis in range(rank - 1)]
+    sizes = [axis_length(op, indices, axis) for axis in range(rank - 1)]
     columns = []
     for axis in range(batch):
-        own = upto(op, length(op, data, axis))
+        own = upto(op, axis_length(op, data, axis))
         own = op.unsqueeze(own, [*range(axis), *range(axis + 1, rank)])
         columns.append(op.Expand(own, vector(op, *sizes, 1)))
     return op.GatherND(data, op.Concat(*columns, indices, axis=rank - 1))

@@ -14,7 +14,18 @@ import onnx_ir as ir
 
 from onnxport.legalize.known import constant_array, constant_integers
 from onnxport.legalize.rule_builder import Refusal, RuleBuilder
-from onnxport.legalize.rules.counting import Length, as_type, length, minus, number, plus, scalar, times, upto, within
+from onnxport.legalize.rules.counting import (
+    Length,
+    as_type,
+    axis_length,
+    count_scalar,
+    minus,
+    number,
+    plus,
+    times,
+    upto,
+    within,
+)
 
 Numbers = npt.NDArray[np.float64]
 
@@ -66,7 +77,7 @@ def interpolated(op: RuleBuilder, way: Way, scales: ir.Value | None, sizes: ir.V
         raise Refusal("it is given neither scales nor sizes")
     result = data
     for position, axis in enumerate(axes):
-        before = length(op, data, axis)
+        before = axis_length(op, data, axis)
         if scales is None and sizes is not None:
             if _is_kept(op.node, data, axis):
                 continue
@@ -252,8 +263,8 @@ def _computed_weights(
         if narrow is not None:
             support = op.Div(op.full(2 if way.mode == "cubic" else 1, kind), narrow)
             reach = plus(op, op.cast(op.Ceil(support), ir.DataType.INT64), 1)
-        inputs = op.Sub(upto(op, plus(op, change.before, times(op, reach, 2))), scalar(op, reach))
-        value = op.Gather(value, within(op, inputs, scalar(op, minus(op, change.before, 1))), axis=axis)
+        inputs = op.Sub(upto(op, plus(op, change.before, times(op, reach, 2))), count_scalar(op, reach))
+        value = op.Gather(value, within(op, inputs, count_scalar(op, minus(op, change.before, 1))), axis=axis)
     elif not way.inside_only:
         places = op.Min(op.Max(places, zero), as_type(op, minus(op, change.before, 1), kind))
     distance = op.Sub(places, op.unsqueeze(op.cast(inputs, kind), [1]))

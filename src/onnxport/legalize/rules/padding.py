@@ -8,7 +8,17 @@ import onnx_ir as ir
 from onnxport.legalize.known import constant_array, constant_integers
 from onnxport.legalize.rewriter import Replacement, lowers
 from onnxport.legalize.rule_builder import RuleBuilder
-from onnxport.legalize.rules.counting import Length, length, minus, number, plus, scalar, upto, vector, within
+from onnxport.legalize.rules.counting import (
+    Length,
+    axis_length,
+    count_scalar,
+    minus,
+    number,
+    plus,
+    upto,
+    vector,
+    within,
+)
 from onnxport.onnx_build.literals import INT64_MAX
 
 
@@ -30,13 +40,13 @@ def pad_around(op: RuleBuilder, node: ir.Node) -> Replacement:
         # What is cut off is cut off first.
         cut, more = _not_negative(op, _negated(op, before)), _not_negative(op, before)
         lost = plus(op, cut, _not_negative(op, _negated(op, after)))
-        size = minus(op, length(op, data, axis % rank), lost)
+        size = minus(op, axis_length(op, data, axis % rank), lost)
         count = plus(op, plus(op, more, size), _not_negative(op, after))
         if isinstance(count, int) and isinstance(more, int) and isinstance(size, int) and isinstance(cut, int):
             places = op.literal((np.arange(count) - more) % max(size, 1) + cut)
         else:
-            places = op.Mod(op.Sub(upto(op, count), scalar(op, more)), scalar(op, size))
-            places = op.Add(places, scalar(op, cut)) if cut != 0 else places
+            places = op.Mod(op.Sub(upto(op, count), count_scalar(op, more)), count_scalar(op, size))
+            places = op.Add(places, count_scalar(op, cut)) if cut != 0 else places
         result = op.Gather(result, places, axis=axis % rank)
     return result
 
@@ -89,14 +99,14 @@ def pad_attributes(op: RuleBuilder, node: ir.Node) -> Replacement:
         if mode == "constant":
             result = _between_fillers(op, result, axis, before, after)
         else:
-            result = op.Gather(result, _mirrored(op, length(op, data, axis), before, after, mode), axis=axis)
+            result = op.Gather(result, _mirrored(op, axis_length(op, data, axis), before, after, mode), axis=axis)
     return result
 
 
 def _mirrored(op: RuleBuilder, size: Length, before: Length, after: Length, mode: str) -> ir.Value:
     """Positions that do not leave the axis: those at its ends again, or back from there."""
-    places = op.Sub(upto(op, plus(op, plus(op, before, size), after)), scalar(op, before))
-    last = scalar(op, minus(op, size, 1))
+    places = op.Sub(upto(op, plus(op, plus(op, before, size), after)), count_scalar(op, before))
+    last = count_scalar(op, minus(op, size, 1))
     if mode == "edge":
         return within(op, places, last)
     return op.Sub(last, op.Abs(op.Sub(last, op.Abs(places))))
@@ -106,7 +116,7 @@ def _between_fillers(op: RuleBuilder, value: ir.Value, axis: int, before: Length
     """What is cut off if an amount is negative, then blocks of the value to fill with at both ends."""
     parts = []
     for amount in (before, after):
-        sizes = [length(op, value, at) for at in range(op.rank(value))]
+        sizes = [axis_length(op, value, at) for at in range(op.rank(value))]
         sizes[axis] = _not_negative(op, amount)
         given = op.input(2)
         filler = op.like(0, value) if given is None else op.Reshape(given, op.i64([1]))
@@ -114,7 +124,7 @@ def _between_fillers(op: RuleBuilder, value: ir.Value, axis: int, before: Length
     begin = _not_negative(op, _negated(op, before))
     end: Length = INT64_MAX
     if not (isinstance(after, int) and after >= 0):
-        end = minus(op, length(op, value, axis), _not_negative(op, _negated(op, after)))
+        end = minus(op, axis_length(op, value, axis), _not_negative(op, _negated(op, after)))
     if begin != 0 or end != INT64_MAX:
         value = op.Slice(value, vector(op, begin), vector(op, end), op.i64([axis]))
     pieces = [piece for piece in (parts[0], value, parts[1]) if piece is not None]

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnxport.legalize.known import static_sizes
 from onnxport.legalize.rewriter import Replacement, lowers
 from onnxport.legalize.rule_builder import Refusal, RuleBuilder
-from onnxport.legalize.rules.counting import length, plus, quotient, scalar, times, upto, vector
+from onnxport.legalize.rules.counting import axis_length, count_scalar, plus, quotient, times, upto, vector
 
 
 @lowers("MaxPool", "AveragePool", below=22)
@@ -79,13 +79,13 @@ def _without_late_windows(op: RuleBuilder, pads: list[int], strides: list[int]) 
     wide = op.Pad(data, pads=[0, 0, *pads[:count], 0, 0, *pads[count:]], value=-math.inf)
     result = op.again(wide, drop=["pads", "auto_pad", "storage_order"])
     for at, step in enumerate(strides):
-        places = plus(op, length(op, data, at + 2), pads[at] - 1)
+        places = plus(op, axis_length(op, data, at + 2), pads[at] - 1)
         windows = plus(op, quotient(op, places, step), 1)
-        present = length(op, result, at + 2)
+        present = axis_length(op, result, at + 2)
         if isinstance(windows, int) and isinstance(present, int):
             result = result if windows >= present else op.slice(result, at + 2, 0, windows)
             continue
-        one, other = scalar(op, windows), scalar(op, present)
+        one, other = count_scalar(op, windows), count_scalar(op, present)
         result = op.Gather(result, upto(op, op.where(op.Less(one, other), one, other)), axis=at + 2)
     return result
 
@@ -123,7 +123,7 @@ def depth_to_space(op: RuleBuilder, node: ir.Node) -> Replacement:
         node.attributes.pop("mode", None)
         return None
     data, block = op.needed(0), op.attr_int("blocksize", 1)
-    sizes = [length(op, data, axis) for axis in range(1, 4)]
+    sizes = [axis_length(op, data, axis) for axis in range(1, 4)]
     channels = quotient(op, sizes[0], block * block)
     split = op.Reshape(data, vector(op, 0, channels, block, block, *sizes[1:]))
     turned = op.Transpose(split, perm=[0, 1, 4, 2, 5, 3])

@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from onnxport.legalize.rewriter import Replacement, lowers
 from onnxport.legalize.rule_builder import Refusal, RuleBuilder
-from onnxport.legalize.rules.counting import length, minus, scalar, upto
+from onnxport.legalize.rules.counting import axis_length, count_scalar, minus, upto
 
 _IDENTITY_WHEN_EMPTY = frozenset({"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"})
 
@@ -43,6 +43,6 @@ def first_index(op: RuleBuilder, node: ir.Node) -> Replacement:
         return None
     data = op.needed(0)
     axis = op.axis(data, op.attr_int("axis", 0))
-    last = scalar(op, minus(op, length(op, data, axis), 1))
-    turned = op.Gather(data, op.Sub(last, upto(op, length(op, data, axis))), axis=axis)
+    last = count_scalar(op, minus(op, axis_length(op, data, axis), 1))
+    turned = op.Gather(data, op.Sub(last, upto(op, axis_length(op, data, axis))), axis=axis)
     return op.Sub(last, op.again(turned, axis=axis, drop=["select_last_index"]))

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnxport.legalize.rewriter import Replacement, lowers
 from onnxport.legalize.rule_builder import Refusal, RuleBuilder
-from onnxport.legalize.rules.counting import Length, as_type, length, scalar, times, upto, vector
+from onnxport.legalize.rules.counting import Length, as_type, axis_length, count_scalar, times, upto, vector
 
 _FORMER_MODES = {"linear": "bilinear", "cubic": "bicubic"}
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
@@ -65,7 +65,7 @@ def _sampled(op: RuleBuilder, mode: str) -> ir.Value:
         padding = "border"
     flat = op.Reshape(data, op.i64([0, 0, -1]))
     result = _gathered(op, flat, axes, [list(taps(op, axis)) for axis in axes], padding)
-    sizes = [length(op, grid, at + 1) for at in range(count)]
+    sizes = [axis_length(op, grid, at + 1) for at in range(count)]
     return op.cast(op.Reshape(result, vector(op, 0, 0, *sizes)), given.dtype)
 
 
@@ -73,7 +73,7 @@ def _gathered(
     op: RuleBuilder, flat: ir.Value, axes: Sequence[_Axis], taps: Sequence[Sequence[Tap]], padding: str
 ) -> ir.Value:
     """For each sample and channel, the sum over all combinations of taps, at as many points as the axes have."""
-    spread = vector(op, 1, length(op, flat, 1), 1)
+    spread = vector(op, 1, axis_length(op, flat, 1), 1)
     known = [
         [(*_padded(op, axis, place, padding), weight) for place, weight in row]
         for axis, row in zip(axes, taps, strict=True)
@@ -82,7 +82,7 @@ def _gathered(
     for combination in itertools.product(*known):
         place, weight = combination[0][0], None
         for axis, (own, _, _) in zip(axes[1:], combination[1:], strict=True):
-            place = op.Add(op.Mul(place, scalar(op, axis.size)), own)
+            place = op.Add(op.Mul(place, count_scalar(op, axis.size)), own)
         for _, inside, share in combination:
             for factor in (share, inside):
                 if factor is not None:
@@ -99,7 +99,7 @@ def _axis(op: RuleBuilder, data: ir.Value, at: int, places: ir.Value, mode: str)
     """Places between -1 and 1 as positions between the first and the last element."""
     if data.dtype is None:
         raise Refusal("the element type of its input is not known")
-    size = length(op, data, at + 2)
+    size = axis_length(op, data, at + 2)
     whole = as_type(op, size, data.dtype)
     one, half = op.like(1, data), op.like(0.5, data)
     moved = op.Add(places, one)
@@ -188,7 +188,7 @@ def deformable_convolution(op: RuleBuilder, node: ir.Node) -> Replacement:
     pads = _each(node, "pads", 2 * count, 0)
     groups, parts = op.attr_int("group", 1), op.attr_int("offset_group", 1)
     channels = known[1] * groups
-    batch, after = length(op, data, 0), [length(op, offsets, at + 2) for at in range(count)]
+    batch, after = axis_length(op, data, 0), [axis_length(op, offsets, at + 2) for at in range(count)]
     points = _product(op, after)
     rows, columns = times(op, batch, parts), times(op, points, taps)
     moved = op.Reshape(op.cast(offsets, data.dtype), vector(op, 0, parts, taps, count, *after))
@@ -199,7 +199,7 @@ def deformable_convolution(op: RuleBuilder, node: ir.Node) -> Replacement:
         begin = op.unsqueeze(begin, list(range(1, count - at))) if at < count - 1 else begin
         base = op.cast(op.Add(op.literal(steps), begin), data.dtype)
         places = op.Add(op.Gather(moved, op.i64(at), axis=3), base)
-        size = length(op, data, at + 2)
+        size = axis_length(op, data, at + 2)
         axes.append(_Axis(size, as_type(op, size, data.dtype), op.Reshape(places, vector(op, rows, columns))))
     flat = op.Reshape(data, vector(op, rows, channels // parts, _product(op, [axis.size for axis in axes])))
     read = _gathered(op, flat, axes, [list(_linear(op, axis)) for axis in axes], "zeros")

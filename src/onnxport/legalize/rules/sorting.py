@@ -8,7 +8,7 @@ import onnx_ir as ir
 from onnxport.legalize.known import constant_integers
 from onnxport.legalize.rewriter import Replacement, lowers
 from onnxport.legalize.rule_builder import Refusal, RuleBuilder
-from onnxport.legalize.rules.counting import length, number, upto
+from onnxport.legalize.rules.counting import axis_length, number, upto
 from onnxport.legalize.rules.index import gathered_elements
 from onnxport.legalize.rules.recent import accumulated
 
@@ -38,7 +38,7 @@ def top_constant(op: RuleBuilder, node: ir.Node) -> Replacement:
     """How many to take was an attribute; of all in order the first, where only run time knows how many."""
     data, count = op.needed(0), constant_integers(op.needed(1))
     axis = op.axis(data, op.attr_int("axis", -1))
-    size = length(op, data, axis)
+    size = axis_length(op, data, axis)
     if count is not None:
         return op.emit_many("TopK", 2, [data], {"axis": axis, "k": count[0]})
     if isinstance(size, int):
@@ -67,7 +67,7 @@ def _by_rank(op: RuleBuilder, data: ir.Value, count: ir.Value, axis: int, smalle
         equal = op.And(equal, op.Not(op.Xor(nan, others)))
         first = op.And(others, op.Not(nan)) if not smallest else op.And(nan, op.Not(others))
         beyond = op.Or(beyond, first)
-    every = upto(op, length(op, moved, rank - 1))
+    every = upto(op, axis_length(op, moved, rank - 1))
     left = op.Less(every, op.unsqueeze(every, [1]))
     before = op.cast(op.Or(beyond, op.And(equal, left)), ir.DataType.INT64)
     place = op.reduce("ReduceSum", before, [rank], keepdims=False)

@@ -8,8 +8,7 @@ import onnx_ir as ir
 from onnxport.legalize.known import constant_array, constant_integers, known_rank
 from onnxport.legalize.rewriter import Replacement, lowers
 from onnxport.legalize.rule_builder import Refusal, RuleBuilder
-from onnxport.legalize.rules.counting import length as length_of
-from onnxport.legalize.rules.counting import places, upto
+from onnxport.legalize.rules.counting import axis_length, places, upto
 from onnxport.onnx_build.literals import INT64_MAX
 
 
@@ -93,7 +92,7 @@ def triangle(op: RuleBuilder, node: ir.Node) -> Replacement:
     """A choice between the tensor and zero by comparing row and column."""
     data, diagonal = op.needed(0), op.input(1)
     rank = op.rank(data)
-    rows, columns = (upto(op, length_of(op, data, axis)) for axis in (rank - 2, rank - 1))
+    rows, columns = (upto(op, axis_length(op, data, axis)) for axis in (rank - 2, rank - 1))
     edge = op.unsqueeze(rows, [1])
     if diagonal is not None:
         edge = op.Add(edge, diagonal)

@@ -11,12 +11,12 @@ from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 from onnxport.legalize.rules.counting import (
     Length,
     as_type,
-    length,
+    axis_length,
+    count_scalar,
     minus,
     number,
     plus,
     quotient,
-    scalar,
     times,
     upto,
     vector,
@@ -43,7 +43,7 @@ def affine_grid(op: RuleBuilder, node: ir.Node) -> Replacement:
     columns = []
     for at in range(count):
         # Twice the distance from the middle, a whole number, over the number of steps from edge to edge.
-        twice = op.Sub(op.Mul(upto(op, sizes[at]), op.i64(2)), scalar(op, minus(op, sizes[at], 1)))
+        twice = op.Sub(op.Mul(upto(op, sizes[at]), op.i64(2)), count_scalar(op, minus(op, sizes[at], 1)))
         steps = sizes[at]
         if op.attr_int("align_corners", 0):
             less = minus(op, sizes[at], 1)
@@ -136,13 +136,13 @@ def _aligned(op: RuleBuilder, centred: bool) -> ir.Value:
         extent = op.Sub(end, begin)
         if not centred:
             extent = op.Max(extent, op.full(1, kind))
-        weights.append(_bins(op, begin, extent, op.attr_int(name, 1), length(op, given, 3 - at)))
+        weights.append(_bins(op, begin, extent, op.attr_int(name, 1), axis_length(op, given, 3 - at)))
     data, (rows, columns) = op.cast(given, kind), weights
     only = given.shape[0] if given.shape is not None else None
     if only == 1:
         # All regions are of the one image: one product for all of them.
-        count, wide = length(op, regions, 0), op.attr_int("output_width", 1)
-        channels, high, width = (length(op, given, axis) for axis in (1, 2, 3))
+        count, wide = axis_length(op, regions, 0), op.attr_int("output_width", 1)
+        channels, high, width = (axis_length(op, given, axis) for axis in (1, 2, 3))
         side = op.Reshape(op.Transpose(columns, perm=[2, 0, 1]), vector(op, width, times(op, count, wide)))
         across = op.MatMul(op.squeeze(data, [0]), side)
         across = op.Transpose(op.Reshape(across, vector(op, channels, high, count, wide)), perm=[2, 0, 1, 3])

@@ -9,7 +9,7 @@ import torch
 from onnxport.capture.patches.autograd_functions import CALLS, FunctionCall, FunctionClass, SizePlace, TensorPlace
 from onnxport.errors import TranslationError
 from onnxport.options import Options
-from onnxport.prepare.trace import trace
+from onnxport.prepare.trace import trace_call
 from onnxport.symbolic.session.calling import expected_results, run_symbolic
 from onnxport.symbolic.session.graph_context import FUNCTION_KIND, CallNode
 from onnxport.symbolic.session.inner_graphs import prepare_inner
@@ -87,7 +87,7 @@ def _inlined(op: Builder, call: FunctionCall, tensors: Sequence[Tensor], sizes: 
         leaves = pytree.tree_leaves(call.run(tensors, sizes))
         return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
-    owner = trace(op.call, run).owner
+    owner = trace_call(op.call, run).owner
     prepare_inner(owner)
     # With the look-up of the export: what the forward calls may have a symbolic function too.
     return op.body(op, owner, [*tensors, *sizes])

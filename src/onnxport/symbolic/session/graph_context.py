@@ -15,7 +15,7 @@ from onnxport.symbolic.session.node_attributes import attribute_name, set_attrib
 from onnxport.symbolic.session.session import Session, session_of
 from onnxport.torch_internals.torchscript import JitBlock, JitGraph, JitNode, JitType, JitValue
 from onnxport.translate import Builder, Tensor
-from onnxport.translate.script import Emitter, ScriptedFunction
+from onnxport.translate.script import ScriptedFunction, ScriptEvaluator
 
 
 @dataclass
@@ -117,7 +117,7 @@ class GraphContext:
         attributes = {attribute_name(key): value for key, value in kwargs.items() if value is not None}
 
         def write(op: Builder, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-            found = Emitter(op).eval_function(onnx_fn, tensors, attributes)
+            found = ScriptEvaluator(op).eval_function(onnx_fn, tensors, attributes)
             return found if isinstance(found, tuple) else (found,)
 
         kind = f"{onnx_fn.opset.domain}::{onnx_fn.name}"

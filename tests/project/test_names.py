@@ -1,0 +1,55 @@
+"""A name means one thing: no public class or function is defined in two modules with different meanings."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import onnxport
+
+SOURCE = Path(onnxport.__file__).parent
+
+#: Folders whose functions carry the names of torch.onnx's or of ONNX's operators, which one looks for.
+NAMED_BY_OTHERS = ("ops", "symbolic/helper", "torch_onnx")
+
+#: Names that are defined twice, and why.
+TWICE: dict[str, str] = {
+    "Call": "to be told apart: a module's call, an observed call, the call of a symbolic function",
+    "Form": "to be told apart: of a value in the replay, of an operator at an opset",
+    "Replay": "to be told apart: of a trace for its lines, of a script",
+    "Session": "to be told apart: of onnxruntime, of a symbolic function",
+    "Tensor": "to be told apart: the position of a tensor among arguments, a value under construction",
+    "call": "to be told apart: of an operator, of an object's method",
+    "copied": "to be told apart: a value of the replay, an observed argument",
+    "explain": "to be told apart: a failed capture, a forced size",
+    "form_of": "to be told apart with Form",
+    "plain": "to be told apart: a value of the replay, an argument of a symbolic function",
+    "sizes_left_open": "to be told apart: while capturing, while an operator is tried by example",
+}
+
+
+def registers(function: ast.ClassDef | ast.FunctionDef) -> bool:
+    """Whether a decorator registers it under the name of an operator, after which it is called."""
+    calls = [decorator for decorator in function.decorator_list if isinstance(decorator, ast.Call)]
+    return any(call.args and isinstance(call.args[0], ast.Constant | ast.Starred) for call in calls)
+
+
+def public_names() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(SOURCE.rglob("*.py")):
+        module = path.relative_to(SOURCE).as_posix()
+        if module.startswith(tuple(f"{folder}/" for folder in NAMED_BY_OTHERS)):
+            continue
+        for defined in ast.parse(path.read_text(encoding="utf-8")).body:
+            if not isinstance(defined, ast.ClassDef | ast.FunctionDef) or defined.name.startswith("_"):
+                continue
+            if not registers(defined) and module not in found[defined.name]:
+                found[defined.name].append(module)
+    return found
+
+
+def test_a_name_is_defined_once() -> None:
+    twice = {name: modules for name, modules in public_names().items() if len(modules) > 1}
+    unexpected = {name: modules for name, modules in twice.items() if name not in TWICE}
+    assert not unexpected, f"tell them apart by name: {unexpected}"

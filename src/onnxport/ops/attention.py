@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
+from onnxport.onnx_build.attention import attention_dtype, attention_scale
 from onnxport.ops.library import define_with_kernel
 from onnxport.weights.dtypes import carrier_dtype
 
@@ -51,7 +54,7 @@ def attention(
             3 after the softmax.
         scale: The factor of the scores; one over the root of the head size by default.
         softcap: Bounds the scores smoothly to ± this value; 0 leaves them.
-        softmax_precision: ONNX's number for the dtype of the softmax; that of Q by default.
+        softmax_precision: ONNX's number for the dtype of the softmax; float32 for half precision, else that of Q.
         left_window_size: How many keys before its own a query sees; -1 is all. Needs opset 25.
         right_window_size: How many keys after its own a query sees; -1 is all. Needs opset 25.
 
@@ -66,24 +69,27 @@ def attention(
     (torch.Size([1, 4, 3, 8]), torch.Size([1, 4, 3, 5]))
     """
     results: Results = _operator(
-        Q,
-        K,
-        V,
-        attn_mask,
-        past_key,
-        past_value,
-        nonpad_kv_seqlen,
-        is_causal=is_causal,
-        kv_num_heads=kv_num_heads,
-        q_num_heads=q_num_heads,
-        qk_matmul_output_mode=qk_matmul_output_mode,
-        scale=scale,
-        softcap=softcap,
-        softmax_precision=softmax_precision,
-        left_window_size=left_window_size,
-        right_window_size=right_window_size,
-    )
+        Q, K, V, attn_mask, past_key, past_value, nonpad_kv_seqlen,
+        is_causal=is_causal, kv_num_heads=kv_num_heads, q_num_heads=q_num_heads, scale=scale, softcap=softcap,
+        qk_matmul_output_mode=qk_matmul_output_mode, softmax_precision=softmax_precision,
+        left_window_size=left_window_size, right_window_size=right_window_size,
+    )  # fmt: skip
     return results
+
+
+@dataclass(frozen=True)
+class _Options:
+    """The attributes of the operator."""
+
+    is_causal: bool = False
+    kv_num_heads: int = 0
+    q_num_heads: int = 0
+    qk_matmul_output_mode: int = 0
+    scale: float | None = None
+    softcap: float = 0.0
+    softmax_precision: int | None = None
+    left_window_size: int = -1
+    right_window_size: int = -1
 
 
 def _kernel(
@@ -94,74 +100,75 @@ def _kernel(
     past_key: torch.Tensor | None = None,
     past_value: torch.Tensor | None = None,
     nonpad_kv_seqlen: torch.Tensor | None = None,
-    *,
-    is_causal: bool = False,
-    kv_num_heads: int = 0,
-    q_num_heads: int = 0,
-    qk_matmul_output_mode: int = 0,
-    scale: float | None = None,
-    softcap: float = 0.0,
-    softmax_precision: int | None = None,
-    left_window_size: int = -1,
-    right_window_size: int = -1,
+    **attributes: Any,
 ) -> Results:
-    _check(past_key, past_value, nonpad_kv_seqlen, qk_matmul_output_mode)
-    flat = q.dim() == 3
-    query, key, value = _split(q, q_num_heads), _split(k, kv_num_heads), _split(v, kv_num_heads)
+    options = _Options(**attributes)
+    _check(past_key, past_value, nonpad_kv_seqlen, options)
+    query, key, value = _split(q, options.q_num_heads), _split(k, options.kv_num_heads), _split(v, options.kv_num_heads)
     if past_key is not None and past_value is not None:
         key, value = torch.cat([past_key, key], 2), torch.cat([past_value, value], 2)
-    heads, shared = query.shape[1], key.shape[1]
-    if heads % shared:
-        raise ValueError(f"The {heads} heads of Q can't be shared out among the {shared} of K and V.")
-    # The first position of the queries, counted in keys; by sample where a cache outside says how full it is.
-    first: torch.Tensor | int = 0 if past_key is None else past_key.shape[2]
-    if nonpad_kv_seqlen is not None:
-        first = (nonpad_kv_seqlen - query.shape[2]).reshape(-1, 1, 1, 1)
-    keys = torch.arange(key.shape[2], device=q.device)
-    after = keys - torch.arange(query.shape[2], device=q.device).unsqueeze(1) - first
-    right = 0 if is_causal else right_window_size
-    bias = _as_bias(attn_mask, query, key.shape[2])
-    if right >= 0:
-        bias = bias.masked_fill(after > right, -math.inf)
-    if left_window_size >= 0:
-        bias = bias.masked_fill(-after > left_window_size, -math.inf)
-    if nonpad_kv_seqlen is not None:
-        bias = bias.masked_fill(keys >= nonpad_kv_seqlen.reshape(-1, 1, 1, 1), -math.inf)
-
-    # Both operands take the root of the scale, so that a product of half-precision numbers does not overflow.
-    root = math.sqrt(1 / math.sqrt(query.shape[3]) if scale is None else scale)
-    grouped_key, grouped_value = (part.repeat_interleave(heads // shared, 1) for part in (key, value))
-    scores = (query * root) @ (grouped_key * root).transpose(2, 3)
-    stages = [scores]
-    if softcap > 0:
-        scores = softcap * torch.tanh(scores / softcap)
-    stages.append(scores)
-    scores = scores + bias
-    stages.append(scores)
-    precision = query.dtype if not softmax_precision else carrier_dtype(softmax_precision)
-    weights = torch.softmax(scores.to(precision), -1).to(query.dtype)
-    weights = weights.masked_fill((bias == -math.inf).all(-1, keepdim=True), 0)
-    stages.append(weights)
-    output = weights @ grouped_value
-    if flat:
-        output = output.transpose(1, 2).flatten(2)
     # An operator's results may be neither its arguments nor each other's memory.
     present_key, present_value = (part.clone(memory_format=torch.contiguous_format) for part in (key, value))
-    return output.contiguous(), present_key, present_value, stages[qk_matmul_output_mode].contiguous()
+    groups, rest = divmod(query.shape[1], key.shape[1])
+    if rest:
+        raise ValueError(f"The {query.shape[1]} heads of Q can't be shared out among the {key.shape[1]} of K and V.")
+    query, key, value = (part.to(attention_dtype(part.dtype)) for part in (query, key, value))
+    bias = _as_bias(attn_mask, query, key.shape[2])
+    bias = _restricted(bias, 0 if past_key is None else past_key.shape[2], nonpad_kv_seqlen, options)
+    stages = _scores(query, key.repeat_interleave(groups, 1), bias, options)
+    output = stages[-1] @ value.repeat_interleave(groups, 1)
+    if q.dim() == 3:
+        output = output.transpose(1, 2).flatten(2)
+    shown = stages[options.qk_matmul_output_mode]
+    return output.to(q.dtype).contiguous(), present_key, present_value, shown.to(q.dtype).contiguous()
+
+
+def _restricted(
+    bias: torch.Tensor, past: int, nonpad_kv_seqlen: torch.Tensor | None, options: _Options
+) -> torch.Tensor:
+    """The bias, with minus infinity at the keys that come too late or too early for a query, or are padding."""
+    queries, length = bias.shape[-2:]
+    # The first position of the queries, counted in keys; by sample where a cache outside says how full it is.
+    first: torch.Tensor | int = past
+    if nonpad_kv_seqlen is not None:
+        first = (nonpad_kv_seqlen - queries).reshape(-1, 1, 1, 1)
+    keys = torch.arange(length, device=bias.device)
+    after = keys - torch.arange(queries, device=bias.device).unsqueeze(1) - first
+    right = 0 if options.is_causal else options.right_window_size
+    if right >= 0:
+        bias = bias.masked_fill(after > right, -math.inf)
+    if options.left_window_size >= 0:
+        bias = bias.masked_fill(-after > options.left_window_size, -math.inf)
+    if nonpad_kv_seqlen is not None:
+        bias = bias.masked_fill(keys >= nonpad_kv_seqlen.reshape(-1, 1, 1, 1), -math.inf)
+    return bias
+
+
+def _scores(query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor, options: _Options) -> list[torch.Tensor]:
+    """The scores as they are, bounded by ``softcap``, with the mask, and as weights."""
+    # Both operands take the root of the scale, so that a product of half-precision numbers does not overflow.
+    root = math.sqrt(attention_scale(query.shape[3]) if options.scale is None else options.scale)
+    scores = (query * root) @ (key * root).transpose(2, 3)
+    softcap = options.softcap
+    capped = softcap * torch.tanh(scores / softcap) if softcap > 0 else scores
+    masked = capped + bias
+    precision = masked.dtype if not options.softmax_precision else carrier_dtype(options.softmax_precision)
+    weights = torch.softmax(masked.to(precision), -1).to(masked.dtype)
+    return [scores, capped, masked, weights.masked_fill((bias == -math.inf).all(-1, keepdim=True), 0)]
 
 
 def _check(
     past_key: torch.Tensor | None,
     past_value: torch.Tensor | None,
     nonpad_kv_seqlen: torch.Tensor | None,
-    qk_matmul_output_mode: int,
+    options: _Options,
 ) -> None:
     if (past_key is None) != (past_value is None):
         raise ValueError("attention takes past_key and past_value together, or neither.")
     if past_key is not None and nonpad_kv_seqlen is not None:
         raise ValueError("attention takes past_key or nonpad_kv_seqlen, not both: the cache is inside or outside.")
-    if qk_matmul_output_mode not in (0, 1, 2, 3):
-        raise ValueError(f"qk_matmul_output_mode is 0, 1, 2 or 3, not {qk_matmul_output_mode}.")
+    if options.qk_matmul_output_mode not in (0, 1, 2, 3):
+        raise ValueError(f"qk_matmul_output_mode is 0, 1, 2 or 3, not {options.qk_matmul_output_mode}.")
 
 
 def _split(x: torch.Tensor, heads: int) -> torch.Tensor:
@@ -196,20 +203,12 @@ def _fake(
     past_key: torch.Tensor | None = None,
     past_value: torch.Tensor | None = None,
     nonpad_kv_seqlen: torch.Tensor | None = None,
-    *,
-    is_causal: bool = False,
-    kv_num_heads: int = 0,
-    q_num_heads: int = 0,
-    qk_matmul_output_mode: int = 0,
-    scale: float | None = None,
-    softcap: float = 0.0,
-    softmax_precision: int | None = None,
-    left_window_size: int = -1,
-    right_window_size: int = -1,
+    **attributes: Any,
 ) -> Results:
-    _check(past_key, past_value, nonpad_kv_seqlen, qk_matmul_output_mode)
+    options = _Options(**attributes)
+    _check(past_key, past_value, nonpad_kv_seqlen, options)
     flat = q.dim() == 3
-    query, key, value = _split(q, q_num_heads), _split(k, kv_num_heads), _split(v, kv_num_heads)
+    query, key, value = _split(q, options.q_num_heads), _split(k, options.kv_num_heads), _split(v, options.kv_num_heads)
     length = key.shape[2] if past_key is None else past_key.shape[2] + key.shape[2]
     batch, heads, rows, size = query.shape
     value_size = value.shape[3]

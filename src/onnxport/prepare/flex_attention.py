@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from onnxport.onnx_build.attention import attention_dtype
 from onnxport.prepare.trace import Attach, splice, trace_call
 from onnxport.torch_internals.operators import HigherOrderOperator
 
@@ -52,7 +53,7 @@ def _dense(score_mod: Callable[..., Any], mask_mod: Callable[..., Any], scale: f
         groups = query.shape[1] // key.shape[1]
         if groups > 1:
             key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
-        precise = torch.float64 if query.dtype == torch.float64 else torch.float32
+        precise = attention_dtype(query.dtype)
         scores = (query.to(precise) @ key.to(precise).transpose(-2, -1)) * scale
         sizes = (query.shape[0], query.shape[1], query.shape[2], key.shape[2])
         places = [torch.arange(size, device=query.device) for size in sizes]

@@ -12,6 +12,7 @@ from onnxport.aten.linalg.products import linear, transposed
 from onnxport.aten.nn.norm import layer_norm
 from onnxport.aten.random.draws import dropout
 from onnxport.errors import TranslationError
+from onnxport.onnx_build.attention import attention_dtype, attention_scale
 from onnxport.translate import Builder, Int, Tensor, translates
 
 
@@ -69,9 +70,7 @@ class _Scores:
     ) -> None:
         self.op = op
         self.dtype = query.dtype
-        if query.dtype in (torch.float16, torch.bfloat16):
-            # torch, too, rounds the result only.
-            query, key = op.cast(query, torch.float32), op.cast(key, torch.float32)
+        query, key = (op.cast(x, attention_dtype(x.dtype)) for x in (query, key))
         self.heads = query.shape[-3] if query.rank > 2 else 1
         key = self.repeated(key)
         bias = None if mask is None else _in_dtype_of(op, mask, query)
@@ -123,7 +122,7 @@ def _scaled(op: Builder, query: Tensor, scale: float | None) -> Tensor:
     if scale is not None:
         return query * scale
     if isinstance(size, int):
-        return query * (1 / math.sqrt(size) if size else math.inf)
+        return query * attention_scale(size)
     return query / op.Sqrt(op.scalar(size, query.dtype))
 
 

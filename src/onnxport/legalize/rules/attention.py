@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
@@ -10,78 +11,110 @@ import onnx_ir as ir
 from onnxport.legalize.known import constant_array
 from onnxport.legalize.rewriter import Replacement, lowers
 from onnxport.legalize.rule_builder import Refusal, RuleBuilder
+from onnxport.onnx_build.attention import attention_dtype, attention_scale
 from onnxport.onnx_build.literals import INT64_MAX
+from onnxport.weights.dtypes import from_torch_dtype, to_torch_dtype
 
 _SWAP_HEADS = [0, 2, 1, 3]
 
 
-@lowers("Attention", below=23)
-def attention(op: RuleBuilder, node: ir.Node) -> Replacement:
-    """Softmax(scale Q Kᵀ + mask) V.
+@dataclass(frozen=True)
+class _Heads:
+    """How many heads queries and keys have, and whether they lie in the last of three axes.
 
     With fewer key than query heads, the queries of a group are stacked along the sequence (a reshape that moves
     nothing) instead of repeating keys and values.
     """
-    query, key, value = (_wide(op, op.needed(at)) for at in range(3))
-    flat = op.rank(query) == 3
-    query_heads, key_heads = _heads(op, query, "q_num_heads"), _heads(op, key, "kv_num_heads")
-    if flat:
-        query = _split_heads(op, query, query_heads, _SWAP_HEADS)
-        value = _split_heads(op, value, key_heads, _SWAP_HEADS)
-    past_key, past_value = (None if past is None else _wide(op, past) for past in (op.input(4), op.input(5)))
-    whole_key = past_key is not None or op.wants(1)
-    if flat:
-        key = _split_heads(op, key, key_heads, _SWAP_HEADS if whole_key else [0, 2, 3, 1])
-    if past_key is not None and past_value is not None:
-        key = op.Concat(past_key, key, axis=2)
-        value = op.Concat(past_value, value, axis=2)
-    turned = key if flat and not whole_key else _turn(op, key)
-    bias = _bias(op, query, turned)
 
+    op: RuleBuilder
+    queries: int
+    keys: int
+    flat: bool
+
+    def apart(self, value: ir.Value, heads: int, perm: list[int]) -> ir.Value:
+        """A tensor with an axis for heads."""
+        return _split_heads(self.op, value, heads, perm) if self.flat else value
+
+    def stacked(self, value: ir.Value, size: int) -> ir.Value:
+        """Queries, or the weights of keys, with those of a group below each other."""
+        if self.queries == self.keys:
+            return value
+        return self.op.Reshape(value, self.op.i64([0, self.keys, -1, size]))
+
+    def spread(self, value: ir.Value) -> ir.Value:
+        """What was computed with stacked queries, by the head of each query."""
+        return value if self.queries == self.keys else self.op.Reshape(value, self.op.i64([0, self.queries, -1, 0]))
+
+    def joined(self, value: ir.Value) -> ir.Value:
+        """A result that lies as the operands did."""
+        op = self.op
+        return op.Reshape(op.Transpose(value, perm=_SWAP_HEADS), op.i64([0, 0, -1])) if self.flat else value
+
+
+@lowers("Attention", below=23)
+def attention(op: RuleBuilder, node: ir.Node) -> Replacement:
+    """Softmax(scale Q Kᵀ + bias) V."""
+    heads, query, key, value, turned = _operands(op)
+    bias = _bias(op, query, turned)
     scale = _scale(op, query)
     if scale is not None:
         query = op.Mul(query, scale)
-    grouped = query_heads != key_heads
-    if grouped:
-        query = op.Reshape(query, op.i64([0, key_heads, -1, _static(query, 3)]))
-    scores = op.MatMul(query, turned)
-    if grouped:
-        scores = op.Reshape(scores, op.i64([0, query_heads, -1, 0]))
-    modes = {0: scores}
-    softcap = op.attr_float("softcap", 0.0)
-    if softcap:
-        scores = op.Mul(op.Tanh(op.Div(scores, op.like(softcap, scores))), op.like(softcap, scores))
-    modes[1] = scores
-    if bias is not None:
-        scores = op.Add(scores, bias)
-    modes[2] = scores
-    dtype = scores.dtype
-    precision = op.attr_int("softmax_precision", 0)
-    if precision:
-        scores = op.cast(scores, ir.DataType(precision))
-    weights = op.cast(op.Softmax(scores, axis=-1), dtype)
+    scores = heads.spread(op.MatMul(heads.stacked(query, _static(query, 3)), turned))
+    stages = _masked(op, scores, bias)
+    weights = _softmax(op, stages[-1])
     rows = None if bias is None else _rows_attending(op, bias)
     mode = op.attr_int("qk_matmul_output_mode", 0)
     if rows is not None and mode == 3 and op.wants(3):
         weights = op.where(rows, weights, op.like(0, weights))
         rows = None
-    modes[3] = weights
-    if grouped:
-        weights = op.Reshape(weights, op.i64([0, key_heads, -1, 0]))
-    result = op.MatMul(weights, value)
-    if grouped:
-        result = op.Reshape(result, op.i64([0, query_heads, -1, 0]))
+    stages.append(weights)
+    result = heads.spread(op.MatMul(heads.stacked(weights, 0), value))
     if rows is not None:
         result = op.where(rows, result, op.like(0, result))
-    if flat:
-        result = op.Reshape(op.Transpose(result, perm=_SWAP_HEADS), op.i64([0, 0, -1]))
-    results = (result, key, value, modes[mode])
+    results = (heads.joined(result), key, value, stages[mode])
     return [op.cast(one, node.outputs[0].dtype) if op.wants(at) else None for at, one in enumerate(results)]
 
 
+def _operands(op: RuleBuilder) -> tuple[_Heads, ir.Value, ir.Value, ir.Value, ir.Value]:
+    """Heads, queries, keys and values with those of the past before them, and the keys turned for the product."""
+    query, key, value = (_wide(op, op.needed(at)) for at in range(3))
+    flat = op.rank(query) == 3
+    heads = _Heads(op, _heads(op, query, "q_num_heads"), _heads(op, key, "kv_num_heads"), flat)
+    query = heads.apart(query, heads.queries, _SWAP_HEADS)
+    value = heads.apart(value, heads.keys, _SWAP_HEADS)
+    past_key, past_value = (None if past is None else _wide(op, past) for past in (op.input(4), op.input(5)))
+    whole_key = past_key is not None or op.wants(1)
+    key = heads.apart(key, heads.keys, _SWAP_HEADS if whole_key else [0, 2, 3, 1])
+    if past_key is not None and past_value is not None:
+        key = op.Concat(past_key, key, axis=2)
+        value = op.Concat(past_value, value, axis=2)
+    return heads, query, key, value, key if flat and not whole_key else _turn(op, key)
+
+
+def _masked(op: RuleBuilder, scores: ir.Value, bias: ir.Value | None) -> list[ir.Value]:
+    """The scores as they are, bounded, and with the mask."""
+    stages = [scores]
+    softcap = op.attr_float("softcap", 0.0)
+    if softcap:
+        scores = op.Mul(op.Tanh(op.Div(scores, op.like(softcap, scores))), op.like(softcap, scores))
+    stages.append(scores)
+    stages.append(scores if bias is None else op.Add(scores, bias))
+    return stages
+
+
+def _softmax(op: RuleBuilder, scores: ir.Value) -> ir.Value:
+    """The weights; a type that is asked for is that of the softmax alone, unless it is that of the operands."""
+    precision = ir.DataType(op.attr_int("softmax_precision", 0))
+    if precision in (ir.DataType.UNDEFINED, op.needed(0).dtype):
+        return op.Softmax(scores, axis=-1)
+    return op.cast(op.Softmax(op.cast(scores, precision), axis=-1), scores.dtype)
+
+
 def _wide(op: RuleBuilder, value: ir.Value) -> ir.Value:
-    """The type to compute in: rounding after each step costs more than a bit or two of the seven of a bfloat16."""
-    return op.cast(value, ir.DataType.FLOAT) if value.dtype == ir.DataType.BFLOAT16 else value
+    """An operand in the type that attention is computed in."""
+    return (
+        value if value.dtype is None else op.cast(value, from_torch_dtype(attention_dtype(to_torch_dtype(value.dtype))))
+    )
 
 
 def _heads(op: RuleBuilder, value: ir.Value, name: str) -> int:
@@ -123,7 +156,7 @@ def _scale(op: RuleBuilder, query: ir.Value) -> ir.Value | None:
         return None if factor == 1.0 else op.like(factor, query)
     size = query.shape[3] if query.shape is not None else None
     if isinstance(size, int):
-        return op.like(1.0 / math.sqrt(size), query)
+        return op.like(attention_scale(size), query)
     return op.Reciprocal(op.Sqrt(op.cast(op.dim(query, 3), query.dtype)))
 
 

@@ -15,17 +15,9 @@ NAMED_BY_OTHERS = ("ops", "symbolic/helper", "torch_onnx")
 
 #: Names that are defined twice, and why.
 TWICE: dict[str, str] = {
-    "Call": "to be told apart: a module's call, an observed call, the call of a symbolic function",
-    "Form": "to be told apart: of a value in the replay, of an operator at an opset",
     "Replay": "to be told apart: of a trace for its lines, of a script",
-    "Session": "to be told apart: of onnxruntime, of a symbolic function",
-    "Tensor": "to be told apart: the position of a tensor among arguments, a value under construction",
     "call": "to be told apart: of an operator, of an object's method",
-    "copied": "to be told apart: a value of the replay, an observed argument",
     "explain": "to be told apart: a failed capture, a forced size",
-    "form_of": "to be told apart with Form",
-    "plain": "to be told apart: a value of the replay, an argument of a symbolic function",
-    "sizes_left_open": "to be told apart: while capturing, while an operator is tried by example",
 }
 
 

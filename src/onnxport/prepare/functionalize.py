@@ -28,9 +28,9 @@ from onnxport.prepare.writes import (
     OVERWRITING,
     RESIZING,
     SPECIAL,
-    Destination,
+    WriteDestination,
     call_functional,
-    functional_form,
+    functional_overload,
     keeps_dtype,
     new_statistics,
 )
@@ -352,7 +352,7 @@ class _Rewriting:
             return True  # a tensor copied onto itself
         self._refresh(node, keep=(bound["self"],) if name in OVERWRITING else ())
         emit = Emitter(node, node)
-        value = SPECIAL[name](node, Destination(alias.val, alias.value), emit)
+        value = SPECIAL[name](node, WriteDestination(alias.val, alias.value), emit)
         if name in RESIZING:
             if alias.parent is not None or any(other.parent is alias for other in self._aliases.values()):
                 raise NoInverseError("it resizes a view, or a tensor that has views")
@@ -363,7 +363,7 @@ class _Rewriting:
     def _write_form(self, node: Node, written: list[Alias]) -> bool:
         target = node.target
         assert isinstance(target, OpOverload)
-        form = functional_form(target)
+        form = functional_overload(target)
         self._refresh(node)
         if form is None:
             return self._write_opaque(node, written)

@@ -22,7 +22,7 @@ OVERWRITING = {"aten::copy_", "aten::fill_", "aten::zero_"}
 
 
 @dataclass(frozen=True)
-class Destination:
+class WriteDestination:
     """A tensor that is written to: its fake value, and any node with its shape."""
 
     val: torch.Tensor
@@ -30,11 +30,11 @@ class Destination:
 
 
 @functools.cache
-def functional_form(target: OpOverload) -> OpOverload | None:
+def functional_overload(target: OpOverload) -> OpOverload | None:
     """The overload that returns what ``target`` writes, or nothing.
 
     >>> import torch
-    >>> functional_form(torch.ops.aten.pow_.Tensor)
+    >>> functional_overload(torch.ops.aten.pow_.Tensor)
     <OpOverload(op='aten.pow', overload='Tensor_Tensor')>
     """
     name = target._schema.name.split("::")[-1]
@@ -83,7 +83,7 @@ def call_functional(node: torch.fx.Node, form: OpOverload) -> tuple[tuple[Any, .
     return tuple(positional), keywords
 
 
-def overwrite(node: torch.fx.Node, to: Destination, emit: Emitter) -> torch.fx.Node:
+def overwrite(node: torch.fx.Node, to: WriteDestination, emit: Emitter) -> torch.fx.Node:
     """The value that ``copy_``, ``fill_`` or ``zero_`` leaves behind."""
     bound = bind_node(node)
     name = node.target._schema.name  # type: ignore[union-attr]
@@ -96,7 +96,7 @@ def overwrite(node: torch.fx.Node, to: Destination, emit: Emitter) -> torch.fx.N
     return emit.call(aten.full_like.default, to.shaped, source, val=to.val, pin_memory=False, dtype=to.val.dtype)
 
 
-def fill_diagonal(node: torch.fx.Node, to: Destination, emit: Emitter) -> torch.fx.Node:
+def fill_diagonal(node: torch.fx.Node, to: WriteDestination, emit: Emitter) -> torch.fx.Node:
     """The value that ``fill_diagonal_`` leaves behind."""
     bound = bind_node(node)
     current, fill, wrap = bound["self"], bound["fill_value"], bound["wrap"]
@@ -120,7 +120,7 @@ def fill_diagonal(node: torch.fx.Node, to: Destination, emit: Emitter) -> torch.
     return emit.reshape_like(written, to.shaped, val=to.val)
 
 
-def resized(node: torch.fx.Node, to: Destination, emit: Emitter) -> torch.fx.Node:
+def resized(node: torch.fx.Node, to: WriteDestination, emit: Emitter) -> torch.fx.Node:
     """The value that ``resize_`` leaves behind: the same memory in another shape, and 0 where it grew."""
     bound = bind_node(node)
     current, wanted = bound["self"], node.meta["val"]
@@ -141,7 +141,7 @@ def resized(node: torch.fx.Node, to: Destination, emit: Emitter) -> torch.fx.Nod
 
 
 RESIZING = {"aten::resize_", "aten::resize_as_"}
-SPECIAL: dict[str, Callable[[torch.fx.Node, Destination, Emitter], torch.fx.Node]] = {
+SPECIAL: dict[str, Callable[[torch.fx.Node, WriteDestination, Emitter], torch.fx.Node]] = {
     "aten::copy_": overwrite,
     "aten::fill_": overwrite,
     "aten::zero_": overwrite,

@@ -6,7 +6,7 @@ STAMP := .venv/.onnxport-installed
 WORKERS ?= auto
 BENCH ?=
 
-.PHONY: help setup demo test lint format bench kernels sweep operators test-oldest test-versions clean
+.PHONY: help setup demo test lint format bench kernels coefficients sweep operators test-oldest test-versions clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
@@ -40,6 +40,9 @@ bench: $(STAMP) ## compare with torch.onnx and write benchmarks/RESULTS.md (BENC
 
 kernels: $(STAMP) ## ask onnxruntime anew which operators it lacks in which element types
 	$(BIN)/python tools/runtime_gaps.py
+
+coefficients: $(STAMP) ## fit the coefficients of special functions anew
+	$(BIN)/python tools/coefficients.py
 
 SWEEP := OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/sweep/opdb.py
 SAMPLES ?= 0

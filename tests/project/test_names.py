@@ -45,3 +45,4 @@ def test_a_name_is_defined_once() -> None:
     twice = {name: modules for name, modules in public_names().items() if len(modules) > 1}
     unexpected = {name: modules for name, modules in twice.items() if name not in TWICE}
     assert not unexpected, f"tell them apart by name: {unexpected}"
+    assert not set(TWICE) - set(twice), f"no longer defined twice: {sorted(set(TWICE) - set(twice))}"

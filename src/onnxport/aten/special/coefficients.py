@@ -1,4 +1,4 @@
-"""Chebyshev coefficients of special functions, fitted to 25-digit values.
+"""Chebyshev coefficients of special functions, fitted to 25-digit values by ``tools/coefficients.py``.
 
 Each table is a series in t = 2 u - 1 for u from 0 to 1; the comment says of which function, and how its argument
 follows from u.

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import onnx_ir as ir
 import torch
 
-from onnxport.graphs import graphs
+from onnxport.graphs import bodies
 
 # Of nodes.
 NAMESPACE = "namespace"
@@ -254,8 +254,13 @@ def write_texts(model: ir.Model) -> None:
 
 
 def _nodes(model: ir.Model) -> Iterator[ir.Node]:
-    for graph in graphs(model):
-        yield from graph
+    """All nodes, those of functions and of graphs inside nodes included, each looked at once."""
+    pending = [model.graph, *(function.graph for function in model.functions.values())]
+    while pending:
+        for node in pending.pop():
+            yield node
+            if node.attributes:
+                pending.extend(bodies(node))
 
 
 _Stacks = dict[tuple[str, ...], tuple[str, str, str]]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import traceback
 from dataclasses import dataclass
-from typing import Any
 
 import onnx_ir as ir
+import torch
 
 from onnxport.capture import Captured
 from onnxport.errors import CaptureError
@@ -116,7 +116,7 @@ def formatted(error: BaseException) -> str:
     return "".join(traceback.format_exception(error)).rstrip()
 
 
-def operators(graph: Any) -> dict[str, int]:
+def operator_counts(graph: torch.fx.Graph) -> dict[str, int]:
     """How often each operator is called in a graph, in the order in which they first appear."""
     counts: dict[str, int] = {}
     for node in graph.nodes:

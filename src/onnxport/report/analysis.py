@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import torch
-from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
+from torch.export.graph_signature import ArgumentSpec, ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.fx.passes.shape_prop import _extract_tensor_metadata
 
 from onnxport.capture import Captured
 from onnxport.prepare import FunctionalProgram
 from onnxport.provenance import source_line
-from onnxport.report.account import operators
+from onnxport.report.account import operator_counts
 from onnxport.translate.engine import has_complex
 from onnxport.translate.registry import Lookup
 
@@ -50,7 +49,7 @@ def analysis(captured: Captured, functional: FunctionalProgram | None, find: Loo
     lines += [f"- `{kind}`: {count}" for kind, count in kinds.items()]
     lines += ["", "", "Of the call_function nodes, the counts of operators used are:", ""]
     # Sorting keeps the order of equals: that of the graph.
-    ranked = sorted(operators(graph).items(), key=lambda entry: -entry[1])
+    ranked = sorted(operator_counts(graph).items(), key=lambda entry: -entry[1])
     lines += [f"- `{target}`: {count}" for target, count in ranked]
     lines += ["", "## ONNX Conversion Information", "", *_conversion(graph, find)]
     return "\n".join(lines) + "\n"
@@ -58,7 +57,7 @@ def analysis(captured: Captured, functional: FunctionalProgram | None, find: Loo
 
 def decomposition_comparison(captured: Captured, functional: FunctionalProgram) -> str:
     """Which operators preparing the captured graph took away, and which it brought."""
-    before, after = set(operators(captured.program.graph)), set(operators(functional.graph))
+    before, after = set(operator_counts(captured.program.graph)), set(operator_counts(functional.graph))
     return (
         f"Ops exist only in the ExportedProgram before decomposition: `{sorted(before - after)}`\n\n"
         f"Ops exist only in the ExportedProgram after decomposition: `{sorted(after - before)}`\n"
@@ -121,7 +120,7 @@ def _block(counts: defaultdict[torch.dtype, int]) -> list[str]:
     return ["```python", str(counts), "```"]
 
 
-def _described(graph: torch.fx.Graph, arguments: Iterable[Any]) -> Iterator[str]:
+def _described(graph: torch.fx.Graph, arguments: Iterable[ArgumentSpec]) -> Iterator[str]:
     nodes = {node.name: node for node in graph.nodes}
     for argument in arguments:
         if isinstance(argument, ConstantArgument):

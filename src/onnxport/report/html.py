@@ -10,7 +10,7 @@ import torch
 from onnxport.provenance import source_line
 from onnxport.report.account import Account
 from onnxport.report.analysis import analysis, missing_translations, printed_program
-from onnxport.report.plots import bars, histogram
+from onnxport.report.plots import bars, columns
 from onnxport.report.tree import module_tree, render
 from onnxport.verification import Run
 
@@ -115,15 +115,15 @@ def _verification(account: Account) -> Iterator[str]:
     kind = "good" if account.verification.matches else "bad"
     yield f'<h2>Verification: the ONNX model <span class="{kind}">{verdict}</span></h2>'
     rows = [row for run in account.verification.runs for row in _comparisons(run)]
-    columns = ["Output", "Against", "At", "Largest difference", "Relative", "Mean", "Mean relative", ""]
-    yield _table("", columns, rows)
+    titles = ["Output", "Against", "At", "Largest difference", "Relative", "Mean", "Mean relative", ""]
+    yield _table("", titles, rows)
     for info in account.verification.infos:
         if not info.is_random:
             yield (
                 f"<h3><code>{escape(info.name)}</code></h3><div class='plots'>"
-                f"<figure>{histogram(info.abs_diff_hist, 'absolute differences')}"
+                f"<figure>{columns(info.abs_diff_hist, 'absolute differences')}"
                 "<figcaption>elements by absolute difference</figcaption></figure>"
-                f"<figure>{histogram(info.rel_diff_hist, 'relative differences')}"
+                f"<figure>{columns(info.rel_diff_hist, 'relative differences')}"
                 "<figcaption>elements by relative difference</figcaption></figure></div>"
             )
 

@@ -30,7 +30,7 @@ def bars(rows: Sequence[tuple[str, float, str]], failed: frozenset[str] = frozen
     return _svg(width, height, "".join(parts), "Seconds of each stage")
 
 
-def histogram(counts: Histogram, title: str) -> str:
+def columns(counts: Histogram, title: str) -> str:
     """How many elements differ by how much: one column for each power of ten."""
     numbers = [float(count) for count in counts.hist]
     total = sum(numbers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from onnxport.events import EventLog
 
@@ -35,9 +35,14 @@ def chrome_trace(events: EventLog) -> str:
     ['nothing special', 'capture']
     """
     begin = min((event.at - event.seconds for event in events.events), default=0.0)
-    entries: list[dict[str, Any]] = []
+    entries: list[dict[str, object]] = []
     for event in events.events:
-        common = {"pid": 1, "tid": 1, "cat": event.kind, "args": {"message": event.message, "where": event.where}}
+        common: dict[str, object] = {
+            "pid": 1,
+            "tid": 1,
+            "cat": event.kind,
+            "args": {"message": event.message, "where": event.where},
+        }
         start = (event.at - event.seconds - begin) * _MICROSECONDS
         if event.kind in ("stage", "failure"):
             entries.append(

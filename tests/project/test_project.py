@@ -1,5 +1,6 @@
 """The project around the code: what importing costs, what the README says, what the sources look like."""
 
+import ast
 import os
 import re
 import subprocess
@@ -46,6 +47,22 @@ def test_source_file(path: Path) -> None:
     assert len(text.splitlines()) < 500
     assert not re.search(r"\b(TODO|FIXME|XXX)\b", text)
     assert path.stem not in {"utils", "helpers", "misc", "common"} or path.parent.name == "torch_onnx"
+
+
+def _length(function: ast.FunctionDef) -> int:
+    """The lines of a function from its signature to its end, without those of its docstring."""
+    first = function.body[0]
+    documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    docstring = (first.end_lineno or 0) - first.lineno + 1 if documented else 0
+    return (function.end_lineno or 0) - function.lineno + 1 - docstring
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def test_functions_are_short(path: Path) -> None:
+    functions = [n for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.FunctionDef)]
+    # The public call has one line for each of its 33 arguments.
+    limit = 75 if path.name == "export.py" else 60
+    assert {function.name: _length(function) for function in functions if _length(function) > limit} == {}
 
 
 def code_blocks(page: str, language: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -296,3 +297,10 @@ class Printing(nn.Module):
 def test_what_is_no_failure(model: nn.Module, shape: tuple[int, ...]) -> None:
     program = onnxport.export(model, (X,))
     assert program(X)[0].shape == shape
+
+
+def test_frames_of_the_package_are_told_from_the_users() -> None:
+    from onnxport.capture.diagnosis import user_lines
+
+    assert Path(user_lines._STRATEGIES).is_file()
+    assert Path(user_lines._PACKAGE) == Path(onnxport.__file__).parent

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from onnxport.capture.diagnosis.user_lines import line_of_caller, line_of_error, line_of_summary
+from onnxport.capture.diagnosis.user_lines import Asker, asker, line_of_caller, line_of_error, line_of_summary
 from onnxport.capture.patches.replacing import attributes_replaced
 from onnxport.capture.request.dynamic_shapes import Axis
 from onnxport.errors import DynamicShapeError, Problem
@@ -32,12 +32,20 @@ class Forced:
     where: str
 
 
+@dataclass(frozen=True)
+class Asked:
+    """Who asked for the truth of a condition on sizes, and on which line."""
+
+    by: Asker
+    where: str
+
+
 @dataclass
 class Recorder:
     """Keeps, for each size that became a number and each guard on sizes, the line that was running."""
 
     forced: list[Forced] = field(default_factory=list)
-    guarded: dict[Any, str] = field(default_factory=dict)
+    guarded: dict[object, Asked] = field(default_factory=dict)
 
     def clear(self) -> None:
         """Forget what was recorded, before another attempt."""
@@ -63,7 +71,7 @@ class Recorder:
             set_replacement(env, symbol, target, reason)
 
         def record_guard(env: Any, prefix: str, guard: Any, forcing_spec: bool) -> None:
-            recorder.guarded.setdefault(guard, line())
+            recorder.guarded.setdefault(guard, Asked(asker(), line()))
             log_guard(env, prefix, guard, forcing_spec)
 
         with attributes_replaced([(ShapeEnv, "_set_replacement", record), (ShapeEnv, "_log_guard", record_guard)]):

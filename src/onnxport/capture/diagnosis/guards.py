@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 import sympy  # type: ignore[import-untyped]
 import torch
 
+from onnxport.capture.diagnosis.forced_sizes import Asked
+from onnxport.capture.diagnosis.user_lines import Asker
 from onnxport.errors import Problem, listing, warn
 from onnxport.events import EventLog
 from onnxport.torch_internals.sympy_functions import FloatTrueDiv, IntTrueDiv, Mod, PythonMod, ToFloat
@@ -21,18 +23,18 @@ def report_assumptions(
     program: torch.export.ExportedProgram,
     names: Mapping[str, str],
     same: Mapping[str, str],
-    lines: Mapping[sympy.Basic, str],
+    asked: Mapping[object, Asked],
     events: EventLog,
 ) -> None:
     """Record every guard of a captured program, and warn of those that quietly fix what should vary.
 
-    ``lines`` holds the user's line for guards of which it is known; for others it is what torch says.
+    ``asked`` holds who asked and the user's line for guards of which it is known; for others it is what torch says.
     """
     problems = []
-    for expression, where in _guards(program, names, same, lines):
+    for expression, by, where in _guards(program, names, same, asked):
         shown = _sentence(expression)
         events.add("assumption", "capture", shown, where=where)
-        if _fixes_a_value(expression):
+        if _fixes_a_value(expression) or _is_branch(expression, by):
             problems.append(Problem(f"It is right only where {shown}", where))
     if problems:
         headline = "The exported model follows the example where the code depends on a size:"
@@ -43,8 +45,8 @@ def _guards(
     program: torch.export.ExportedProgram,
     names: Mapping[str, str],
     same: Mapping[str, str],
-    lines: Mapping[sympy.Basic, str],
-) -> Iterator[tuple[sympy.Basic, str]]:
+    asked: Mapping[object, Asked],
+) -> Iterator[tuple[sympy.Basic, Asker, str]]:
     seen: set[sympy.Basic] = set()
     for guard in getattr(_shape_env(program), "guards", ()):
         symbols = {symbol: same.get(str(symbol), str(symbol)) for symbol in guard.expr.free_symbols}
@@ -56,7 +58,9 @@ def _guards(
         if expression in (sympy.true, sympy.false) or expression in seen:
             continue
         seen.add(expression)
-        yield expression, lines.get(guard.expr) or str(guard.sloc).strip("()")
+        found = asked.get(guard.expr)
+        by: Asker = "torch" if found is None else found.by
+        yield expression, by, "" if found is None else found.where or str(guard.sloc).strip("()")
 
 
 def _shape_env(program: torch.export.ExportedProgram) -> object:
@@ -85,6 +89,17 @@ def _fixes_a_value(expression: sympy.Basic) -> bool:
         left, right = right, left
     divides = isinstance(left, Mod | PythonMod) and right == 0
     return bool(right.is_Integer) and bool(left.free_symbols) and not divides
+
+
+def _is_branch(expression: sympy.Basic, by: Asker) -> bool:
+    """Whether Python code outside of torch went the example's way here, and may go another at another size.
+
+    Libraries treat a size of 1 apart in many places, mostly to save work; there it stays an assumption of the report.
+    """
+    if by == "torch":
+        return False
+    one_or_none = any(side in (0, 1) for side in expression.args) and len(expression.free_symbols) == 1
+    return by == "user" or not one_or_none
 
 
 _RELATIONS = {

@@ -12,14 +12,19 @@ import traceback
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from types import FrameType
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 
+from onnxport import errors
+
 _TORCH = os.path.dirname(torch.__file__) + os.sep
-_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
-_STRATEGIES = os.path.join(os.path.dirname(__file__), "strategies.py")
+_PACKAGE = os.path.dirname(errors.__file__) + os.sep
+_STRATEGIES = os.path.join(_PACKAGE, "capture", "strategies.py")
 _STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"] + os.sep
+# What stands between the code that asks for the truth of a size and the environment that answers.
+_ANSWERING = tuple(os.path.join(_TORCH, place) for place in ("__init__.py", "fx/experimental/", "utils/_stats.py"))
+_BYTECODE_TRACER = os.path.join(_TORCH, "_dynamo", "")
 _QUOTED_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 
 Place = tuple[str, int, str]
@@ -108,3 +113,24 @@ def line_of_caller() -> str:
             return describe((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
         frame = frame.f_back
     return ""
+
+
+Asker = Literal["user", "library", "torch"]
+
+
+def asker() -> Asker:
+    """Whose Python code asks for the truth of a condition on sizes right now.
+
+    torch's operators ask as well, to check their arguments; where they do, eager would refuse other sizes itself or
+    give the same. What asks outside of torch is a branch of the model. ``torch._check`` states a fact and is none.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename != _STRATEGIES:
+        filename = frame.f_code.co_filename
+        states = filename == _ANSWERING[0] and "check" in frame.f_code.co_name
+        if states or (filename.startswith(_TORCH) and not filename.startswith((*_ANSWERING, _BYTECODE_TRACER))):
+            return "torch"
+        if _is_users(filename):
+            return "library" if "site-packages" in filename else "user"
+        frame = frame.f_back
+    return "torch"

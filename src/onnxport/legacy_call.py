@@ -16,7 +16,7 @@ import torch
 
 from onnxport.arguments import Description
 from onnxport.artifacts import Artifacts
-from onnxport.capture.replay import mirrored
+from onnxport.capture.replay import as_mirror
 from onnxport.capture.request.inputs import bind, named_tensors
 from onnxport.errors import InputError, warn
 from onnxport.exporter import Destination, run_export
@@ -47,7 +47,7 @@ def export_legacy(
         from_outside = destination.weights_as_inputs or not destination.weights
         destination = replace(destination, weights_as_inputs=from_outside, external_data=False)
     with select_model_mode_for_export(model, options.training):
-        replay = mirrored(model)
+        replay = as_mirror(model)
         positional, keywords = call_arguments(replay, given.args, given.kwargs)
         axes = _known_axes(replay, positional, keywords, given)
         with _without_text(replay):

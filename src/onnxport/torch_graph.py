@@ -350,6 +350,11 @@ class Function(Protocol):
         """Its name."""
         ...
 
+    @property
+    def schema(self) -> torch._C.FunctionSchema:
+        """Its parameters and results."""
+        ...
+
 
 def graph_of(function: Function) -> Graph:
     """The graph of a scripted function or method, typed."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import onnxport
-from onnxport.capture.replay.values.sequences import operator, pack, unpack
+from onnxport.capture.replay.values.sequences import pack, sequence_operator, unpack
 from onnxport.errors import CaptureError, OnnxExporterError, OpsetError
 from onnxport.verification import find_mismatch, verify_onnx_program
 
@@ -637,12 +637,19 @@ def multiplies(x: Tensor):
     return x.split(2) * 2
 
 
+def sorts(x: Tensor):
+    rows = x[:, 0].unbind(0)
+    rows.sort()
+    return rows
+
+
 REFUSED = [
     (numbers, "has a SymInt in it; ONNX has lists of tensors only"),
     (mixes_types, "tensors of torch.int64 and of torch.float32 in it"),
     (reads_another_rank, "different numbers of dimensions"),
     (takes_a_list, "An operator takes a list of tensors whose length only run time knows"),
     (multiplies, "aten::mul is called on a list whose length only run time knows"),
+    (sorts, "aten::sort is called on a list whose length only run time knows"),
 ]
 
 
@@ -676,6 +683,6 @@ DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int
 def test_handles_hold_the_items(dtype: torch.dtype) -> None:
     items = [torch.ones(2, 1).to(dtype), torch.zeros(3).to(dtype), torch.ones([]).to(dtype)]
     handle = pack(items, dtype)
-    assert handle.dtype == dtype and operator("length")(handle).item() == 3
+    assert handle.dtype == dtype and sequence_operator("length")(handle).item() == 3
     assert_same(unpack(handle.clone()), items)
-    assert_same(operator("at")(handle, -1, []), items[-1])
+    assert_same(sequence_operator("at")(handle, -1, []), items[-1])

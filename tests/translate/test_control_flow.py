@@ -66,6 +66,11 @@ class Scanned(torch.nn.Module):
         return scan(lambda carry, item: (carry + item * self.weight, carry * item), x[0], x)
 
 
+class ScannedOverNumbers(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        return scan(lambda carry, n: (carry + n, carry * n), x[0], torch.arange(x.shape[0]))
+
+
 class Mapped(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> Any:
         return torch_map(lambda item, other: item * 2 + other.sum(), x, x + 1)
@@ -77,7 +82,17 @@ class AssociativelyScanned(torch.nn.Module):
         return associative_scan_op(lambda a, b: (a * b,), [x], ())
 
 
-MODULES = [Nested, SameBranch, Counted, CountedByInt, UntilLarge, Scanned, Mapped, AssociativelyScanned]
+MODULES = [
+    Nested,
+    SameBranch,
+    Counted,
+    CountedByInt,
+    UntilLarge,
+    Scanned,
+    ScannedOverNumbers,
+    Mapped,
+    AssociativelyScanned,
+]
 
 
 @pytest.mark.parametrize("opset", [18, 20, 23])

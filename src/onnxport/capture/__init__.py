@@ -14,7 +14,7 @@ from onnxport.capture.diagnosis.guards import report_assumptions
 from onnxport.capture.patches import one_export_at_a_time
 from onnxport.capture.patches.export_flag import exporting, is_in_onnx_export
 from onnxport.capture.preserved import preserved
-from onnxport.capture.replay import has_packed_weights, mirrored, script_of, scripts_replayed
+from onnxport.capture.replay import as_mirror, has_packed_weights, script_of, scripts_replayed
 from onnxport.capture.request.dynamic_shapes import Axis, declare
 from onnxport.capture.request.fake_mode import enable_fake_mode, on_the_models_device
 from onnxport.capture.request.inputs import bind, check_model, check_names
@@ -78,12 +78,12 @@ def capture(
     _refuse_within_another()
     given_model = model
     check_model(model)
-    model = mirrored(model)
+    model = as_mirror(model)
     candidates = strategies.usable(model, follows_example)
     args, kwargs = on_the_models_device(model, (args, kwargs))
     inputs = bind(model, args, kwargs, lambda message: events.add("note", "capture", message))
     if has_packed_weights(model):
-        model = mirrored(script_of(model, inputs))
+        model = as_mirror(script_of(model, inputs))
         candidates = strategies.usable(model, follows_example)
     check_names(model, inputs, input_names, output_names)
     declared = declare(

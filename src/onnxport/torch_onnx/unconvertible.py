@@ -11,7 +11,7 @@ import torch
 
 from onnxport.capture import capture
 from onnxport.capture.patches import one_export_at_a_time
-from onnxport.capture.replay import mirrored
+from onnxport.capture.replay import as_mirror
 from onnxport.errors import TranslationError
 from onnxport.events import EventLog
 from onnxport.export_types import OperatorExportTypes, TrainingMode
@@ -70,7 +70,7 @@ def unconvertible_ops(
         graph = _torchscript_graph(model, positional, keywords)
         with kept_for_symbolics(options, rest):
             captured = capture(
-                mirrored(model), positional, keywords, follows_example=options.follows_example, events=events
+                as_mirror(model), positional, keywords, follows_example=options.follows_example, events=events
             )
     find = translations(options)
     program = functional_form(captured.program, find, events)

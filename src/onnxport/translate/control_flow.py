@@ -13,6 +13,7 @@ import onnx_ir as ir
 import torch
 from torch.fx import GraphModule
 
+from onnxport.marks import COUNTED_LOOP, is_marked
 from onnxport.translate.builder import Builder
 from onnxport.translate.dims import Dim
 from onnxport.translate.regions import region, region_input, region_state, with_types
@@ -68,27 +69,22 @@ def scan(
     additional_inputs: Sequence[object] = (),
 ) -> Sequence[Tensor]:
     states = [_as_tensor(op, item) for item in init]
-    if len(xs) == 1 and (count := _count(xs[0])) is not None:
-        return _counted(op, combine_fn, states, count, additional_inputs)
+    if is_marked(op.call, COUNTED_LOOP):
+        return _counted(op, combine_fn, states, _trip_count(op, xs[0]), additional_inputs)
     return _scan(op, combine_fn, states, xs, additional_inputs)
 
 
-def _count(x: Tensor) -> Tensor | None:
-    """How many numbers there are, if a tensor is 0, 1, 2 and so on."""
-    node = x.value.producer()
-    if node is None or node.op_type != "Range" or x.dtype != torch.int64:
-        return None
-    start, limit, step = node.inputs
-    literals = [None if value is None else value.const_value for value in (start, step)]
-    if limit is None or [None if one is None else one.numpy().item() for one in literals] != [0, 1]:
-        return None
-    return Tensor(x.op, limit, torch.int64, [])
+def _trip_count(op: Builder, iterations: Tensor) -> Tensor:
+    """How many iterations there are, by their numbers 0, 1, 2 …: the limit of the Range that gives these."""
+    node = iterations.value.producer()
+    limit = node.inputs[1] if node is not None and node.op_type == "Range" else None
+    return op.scalar(iterations.shape[0], torch.int64) if limit is None else Tensor(op, limit, torch.int64, [])
 
 
 def _counted(
     op: Builder, graph: GraphModule, init: Sequence[Tensor], count: Tensor, closure: Sequence[object]
 ) -> Sequence[Tensor]:
-    """A scan over the numbers of its iterations: a Loop has these, and may run not at all."""
+    """A loop that a script counts: a Loop of ONNX has the number of the iteration, and may run not at all."""
     inner = op.subgraph()
     iteration = region_input(inner, "iteration", torch.int64, [])
     condition = region_input(inner, "condition", torch.bool, [])

@@ -82,18 +82,18 @@ def line_of_summary(frames: Iterable[traceback.FrameSummary]) -> str:
     return _innermost((frame.filename, frame.lineno or 0, frame.name) for frame in frames)
 
 
-class Replay(Protocol):
+class RunningReplay(Protocol):
     """What runs the user's code without its frames."""
 
     def line(self) -> str:
         """Return the frames that are running, quoted as in a traceback."""
 
 
-_replays: list[Replay] = []
+_replays: list[RunningReplay] = []
 
 
 @contextlib.contextmanager
-def running(replay: Replay) -> Iterator[None]:
+def running(replay: RunningReplay) -> Iterator[None]:
     """While the block runs, a replay knows which line is running."""
     _replays.append(replay)
     try:

@@ -1,14 +1,19 @@
-"""TorchScript as a way to capture a model: graphs, scripted or traced, are replayed for ``torch.export``."""
+"""TorchScript as a way to capture a model: graphs, scripted or traced, are replayed for ``torch.export``.
 
-from onnxport.capture.replay import control, ops  # noqa: F401  (their handlers)
+``docs/architecture/replay.md`` follows one call through these modules.
+"""
+
+# Each of these registers the handlers of its nodes; every kind of node has one, so their order does not matter.
+from onnxport.capture.replay.control import branches, loops  # noqa: F401
 from onnxport.capture.replay.embedded import scripts_replayed
-from onnxport.capture.replay.mirror import Mirror, mirrored
+from onnxport.capture.replay.mirror import Mirror, as_mirror
+from onnxport.capture.replay.ops import language, lists, objects, onednn, quantized, tensors  # noqa: F401
 from onnxport.capture.replay.tracing import has_packed_weights, replaying, script_of, traced
 
 __all__ = [
     "Mirror",
+    "as_mirror",
     "has_packed_weights",
-    "mirrored",
     "replaying",
     "script_of",
     "scripts_replayed",

@@ -4,60 +4,105 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Protocol, cast
 
 import torch
 import torch.fx.traceback
 
 from onnxport.capture.diagnosis.user_lines import running
-from onnxport.capture.replay.calls import callee
-from onnxport.capture.replay.lines import frames_of, stack_trace
-from onnxport.capture.replay.python_ops import FUNCTIONS
-from onnxport.capture.replay.values.items import returned
-from onnxport.capture.replay.values.kinds import Number, materialized
+from onnxport.capture.replay.lines import frames_of, quoted_frames
+from onnxport.capture.replay.ops.calls import call_operator
+from onnxport.capture.replay.values.items import with_handles
+from onnxport.capture.replay.values.stand_ins import Number, ReplayValue, materialized
 from onnxport.errors import CaptureError
+from onnxport.torch_graph import Block, Function, Graph, Node, Type, Value, graph_of
 from onnxport.torch_internals.torchscript import jit_state, pass_inline
 
-Env = dict[int, Any]
-Handler = Callable[["Interpreter", Any, list[Any], Env], Any]
+
+class Core(Protocol):
+    """The TorchScript module behind a mirror, ``torch._C.ScriptModule``."""
+
+    def _get_forward_pre_hooks(self) -> list[Function]: ...
+    def _get_forward_hooks(self) -> list[Function]: ...
+    def _type(self) -> Type: ...
+    def _method_names(self) -> list[str]: ...
+    def _get_method(self, name: str) -> Function: ...
+    def hasattr(self, name: str) -> bool: ...
+    def getattr(self, name: str) -> object: ...
+
+
+class Scripted(torch.nn.Module):
+    """A module whose methods are graphs; a mirror is one."""
+
+    methods: dict[str, Function]
+    core: Core
+
+
+Env = dict[int, ReplayValue]
+"""The values of a graph that are known so far, by their numbers in it (``Value.unique``)."""
+
+
+@dataclass(slots=True)
+class NodeCall:
+    """One node that is run: what a handler gets beside the values of the node's inputs."""
+
+    run: Interpreter
+    node: Node
+    env: Env
+
+    def trace(self) -> None:
+        """Let what is captured from here on carry the user's line of the node."""
+        self.run.trace()
+
+
+Handler = Callable[..., ReplayValue]
+"""Called with the node and one argument for each of its inputs; of a node with several outputs, it returns a list."""
 
 HANDLERS: dict[str, Handler] = {}
-"""What to do at a node, by its kind, where an operator can't simply be called; filled by the modules beside this."""
+"""What to do at a node, by its kind, where it isn't an operator that can be called as it is.
+
+The modules in ``ops`` and ``control`` fill it; each kind has one handler.
+"""
 
 
 def handles(*kinds: str) -> Callable[[Handler], Handler]:
-    """Register a handler: it gets the node, the values of its inputs and all values so far, and returns its output.
-
-    Of a node with several outputs, it returns a list.
-    """
+    """Register the handler of nodes of some kinds."""
 
     def register(handler: Handler) -> Handler:
         for kind in kinds:
+            if kind in HANDLERS:
+                raise ValueError(f"{kind} has a handler already: {HANDLERS[kind].__qualname__}.")
             HANDLERS[kind] = handler
         return handler
 
     return register
 
 
+def result_of(node: Node, results: Sequence[ReplayValue]) -> ReplayValue:
+    """What a handler returns of a node with these outputs."""
+    return results[0] if node.outputsSize() == 1 else results
+
+
 class Interpreter:
     """Runs the graphs of one TorchScript model."""
 
     def __init__(self) -> None:
-        self._stack: list[tuple[Any, str]] = []
+        self._stack: list[tuple[Node, str]] = []
         # The graphs of methods, by their owners and names.
-        self.graphs: dict[Any, Any] = {}
+        self.graphs: dict[object, Graph] = {}
         # What attributes of modules and objects hold, by the identities of these, with them: as it came with the
         # model, and as it was written.
-        self.originals: dict[tuple[int, str], tuple[Any, Any]] = {}
-        self.state: dict[tuple[int, str], tuple[Any, Any]] = {}
+        self.originals: dict[tuple[int, str], tuple[object, ReplayValue]] = {}
+        self.state: dict[tuple[int, str], tuple[object, ReplayValue]] = {}
         # Tensors of modules that a branch or a loop body gets as operands, by the identity of the originals.
-        self.substitutes: dict[int, Any] = {}
+        self.substitutes: dict[int, ReplayValue] = {}
         # A traced graph is flat; each node has the number of its module instead.
         self.modules: list[tuple[str, str]] = []
         self._scopes: dict[str, dict[str, tuple[str, str]]] = {}
-        self.root: Any = None
+        self.root: torch.nn.Module | None = None
         # What is done with the results of nodes, by their kind and the values of their inputs.
-        self.finish: Callable[[str, Sequence[Any], Any], Any] | None = None
+        self.finish: Callable[[str, Sequence[ReplayValue], ReplayValue], ReplayValue] | None = None
 
     def forget(self) -> None:
         """Begin anew: attributes hold what they hold in the model."""
@@ -65,47 +110,49 @@ class Interpreter:
         self.state.clear()
         self.finish = None
 
-    def run_top(self, module: Any, method: Any, arguments: Sequence[Any]) -> Any:
+    def run_top(self, module: Scripted | None, method: Function, arguments: Sequence[ReplayValue]) -> ReplayValue:
         """Run the graph that the user calls, with its own values turned into tensors in the results."""
-        graph = with_known_functions(method.graph)
+        graph = with_known_functions(graph_of(method))
+        name = str(method.name)
         if len(list(graph.inputs())) == len(arguments):
-            return self.run_graph(graph, arguments, method.name)
+            return self.run_graph(graph, arguments, name)
+        assert module is not None
         outer, self.root = self.root, module
         try:
-            if method.name != "forward":
-                return self.run_graph(graph, [module, *arguments], method.name)
+            if name != "forward":
+                return self.run_graph(graph, [module, *arguments], name)
             given = self._before(module, tuple(arguments))
-            return materialized(self._after(module, given, self.run_graph(graph, [module, *given], method.name)))
+            return materialized(self._after(module, given, self.run_graph(graph, [module, *given], name)))
         finally:
             self.root = outer
 
-    def _before(self, module: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _before(self, module: Scripted, arguments: tuple[ReplayValue, ...]) -> tuple[ReplayValue, ...]:
         """The arguments of the call after the hooks that the script has for them."""
         for hook in module.core._get_forward_pre_hooks():
-            changed = self.run_graph(with_known_functions(hook.graph), [module, arguments], hook.name)
+            changed = self.run_graph(with_known_functions(graph_of(hook)), [module, arguments], str(hook.name))
             if changed is not None:
                 arguments = changed if isinstance(changed, tuple) else (changed,)
         return arguments
 
-    def _after(self, module: Any, arguments: tuple[Any, ...], result: Any) -> Any:
+    def _after(self, module: Scripted, arguments: tuple[ReplayValue, ...], result: ReplayValue) -> ReplayValue:
         for hook in module.core._get_forward_hooks():
-            changed = self.run_graph(with_known_functions(hook.graph), [module, arguments, result], hook.name)
+            changed = self.run_graph(with_known_functions(graph_of(hook)), [module, arguments, result], str(hook.name))
             result = result if changed is None else changed
         return result
 
-    def run_graph(self, graph: Any, arguments: Sequence[Any], function: str = "forward") -> Any:
+    def run_graph(self, graph: Graph, arguments: Sequence[ReplayValue], function: str = "forward") -> ReplayValue:
         """Run a graph on its own."""
         with torch.fx.traceback.preserve_node_meta(), running(self):
-            return materialized(returned(self.graph(graph, arguments, function)))
+            return materialized(with_handles(self.graph(graph, arguments, function)))
 
-    def method(self, module: Any, name: str, arguments: Sequence[Any]) -> Any:
+    def method(self, module: Scripted, name: str, arguments: Sequence[ReplayValue]) -> ReplayValue:
         """Run a method of a module."""
         key = (id(module), name)
         if key not in self.graphs:
-            self.graphs[key] = with_known_functions(module.methods[name].graph)
+            self.graphs[key] = with_known_functions(graph_of(module.methods[name]))
         return self.graph(self.graphs[key], [module, *arguments], re.sub(r"\d+$", "", name))
 
-    def graph(self, graph: Any, arguments: Sequence[Any], function: str) -> Any:
+    def graph(self, graph: Graph, arguments: Sequence[ReplayValue], function: str) -> ReplayValue:
         """Run a graph in an environment of its own; several results are a tuple."""
         env: Env = {}
         for value, argument in zip(graph.inputs(), arguments, strict=True):
@@ -113,13 +160,14 @@ class Interpreter:
         results = self.block(graph, env, function)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def block(self, block: Any, env: Env, function: str) -> list[Any]:
-        """Run the nodes of a block and return its results."""
+    def block(self, block: Block | Graph, env: Env, function: str | None = None) -> list[ReplayValue]:
+        """Run the nodes of a block and return its results; ``function`` is the name of the one it is part of."""
+        function = self.function if function is None else function
         for node in block.nodes():
             self._node(node, env, function)
         return [env[value.unique()] for value in block.outputs()]
 
-    def _node(self, node: Any, env: Env, function: str) -> None:
+    def _node(self, node: Node, env: Env, function: str) -> None:
         kind = node.kind()
         if kind == "prim::Constant":
             value = node.output()
@@ -132,9 +180,9 @@ class Interpreter:
             handler = HANDLERS.get(kind)
             if handler is None:
                 self.trace()
-                result = call(node, kind, values)
+                result = call_operator(node, values)
             else:
-                result = handler(self, node, values, env)
+                result = handler(NodeCall(self, node, env), *values)
             if self.finish is not None:
                 result = self.finish(kind, values, result)
         except Exception as error:
@@ -146,6 +194,7 @@ class Interpreter:
         if count == 1:
             env[node.output().unique()] = result
         elif count:
+            assert isinstance(result, list | tuple)
             for output, item in zip(node.outputs(), result, strict=True):
                 env[output.unique()] = item
 
@@ -182,7 +231,7 @@ class Interpreter:
             found = frames_of(node, function)
             # A traced node knows its whole stack, a scripted one its own line.
             frames = found if len(found) > 1 else frames + found
-        return stack_trace(frames)
+        return quoted_frames(frames)
 
     def _note(self, error: Exception) -> None:
         """Name the user's line in an error, once."""
@@ -192,12 +241,12 @@ class Interpreter:
                 error.add_note(f"While the TorchScript graph was replayed:\n{lines}")
 
 
-def find_function(kind: Any) -> Any:
+def find_function(kind: object) -> Function | None:
     """The function that a constant of a graph refers to, or None if it is not one of this process."""
-    return jit_state._python_cu.find_function(repr(kind))
+    return cast(Function | None, jit_state._python_cu.find_function(repr(kind)))
 
 
-def with_known_functions(graph: Any) -> Any:
+def with_known_functions(graph: Graph) -> Graph:
     """A graph whose functions can be found: those that came with a file can't, and take the place of their calls."""
     calls = graph.findAllNodes("prim::CallFunction", recurse=True)
     if all(find_function(next(call.inputs()).type()) is not None for call in calls):
@@ -215,7 +264,7 @@ def with_known_functions(graph: Any) -> Any:
     return inlined
 
 
-def _constant(value: Any) -> Any:
+def _constant(value: Value) -> ReplayValue:
     if value.type().kind() == "FunctionType":
         return value.type()
     try:
@@ -232,17 +281,3 @@ def _constant(value: Any) -> Any:
 
 
 _NUMBERS = (torch.float64, torch.int64, torch.bool, torch.complex128)
-
-
-def call(node: Any, kind: str, values: list[Any]) -> Any:
-    """Call the operator of a node that nothing else is known of."""
-    schema = node.schema()
-    if kind.startswith("quantized::"):
-        raise CaptureError(f"The operator {kind} can't be replayed. Leave what it is part of unquantized.")
-    operator = callee(schema) if schema != "(no schema)" else None
-    if operator is not None:
-        return operator(values)
-    function = FUNCTIONS.get(kind)
-    if function is None:
-        raise CaptureError(f"The operator {kind} of TorchScript can't be replayed: {schema}.")
-    return function(*(value.value if type(value) is Number else value for value in values))

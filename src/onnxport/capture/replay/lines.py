@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import linecache
 import re
-from typing import Any
+
+from onnxport.torch_graph import Node
 
 # A traced node quotes a stack, innermost first; a scripted one quotes its source, with one line that counts.
 _TRACED = re.compile(r"^(?P<file>.+)\((?P<line>\d+)\): (?P<function>\S+)$", re.MULTILINE)
@@ -14,7 +15,7 @@ _CALLERS = re.compile(r"torch[/\\]nn[/\\]modules[/\\]module\.py$")
 _TRACER = re.compile(r"(torch[/\\]jit[/\\]_trace|capture[/\\]replay[/\\]tracing)\.py$")
 
 
-def frames_of(node: Any, function: str) -> list[tuple[str, int, str]]:
+def frames_of(node: Node, function: str) -> list[tuple[str, int, str]]:
     """The file, line and function of each call that led to a node, outermost first; a scripted node has one."""
     text = node.sourceRange()
     if not text:
@@ -31,7 +32,7 @@ def frames_of(node: Any, function: str) -> list[tuple[str, int, str]]:
     return found[::-1]
 
 
-def stack_trace(frames: list[tuple[str, int, str]]) -> str:
+def quoted_frames(frames: list[tuple[str, int, str]]) -> str:
     """Frames as Python prints them."""
     lines = []
     for file, line, function in frames:

@@ -9,14 +9,20 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 import torch
 
-from onnxport.capture.replay.interpreter import Interpreter
-from onnxport.capture.replay.python_ops import FUNCTIONS
+from onnxport.capture.replay.interpreter import Interpreter, Scripted
+from onnxport.capture.replay.ops.python_ops import to_bool, to_float, to_int
+from onnxport.capture.replay.values.stand_ins import ReplayValue
+from onnxport.torch_graph import Function
 from onnxport.torch_internals.torchscript import BufferDict, ParameterDict
+
+Model = TypeVar("Model")
+Bind = Callable[[Sequence[object], Mapping[str, object]], list[ReplayValue]]
+"""Arguments as Python code gives them, one for each parameter of a script."""
 
 _MANGLING = re.compile(r"___torch_mangle_\d+\.")
 
@@ -25,14 +31,12 @@ class Method(str):
     """The name of the method that a script calls of a module."""
 
 
-class Mirror(torch.nn.Module):
+class Mirror(Scripted):
     """A module that replays the graphs of a TorchScript module or function."""
 
-    methods: dict[str, Any]
     interpreter: Interpreter
-    core: Any = None
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> ReplayValue:
         """Replay the method that a script calls: forward, or one that the tracer made for another call of it.
 
         Python code that the module is part of calls it with the arguments only.
@@ -41,7 +45,7 @@ class Mirror(torch.nn.Module):
             return self.interpreter.method(self, str(args[0]), args[1:])
         return self.called("forward", *args, **kwargs)
 
-    def called(self, name: str, *args: Any, **kwargs: Any) -> Any:
+    def called(self, name: str, *args: object, **kwargs: object) -> ReplayValue:
         """Replay a method that Python code calls."""
         method = self.methods[name]
         _, bind = signature_of(method, 1)
@@ -59,7 +63,7 @@ class Mirror(torch.nn.Module):
                 raise
             return core.getattr(name)
 
-    def attribute(self, name: str) -> Any:
+    def attribute(self, name: str) -> object:
         """A parameter, buffer or child, or what else the script keeps under a name."""
         if name in self._parameters or name in self._buffers or name in self._modules or name in self.__dict__:
             return getattr(self, name)
@@ -68,11 +72,11 @@ class Mirror(torch.nn.Module):
         return value
 
 
-def mirrored(model: Any) -> Any:
+def as_mirror(model: Model) -> Model | Mirror:
     """The mirror of a TorchScript module or function; any other model itself."""
     if isinstance(model, torch.jit.ScriptFunction):
         root = _make("torch.jit", str(model.name))
-        root.methods["forward"] = model
+        root.methods["forward"] = cast(Function, model)
         skipped = 0
     elif isinstance(model, torch.jit.ScriptModule):
         root = mirror_of(model, Interpreter(), {})
@@ -83,7 +87,7 @@ def mirrored(model: Any) -> Any:
     method = root.methods["forward"]
     signature, bind = signature_of(method, skipped)
 
-    def forward(*args: Any, **kwargs: Any) -> Any:
+    def forward(*args: object, **kwargs: object) -> ReplayValue:
         interpreter.forget()
         return interpreter.run_top(root, method, bind(args, kwargs))
 
@@ -92,7 +96,7 @@ def mirrored(model: Any) -> Any:
     return root
 
 
-def mirror_of(script: Any, interpreter: Interpreter, made: dict[int, Mirror]) -> Mirror:
+def mirror_of(script: torch.jit.ScriptModule, interpreter: Interpreter, made: dict[int, Mirror]) -> Mirror:
     """The mirror of a TorchScript module, as part of a model; ``made`` are those that there are already."""
     mirror = made.get(id(script)) or _mirror(script, made, {})
     for module in mirror.modules():
@@ -107,7 +111,7 @@ def _make(module: str, name: str) -> Mirror:
     return made
 
 
-def _mirror(script: Any, made: dict[int, Mirror], tied: dict[int, torch.nn.Parameter]) -> Mirror:
+def _mirror(script: torch.jit.ScriptModule, made: dict[int, Mirror], tied: dict[int, torch.nn.Parameter]) -> Mirror:
     core = script._c
     kind = core._type().qualified_name()
     path = _MANGLING.sub("", kind).removeprefix("__torch__.")
@@ -121,6 +125,7 @@ def _mirror(script: Any, made: dict[int, Mirror], tied: dict[int, torch.nn.Param
     for name, buffer in BufferDict(core).items():  # type: ignore[attr-defined]
         mirror.register_buffer(name, buffer)
     for name, child in script.named_children():
+        assert isinstance(child, torch.jit.ScriptModule)
         mirror.add_module(name, made.get(id(child)) or _mirror(child, made, tied))
     for method in core._method_names():
         mirror.methods[method] = core._get_method(method)
@@ -139,31 +144,32 @@ def _parameter(weight: torch.Tensor, tied: dict[int, torch.nn.Parameter]) -> tor
     return found
 
 
-_NUMBERS = {"IntType": "aten::Int", "FloatType": "aten::Float", "BoolType": "aten::Bool"}
+_NUMBERS = {"IntType": to_int, "FloatType": to_float, "BoolType": to_bool}
 
 
-def _kind(type_: Any) -> str:
+def _kind(type_: torch._C.JitType) -> str:
     return str((type_.getElementType() if type_.kind() == "OptionalType" else type_).kind())
 
 
-def _fitted(value: Any, kind: str) -> Any:
+def _fitted(value: ReplayValue, kind: str) -> ReplayValue:
     """An argument as the script declares it: a number may be given as a tensor, whose value only run time knows."""
     if isinstance(value, torch.Tensor) and kind in _NUMBERS:
-        return FUNCTIONS[_NUMBERS[kind]](value)
+        return _NUMBERS[kind](value)
     return value
 
 
-def signature_of(method: Any, skipped: int) -> tuple[inspect.Signature, Callable[[Any, Any], list[Any]]]:
-    """The signature of a script, which is what inputs are bound to, and what binds them."""
+def signature_of(method: Function, skipped: int) -> tuple[inspect.Signature, Bind]:
+    """The signature of a script without its first parameters, and what binds arguments to it."""
     parameters = []
-    for argument in method.schema.arguments[skipped:]:
+    arguments = method.schema.arguments[skipped:]
+    for argument in arguments:
         default = argument.default_value if argument.has_default_value() else inspect.Parameter.empty
         kind = inspect.Parameter.KEYWORD_ONLY if argument.kwarg_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
         parameters.append(inspect.Parameter(argument.name, kind, default=default))
     signature = inspect.Signature(parameters)
-    kinds = [_kind(argument.type) for argument in method.schema.arguments[skipped:]]
+    kinds = [_kind(argument.type) for argument in arguments]
 
-    def bind(args: Any, kwargs: Any) -> list[Any]:
+    def bind(args: Sequence[object], kwargs: Mapping[str, object]) -> list[ReplayValue]:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         return [_fitted(value, kind) for value, kind in zip(bound.arguments.values(), kinds, strict=True)]

@@ -8,7 +8,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import cast
 
 import torch
 from torch.jit._trace import TracerWarning
@@ -20,6 +20,7 @@ from onnxport.capture.replay.interpreter import Interpreter
 from onnxport.capture.replay.mirror import Mirror
 from onnxport.capture.request.inputs import Inputs
 from onnxport.errors import Problem
+from onnxport.torch_graph import Graph
 
 _REASONS = (
     (re.compile(r"Converting a tensor to a Python (\w+)"), "A tensor becomes a Python {0}: its value is fixed."),
@@ -36,14 +37,14 @@ class Recording:
     """What the tracer recorded of one call: a graph of the input tensors followed by the weights."""
 
     model: torch.nn.Module
-    graph: Any
+    graph: Graph
     weights: list[tuple[torch.nn.Module, str]]
-    results: list[Any]
-    out_spec: Any
+    results: list[object]
+    out_spec: _pytree.TreeSpec
     modules: list[tuple[str, str]]
     interpreter: Interpreter = field(default_factory=Interpreter)
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> object:
         """Replay the recorded call on other inputs."""
         tensors = [leaf for leaf in _pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         weights = [getattr(owner, name) for owner, name in self.weights]
@@ -72,23 +73,25 @@ def traced(model: torch.nn.Module, inputs: Inputs, tell: Callable[[Problem], Non
             if weight is not None and id(weight) not in weights:
                 weights[id(weight)] = (module, name)
                 tensors.append(weight)
-    outcome: list[Any] = []
+    results: list[object] = []
+    out_specs: list[_pytree.TreeSpec] = []
 
-    def call(*given: torch.Tensor) -> Any:
+    def call(*given: torch.Tensor) -> tuple[torch.Tensor, ...]:
         filled = list(leaves)
         for position, tensor in zip(positions, given, strict=False):
             filled[position] = tensor
         args, kwargs = _pytree.tree_unflatten(filled, in_spec)
         flat, out_spec = _pytree.tree_flatten(model(*args, **kwargs))
-        outcome[:] = [[_TENSOR if isinstance(leaf, torch.Tensor) else leaf for leaf in flat], out_spec]
+        results[:] = [_TENSOR if isinstance(leaf, torch.Tensor) else leaf for leaf in flat]
+        out_specs[:] = [out_spec]
         return tuple(leaf for leaf in flat if isinstance(leaf, torch.Tensor))
 
     with _told(tell), _recording_scopes(scopes), torch.no_grad():
         graph, _ = torch._C._create_graph_by_tracing(call, tensors, lambda _: "", False, False)
-    return Recording(model, graph, list(weights.values()), outcome[0], outcome[1], modules)
+    return Recording(model, cast(Graph, graph), list(weights.values()), results, out_specs[0], modules)
 
 
-def has_packed_weights(model: Any) -> bool:
+def has_packed_weights(model: object) -> bool:
     """Whether layers of a model have weights packed for quantized operators, which only a script can name."""
     if not isinstance(model, torch.nn.Module) or isinstance(model, torch.jit.ScriptModule | Mirror):
         return False
@@ -98,15 +101,15 @@ def has_packed_weights(model: Any) -> bool:
 _PACKED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.nn.quantized")
 
 
-def script_of(model: torch.nn.Module, inputs: Inputs) -> Any:
+def script_of(model: torch.nn.Module, inputs: Inputs) -> object:
     """A model as the script of one run of it."""
     given = _named(model, inputs)
-    options: Any = {"example_kwarg_inputs": given} if inputs.kwargs else {"example_inputs": inputs.args}
+    options: dict[str, object] = {"example_kwarg_inputs": given} if inputs.kwargs else {"example_inputs": inputs.args}
     with torch.no_grad():
         return torch.jit.trace(model, strict=False, check_trace=False, **options)
 
 
-def _named(model: torch.nn.Module, inputs: Inputs) -> dict[str, Any]:
+def _named(model: torch.nn.Module, inputs: Inputs) -> dict[str, object]:
     return dict(inspect.signature(model.forward).bind(*inputs.args, **inputs.kwargs).arguments)
 
 
@@ -156,7 +159,7 @@ def replaying(recording: Recording) -> Iterator[None]:
     """While the block runs, the model's forward is the recording, without the hooks that it has recorded."""
     model = recording.model
 
-    def replay(*args: Any, **kwargs: Any) -> Any:
+    def replay(*args: object, **kwargs: object) -> object:
         return recording.forward(*args, **kwargs)
 
     own = vars(model)

@@ -1,5 +1,1 @@
-"""Branches and loops of a TorchScript graph. Importing this package fills the interpreter's table."""
-
-from onnxport.capture.replay.control import branches, loops
-
-__all__ = ["branches", "loops"]
+"""Branches and loops of a TorchScript graph, and how values pass into their blocks and out again."""

@@ -1,5 +1,1 @@
-"""What the nodes of a TorchScript graph do, by kind. Importing this package fills the interpreter's table."""
-
-from onnxport.capture.replay.ops import lists, objects, onednn, prims, quantized
-
-__all__ = ["lists", "objects", "onednn", "prims", "quantized"]
+"""What the nodes of a TorchScript graph do: operators that are called, and handlers of all other kinds."""

@@ -1,4 +1,4 @@
-"""What TorchScript does with lists whose length only run time knows, and where such lists come from.
+"""What TorchScript does with lists, those among them whose length only run time knows, and where such lists come from.
 
 A list is a Python list throughout. What stands for as many items as run time will tell is one element of it, so that
 appending, extending and joining lists need no care; reading does.
@@ -6,78 +6,121 @@ appending, extending and joining lists need no care; reading does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import torch
 
-from onnxport.capture.replay.interpreter import HANDLERS, Env, Handler, Interpreter, call, handles
-from onnxport.capture.replay.ops import prims
-from onnxport.capture.replay.values.items import at, erased, inserted, joined, length, taken, varies
-from onnxport.capture.replay.values.kinds import UNINITIALIZED, Kind, Sequenced, Stacked, plain
-from onnxport.capture.replay.values.sequences import operator
+from onnxport.capture.replay.interpreter import Handler, NodeCall, handles, result_of
+from onnxport.capture.replay.ops.calls import call_operator
+from onnxport.capture.replay.ops.language import is_of_type
+from onnxport.capture.replay.ops.objects import sort_items
+from onnxport.capture.replay.values.items import (
+    Run,
+    Size,
+    has_run_time_length,
+    item_at,
+    item_count,
+    join_items,
+    take_items,
+    with_item,
+    without_item,
+)
+from onnxport.capture.replay.values.sequences import sequence_operator
+from onnxport.capture.replay.values.stand_ins import (
+    UNINITIALIZED,
+    Growing,
+    ItemType,
+    ReplayValue,
+    Sequenced,
+    Stacked,
+    materialized,
+    plain_number,
+)
 from onnxport.errors import CaptureError
+from onnxport.torch_graph import Node, Value
 
-Maker = Callable[..., Stacked | Sequenced | None]
+Items = list[ReplayValue]
+Maker = Callable[..., Run | None]
 
-_REFUSED = "index count remove sort sorted __contains__ mul mul_ eq ne any all min max sum hash str format join"
+
+def _call_as_it_is(call: NodeCall, *values: ReplayValue) -> ReplayValue:
+    call.trace()
+    return call_operator(call.node, values)
 
 
-def _on_lists(*kinds: str) -> Callable[[Handler], Handler]:
-    """Register what to do at a node that is given a list whose length only run time knows."""
+def _handles_lists(*kinds: str, otherwise: Handler = _call_as_it_is) -> Callable[[Handler], Handler]:
+    """Register what to do at a node that is given a list whose length only run time knows.
+
+    ``otherwise`` is the handler for anything else: by default, the operator is called.
+    """
 
     def register(function: Handler) -> Handler:
-        for kind in kinds:
-            HANDLERS[kind] = _guarded(function, HANDLERS.get(kind))
+        @handles(*kinds)
+        def handle(call: NodeCall, *values: ReplayValue) -> ReplayValue:
+            if values and has_run_time_length(values[0]):
+                call.trace()
+                return function(call, *values)
+            return otherwise(call, *values)
+
         return function
 
     return register
 
 
-def _guarded(function: Handler, otherwise: Handler | None) -> Handler:
-    def handle(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
-        if varies(values[0]):
-            run.trace()
-            return function(run, node, values, env)
-        return _by_default(otherwise, run, node, values, env)
-
-    return handle
+# --- reading ---------------------------------------------------------------------------------------------------------
 
 
-def _by_default(handler: Handler | None, run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
-    if handler is not None:
-        return handler(run, node, values, env)
-    run.trace()
-    return call(node, node.kind(), values)
+def _known_length(call: NodeCall, items: torch.Tensor | Items) -> ReplayValue:
+    return items.shape[0] if isinstance(items, torch.Tensor) else len(items)
 
 
-@_on_lists("aten::len")
-def _len(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
-    return length(values[0])
+@_handles_lists("aten::len", otherwise=_known_length)
+def _len(call: NodeCall, items: Items) -> ReplayValue:
+    return item_count(items)
 
 
-@_on_lists("aten::__getitem__")
-def _get_item(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
-    return at(values[0], plain(values[1]))
+def _known_item(call: NodeCall, items: Items, position: ReplayValue) -> ReplayValue:
+    return items[plain_number(position)]
 
 
-@_on_lists("aten::cat", "aten::concat", "aten::concatenate", "aten::stack")
-def _join(run: Interpreter, node: Any, values: list[Any], env: Env) -> torch.Tensor:
-    return joined(values[0], plain(values[1]), node.kind() == "aten::stack")
+@_handles_lists("aten::__getitem__", otherwise=_known_item)
+def _get_item(call: NodeCall, items: Items, position: ReplayValue) -> ReplayValue:
+    return item_at(items, plain_number(position))
 
 
-@_on_lists("prim::ListUnpack")
-def _unpack(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
-    count = node.outputsSize()
+def _join_known(call: NodeCall, items: Items, dim: ReplayValue = 0) -> ReplayValue:
+    axis = plain_number(dim)
+    call.trace()
+    if call.node.kind() == "aten::stack":
+        return torch.stack(materialized(items), axis)
+    if len(items) == 2 and isinstance(items[0], Growing) and items[0].piece is None:
+        return Growing(materialized(items[1]), axis)
+    return torch.cat(materialized(items), axis)
+
+
+@_handles_lists("aten::cat", "aten::concat", "aten::concatenate", "aten::stack", otherwise=_join_known)
+def _join(call: NodeCall, items: Items, axis: ReplayValue = 0) -> torch.Tensor:
+    return join_items(items, plain_number(axis), call.node.kind() == "aten::stack")
+
+
+def _unpack_known(call: NodeCall, items: Sequence[ReplayValue]) -> ReplayValue:
+    count = call.node.outputsSize()
+    if len(items) != count:
+        raise CaptureError(f"A list of {len(items)} items is unpacked into {count} variables.")
+    return result_of(call.node, list(items))
+
+
+@_handles_lists("prim::ListUnpack", otherwise=_unpack_known)
+def _unpack(call: NodeCall, items: Items) -> ReplayValue:
+    node, count = call.node, call.node.outputsSize()
     if all(_is_put_together(use.user, node) for output in node.outputs() for use in output.uses()):
         # A trace does so with what a script returned; the list that it makes of the items is the whole one.
-        return UNINITIALIZED if count == 1 else [UNINITIALIZED] * count
-    torch._check(length(values[0]) == count)
-    items = [at(values[0], position) for position in range(count)]
-    return items[0] if count == 1 else items
+        return result_of(node, [UNINITIALIZED] * count)
+    torch._check(item_count(items) == count)
+    return result_of(node, [item_at(items, position) for position in range(count)])
 
 
-def _is_put_together(node: Any, unpacking: Any) -> bool:
+def _is_put_together(node: Node, unpacking: Node) -> bool:
     """Whether a node makes a list of all that another takes out of one."""
     return node.kind() == "prim::ListConstruct" and [value.unique() for value in node.inputs()] == [
         value.unique() for value in unpacking.outputs()
@@ -85,128 +128,138 @@ def _is_put_together(node: Any, unpacking: Any) -> bool:
 
 
 @handles("prim::ListConstruct")
-def _list(run: Interpreter, node: Any, values: list[Any], env: Env) -> list[Any]:
-    unpacking = next(node.inputs()).node() if values else None
-    if unpacking is not None and unpacking.kind() == "prim::ListUnpack" and _is_put_together(node, unpacking):
-        source = env[next(unpacking.inputs()).unique()]
-        if varies(source):
+def _list(call: NodeCall, *items: ReplayValue) -> Items:
+    unpacking = next(call.node.inputs()).node() if items else None
+    if unpacking is not None and unpacking.kind() == "prim::ListUnpack" and _is_put_together(call.node, unpacking):
+        source = call.env[next(unpacking.inputs()).unique()]
+        if has_run_time_length(source):
             return list(source)
-    return values
+    return list(items)
 
 
-@_on_lists("aten::slice")
-def _slice(run: Interpreter, node: Any, values: list[Any], env: Env) -> list[Any]:
-    items, start, end, step = values[0], *(plain(value) for value in values[1:])
+@_handles_lists("aten::slice")
+def _slice(call: NodeCall, items: Items, *bounds: ReplayValue) -> Items:
+    start, end, step = (plain_number(bound) for bound in bounds)
     if start in (None, 0) and step == 1 and end is None:
         return list(items)
-    return [_sliced(items, start, end, step)]
-
-
-def _sliced(items: list[Any], start: Any, end: Any, step: Any) -> Stacked | Sequenced:
     if len(items) == 1 and isinstance(items[0], Stacked):
-        return Stacked(items[0].tensor[start:end:step])
-    return taken(items, torch.arange(length(items))[start:end:step])
+        return [Stacked(items[0].tensor[start:end:step])]
+    return [take_items(items, _positions(items)[start:end:step])]
 
 
-@_on_lists("aten::reverse")
-def _reverse(run: Interpreter, node: Any, values: list[Any], env: Env) -> None:
-    items = values[0]
+def _isinstance_known(call: NodeCall, value: ReplayValue) -> bool:
+    return any(is_of_type(value, kind) for kind in call.node.tys("types"))
+
+
+@_handles_lists("prim::isinstance", otherwise=_isinstance_known)
+def _isinstance(call: NodeCall, items: Items) -> ReplayValue:
+    """Told by the tensors that stand for the items."""
+    shown = [item.tensor if isinstance(item, Stacked) else getattr(item, "handle", item) for item in items]
+    return _isinstance_known(call, shown)
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+@_handles_lists("aten::reverse")
+def _reverse(call: NodeCall, items: Items) -> ReplayValue:
     items[:] = [_reversed(item) if isinstance(item, Stacked | Sequenced) else item for item in reversed(items)]
+    return None
 
 
-def _reversed(run: Stacked | Sequenced) -> Stacked | Sequenced:
+def _reversed(run: Run) -> Run:
     if isinstance(run, Stacked):
         return Stacked(run.tensor.flip(0))
-    return taken([run], torch.arange(length([run])).flip(0))
+    return take_items([run], _positions([run]).flip(0))
 
 
-@_on_lists("aten::pop")
-def _pop(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
-    items, position = values[0], plain(values[1]) if len(values) > 1 else -1
-    item = at(items, position)
-    _delete_at(items, position)
+def _positions(items: Items) -> torch.Tensor:
+    return torch.arange(item_count(items))  # type: ignore[arg-type]
+
+
+@_handles_lists("aten::pop")
+def _pop(call: NodeCall, items: Items, position: ReplayValue = -1) -> ReplayValue:
+    place = plain_number(position)
+    item = item_at(items, place)
+    _delete_at(items, place)
     return item
 
 
-@_on_lists("aten::Delete", "aten::__delitem__")
-def _delete(run: Interpreter, node: Any, values: list[Any], env: Env) -> None:
-    _delete_at(values[0], plain(values[1]))
+@_handles_lists("aten::Delete", "aten::__delitem__")
+def _delete(call: NodeCall, items: Items, position: ReplayValue) -> ReplayValue:
+    _delete_at(items, plain_number(position))
+    return None
 
 
-def _delete_at(items: list[Any], position: Any) -> None:
+def _delete_at(items: Items, position: Size) -> None:
     if position == -1 and not isinstance(items[-1], Stacked | Sequenced):
         del items[-1]
     elif len(items) == 1 and isinstance(items[0], Stacked) and isinstance(position, int) and position in (0, -1):
         rows = items[0].tensor
         items[0] = Stacked(rows[1:] if position == 0 else rows[:-1])
     else:
-        items[:] = [erased(items, position)]
+        items[:] = [without_item(items, position)]
 
 
-@_on_lists("aten::insert")
-def _insert(run: Interpreter, node: Any, values: list[Any], env: Env) -> None:
-    items, position, item = values[0], plain(values[1]), values[2]
-    if isinstance(position, int) and position == 0:
+@_handles_lists("aten::insert")
+def _insert(call: NodeCall, items: Items, position: ReplayValue, item: ReplayValue) -> ReplayValue:
+    place = plain_number(position)
+    if isinstance(place, int) and place == 0:
         items.insert(0, item)
     else:
-        items[:] = [inserted(items, position, item)]
+        items[:] = [with_item(items, place, item)]
+    return None
 
 
-@_on_lists("aten::_set_item")
-def _set_item(run: Interpreter, node: Any, values: list[Any], env: Env) -> list[Any]:
-    items: list[Any] = values[0]
-    position, item = plain(values[1]), values[2]
-    if isinstance(position, torch.SymInt):
-        position = position % length(items)
-    longer = inserted(items, position, item)
+@_handles_lists("aten::_set_item")
+def _set_item(call: NodeCall, items: Items, position: ReplayValue, item: ReplayValue) -> Items:
+    place = plain_number(position)
+    if isinstance(place, torch.SymInt):
+        place = place % item_count(items)
+    longer = with_item(items, place, item)
     # The item that was there is behind the new one.
-    before = isinstance(position, int) and position < 0
-    items[:] = [erased([longer], position if before else position + 1)]
+    before = isinstance(place, int) and place < 0
+    items[:] = [without_item([longer], place if before else place + 1)]
     return items
 
 
-@_on_lists("prim::isinstance")
-def _isinstance(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
-    """Told by the tensors that stand for the items."""
-    shown = [item.tensor if isinstance(item, Stacked) else getattr(item, "handle", item) for item in values[0]]
-    return _IS_INSTANCE(run, node, [shown], env)
+# --- what ONNX can't tell --------------------------------------------------------------------------------------------
 
 
-_IS_INSTANCE = prims._isinstance
-
-
-@_on_lists(*(f"aten::{name}" for name in _REFUSED.split()))
-def _refuse(run: Interpreter, node: Any, values: list[Any], env: Env) -> None:
+def _refuse(call: NodeCall, *values: ReplayValue) -> ReplayValue:
     raise CaptureError(
-        f"{node.kind()} is called on a list whose length only run time knows, and ONNX can't tell its result. "
+        f"{call.node.kind()} is called on a list whose length only run time knows, and ONNX can't tell its result. "
         "Work on the tensors of the list, or stack them."
     )
+
+
+_REFUSED = "index count remove __contains__ mul mul_ eq ne any all min max sum hash str format join"
+_handles_lists(*(f"aten::{name}" for name in _REFUSED.split()))(_refuse)
+_handles_lists("aten::sort", "aten::sorted", otherwise=sort_items)(_refuse)
+
+
+# --- lists of run-time length that operators make --------------------------------------------------------------------
 
 
 def _makes_lists(*kinds: str) -> Callable[[Maker], Maker]:
     """Register what makes a list from a tensor; a function that returns None leaves it to torch."""
 
     def register(function: Maker) -> Maker:
-        for kind in kinds:
-            HANDLERS[kind] = _made(function, HANDLERS.get(kind))
+        @handles(*kinds)
+        def handle(call: NodeCall, *values: ReplayValue) -> ReplayValue:
+            if isinstance(values[0], torch.Tensor) and not _is_taken_apart(call.node):
+                call.trace()
+                items = function(*values)
+                if items is not None:
+                    return [items]
+            return _call_as_it_is(call, *values)
+
         return function
 
     return register
 
 
-def _made(function: Maker, otherwise: Handler | None) -> Handler:
-    def handle(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
-        if isinstance(values[0], torch.Tensor) and not _is_taken_apart(node):
-            run.trace()
-            items = function(*values)
-            if items is not None:
-                return [items]
-        return _by_default(otherwise, run, node, values, env)
-
-    return handle
-
-
-def _is_taken_apart(node: Any) -> bool:
+def _is_taken_apart(node: Node) -> bool:
     """Whether only items at fixed places are read, so that the script itself says how many there are."""
     # Of chunks there are as many as are asked for, unless there is too little to share.
     counted = node.kind().endswith("chunk")
@@ -217,32 +270,32 @@ def _is_taken_apart(node: Any) -> bool:
     )
 
 
-def _is_constant(value: Any) -> bool:
-    return bool(value.node().kind() == "prim::Constant")
+def _is_constant(value: Value) -> bool:
+    return value.node().kind() == "prim::Constant"
 
 
 @_makes_lists("aten::unbind")
-def _unbind(x: torch.Tensor, axis: Any = 0) -> Stacked | None:
-    axis = plain(axis)
+def _unbind(x: torch.Tensor, dim: ReplayValue = 0) -> Stacked | None:
+    axis = plain_number(dim)
     return None if isinstance(x.shape[axis], int) else Stacked(x.movedim(axis, 0))
 
 
 @_makes_lists("aten::split", "aten::unsafe_split")
-def _split(x: torch.Tensor, size: Any, axis: Any = 0) -> Sequenced | None:
-    size, axis = size if isinstance(size, list) else plain(size), plain(axis)
-    if isinstance(size, list) or (isinstance(size, int) and isinstance(x.shape[axis], int)):
+def _split(x: torch.Tensor, split_size: ReplayValue, dim: ReplayValue = 0) -> Sequenced | None:
+    if isinstance(split_size, list):
         return None
-    return _pieces(x, size, axis)
+    size, axis = plain_number(split_size), plain_number(dim)
+    return None if isinstance(size, int) and isinstance(x.shape[axis], int) else _pieces(x, size, axis)
 
 
 @_makes_lists("aten::chunk", "aten::unsafe_chunk")
-def _chunk(x: torch.Tensor, count: Any, axis: Any = 0) -> Sequenced | None:
-    count, axis = plain(count), plain(axis)
+def _chunk(x: torch.Tensor, chunks: ReplayValue, dim: ReplayValue = 0) -> Sequenced | None:
+    count, axis = plain_number(chunks), plain_number(dim)
     total = x.shape[axis]
     return None if isinstance(total, int) and isinstance(count, int) else _pieces(x, (total + count - 1) // count, axis)
 
 
-def _pieces(x: torch.Tensor, size: Any, axis: int) -> Sequenced:
+def _pieces(x: torch.Tensor, size: Size, axis: int) -> Sequenced:
     axis = axis % x.dim()
     sizes = [None if n == axis else length for n, length in enumerate(x.shape)]
-    return Sequenced(operator("split")(x, size, axis), Kind(x.dtype, tuple(sizes)))
+    return Sequenced(sequence_operator("split")(x, size, axis), ItemType(x.dtype, tuple(sizes)))

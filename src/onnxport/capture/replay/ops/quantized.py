@@ -8,28 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol, cast
 
 import torch
 import torch.nn.functional as F
 
-from onnxport.capture.replay.calls import dtype_of
-from onnxport.capture.replay.interpreter import Env, Interpreter, handles
-from onnxport.capture.replay.values.kinds import materialized, plain
+from onnxport.capture.replay.interpreter import Interpreter, NodeCall, handles
+from onnxport.capture.replay.ops.calls import dtype_of
+from onnxport.capture.replay.values.stand_ins import ReplayValue, materialized, plain_number
 from onnxport.errors import CaptureError
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.fake_tensors import disable_current_modes
 from onnxport.torch_internals.operators import quantized_decomposed
 
 Layer = Callable[[torch.Tensor], torch.Tensor]
+Scale = float | torch.Tensor
+ZeroPoint = int | torch.Tensor
+Packed = object
+"""The weights of a layer, packed for a kernel: an object of a class in C++."""
 
 
 @dataclass(frozen=True)
 class Grid:
     """The numbers that a quantized tensor can hold."""
 
-    scale: Any
-    zero_point: Any
+    scale: Scale
+    zero_point: ZeroPoint
     dtype: torch.dtype
 
 
@@ -41,9 +45,9 @@ class Grids:
     """
 
     tensors: dict[int, tuple[torch.Tensor, Grid]] = field(default_factory=dict)
-    layers: dict[int, tuple[Any, Layer]] = field(default_factory=dict)
+    layers: dict[int, tuple[Packed, Layer]] = field(default_factory=dict)
 
-    def __call__(self, kind: str, values: Sequence[Any], result: Any) -> Any:
+    def __call__(self, kind: str, values: Sequence[ReplayValue], result: ReplayValue) -> ReplayValue:
         """What an operator that knows nothing of quantization gives of quantized tensors: on their grid again."""
         if not kind.startswith("aten::") or kind in ("aten::dequantize", "aten::quantize_per_tensor"):
             return result
@@ -60,30 +64,31 @@ class Grids:
             self.tensors[id(leaf)] = (leaf, grid)
             return leaf
 
-        return pytree.tree_map_only(torch.Tensor, placed, result)
+        on_grid: ReplayValue = pytree.tree_map_only(torch.Tensor, placed, result)
+        return on_grid
 
     def rounded(self, x: torch.Tensor, grid: Grid) -> torch.Tensor:
         """Real numbers as the nearest that a quantized tensor can hold."""
         if grid.dtype not in _INTEGERS:
             raise CaptureError(f"A tensor is quantized to {grid.dtype}, for which there is no ONNX form; use 8 bits.")
         kind, low, high = _INTEGERS[grid.dtype]
-        quantize, dequantize = quantized_decomposed().quantize_per_tensor, quantized_decomposed().dequantize_per_tensor
+        quantize, dequantize = _decomposed().quantize_per_tensor, _decomposed().dequantize_per_tensor
         if isinstance(grid.scale, float) and isinstance(grid.zero_point, int):
-            bounds: Any = (grid.scale, grid.zero_point, low, high, kind)
-            real = dequantize.default(quantize.default(x, *bounds), *bounds)
+            numbers = (grid.scale, grid.zero_point, low, high, kind)
+            real = dequantize.default(quantize.default(x, *numbers), *numbers)
         else:
             scale, zero_point = _tensor(grid.scale, torch.float64), _tensor(grid.zero_point, torch.int64)
             bounds = (scale, zero_point, low, high, kind)
             real = dequantize.tensor(quantize.tensor(x, *bounds), *bounds)
         self.tensors[id(real)] = (real, grid)
-        return real  # type: ignore[no-any-return]
+        return real
 
-    def like(self, x: Any, scale: Any, zero_point: Any) -> Grid:
+    def like(self, x: ReplayValue, scale: Scale, zero_point: ZeroPoint) -> Grid:
         """A grid of the type that a tensor's has."""
         found = self.tensors.get(id(x))
         return Grid(scale, zero_point, torch.quint8 if found is None else found[1].dtype)
 
-    def layer(self, kind: str, packed: Any) -> Layer:
+    def layer(self, kind: str, packed: Packed) -> Layer:
         """The layer whose weights were packed."""
         if id(packed) not in self.layers:
             self.layers[id(packed)] = (packed, _LAYERS[kind](packed))
@@ -99,27 +104,45 @@ def _grids(run: Interpreter) -> Grids:
 _INTEGERS = {torch.quint8: (torch.uint8, 0, 255), torch.qint8: (torch.int8, -128, 127)}
 
 
-def _tensor(value: Any, dtype: torch.dtype) -> torch.Tensor:
+class _Overloads(Protocol):
+    default: Callable[..., torch.Tensor]
+    tensor: Callable[..., torch.Tensor]
+
+
+class _Decomposed(Protocol):
+    """The operators of ``torch.ops.quantized_decomposed`` that are used here."""
+
+    quantize_per_tensor: _Overloads
+    dequantize_per_tensor: _Overloads
+    dequantize_per_channel: _Overloads
+    choose_qparams: _Overloads
+
+
+def _decomposed() -> _Decomposed:
+    return cast(_Decomposed, quantized_decomposed())
+
+
+def _tensor(value: float | torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return value.reshape([]).to(dtype) if isinstance(value, torch.Tensor) else torch.scalar_tensor(value, dtype=dtype)
 
 
 @handles("aten::quantize_per_tensor")
-def _quantize(run: Interpreter, node: Any, values: list[Any], env: Env) -> torch.Tensor:
-    run.trace()
-    x, scale, zero_point, dtype = values
-    return _grids(run).rounded(materialized(x), Grid(scale, zero_point, dtype_of(dtype)))
+def _quantize(call: NodeCall, x: ReplayValue, scale: Scale, zero_point: ZeroPoint, dtype: int) -> torch.Tensor:
+    call.trace()
+    return _grids(call.run).rounded(materialized(x), Grid(scale, zero_point, dtype_of(dtype)))
 
 
 @handles("aten::dequantize")
-def _dequantize(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
+def _dequantize(call: NodeCall, x: ReplayValue, *_: ReplayValue) -> ReplayValue:
     """The real numbers are there already; as a tensor of its own, for it has no grid."""
-    return pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, values[0])
+    real: ReplayValue = pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, x)
+    return real
 
 
 @handles("aten::q_scale", "aten::q_zero_point")
-def _parameter(run: Interpreter, node: Any, values: list[Any], env: Env) -> Any:
-    grid = _grids(run).tensors[id(values[0])][1]
-    return plain(grid.scale if node.kind() == "aten::q_scale" else grid.zero_point)
+def _parameter(call: NodeCall, x: torch.Tensor) -> ReplayValue:
+    grid = _grids(call.run).tensors[id(x)][1]
+    return plain_number(grid.scale if call.node.kind() == "aten::q_scale" else grid.zero_point)
 
 
 # --- layers with packed weights --------------------------------------------------------------------------------------
@@ -131,31 +154,27 @@ def _weight(packed: torch.Tensor) -> Callable[[], torch.Tensor]:
     integers, (kind, low, high) = packed.int_repr(), _INTEGERS[packed.dtype]
     if not per_channel:
         scale, zero_point = packed.q_scale(), packed.q_zero_point()
-        return lambda: quantized_decomposed().dequantize_per_tensor.default(
-            integers, scale, zero_point, low, high, kind
-        )
+        return lambda: _decomposed().dequantize_per_tensor.default(integers, scale, zero_point, low, high, kind)
     scales = packed.q_per_channel_scales().to(torch.float32)
     zero_points, axis = packed.q_per_channel_zero_points(), packed.q_per_channel_axis()
-    return lambda: quantized_decomposed().dequantize_per_channel.default(
-        integers, scales, zero_points, axis, low, high, kind
-    )
+    return lambda: _decomposed().dequantize_per_channel.default(integers, scales, zero_points, axis, low, high, kind)
 
 
-def _linear(packed: Any) -> Layer:
+def _linear(packed: Packed) -> Layer:
     with disable_current_modes():
         weight, bias = torch.ops.quantized.linear_unpack(packed)
         real, offset = _weight(weight), None if bias is None else bias.detach()
     return lambda x: F.linear(x, real(), offset)
 
 
-def _convolution(axes: int, transposed: bool) -> Callable[[Any], Layer]:
-    def unpacked(packed: Any) -> Layer:
+def _convolution(axes: int, transposed: bool) -> Callable[[Packed], Layer]:
+    def unpacked(packed: Packed) -> Layer:
         prefix = f"conv_transpose{axes}d" if transposed else f"conv{axes}d"
         # What is packed for one axis is that for two, of which the first has one element.
         options = prefix.replace("1d", "2d")
 
-        def option(name: str) -> Any:
-            found = getattr(torch.ops.quantized, f"{options}_{name}")(packed)
+        def option(name: str) -> object:
+            found: object = getattr(torch.ops.quantized, f"{options}_{name}")(packed)
             return list(found)[-axes:] if isinstance(found, list | tuple) else found
 
         with disable_current_modes():
@@ -171,7 +190,7 @@ def _convolution(axes: int, transposed: bool) -> Callable[[Any], Layer]:
     return unpacked
 
 
-_LAYERS: dict[str, Callable[[Any], Layer]] = {
+_LAYERS: dict[str, Callable[[Packed], Layer]] = {
     "quantized::linear": _linear,
     **{f"quantized::conv{axes}d": _convolution(axes, False) for axes in (1, 2, 3)},
     **{f"quantized::conv_transpose{axes}d": _convolution(axes, True) for axes in (1, 2, 3)},
@@ -179,35 +198,30 @@ _LAYERS: dict[str, Callable[[Any], Layer]] = {
 
 
 @handles(*_LAYERS, *(f"{name}_relu" for name in _LAYERS))
-def _layer(run: Interpreter, node: Any, values: list[Any], env: Env) -> torch.Tensor:
-    run.trace()
-    kind = node.kind()
-    x, packed, scale, zero_point = values[0], values[1], values[-2], values[-1]
-    grids = _grids(run)
+def _layer(call: NodeCall, x: torch.Tensor, packed: Packed, *options: float) -> torch.Tensor:
+    call.trace()
+    kind = call.node.kind()
+    scale, zero_point = options[-2:]
+    grids = _grids(call.run)
     y = grids.layer(kind.removesuffix("_relu"), packed)(x)
-    return grids.rounded(y.relu() if kind.endswith("_relu") else y, grids.like(x, scale, zero_point))
+    return grids.rounded(y.relu() if kind.endswith("_relu") else y, grids.like(x, scale, zero_point))  # type: ignore[arg-type]
 
 
 @handles("quantized::linear_dynamic", "quantized::linear_relu_dynamic")
-def _dynamic(run: Interpreter, node: Any, values: list[Any], env: Env) -> torch.Tensor:
+def _dynamic(call: NodeCall, x: torch.Tensor, packed: Packed, reduce_range: bool) -> torch.Tensor:
     """A layer that quantizes its input by the range that it has, and whose result is not quantized."""
-    run.trace()
-    x, packed, reduce_range = values
+    call.trace()
     # With the sums of products in mind, one bit less, on processors that need it.
     high = 127 if reduce_range and torch.backends.quantized.engine != "qnnpack" else 255
-    operators = quantized_decomposed()
+    operators = _decomposed()
     scale, zero_point = operators.choose_qparams.tensor(x, 0, high, torch.finfo(torch.float32).eps, torch.uint8)
     quantized = operators.quantize_per_tensor.tensor(x, scale, zero_point, 0, high, torch.uint8)
     real = operators.dequantize_per_tensor.tensor(quantized, scale, zero_point, 0, high, torch.uint8)
-    y = _grids(run).layer("quantized::linear", packed)(real)
-    return y.relu() if "relu" in node.kind() else y
+    y = _grids(call.run).layer("quantized::linear", packed)(real)
+    return y.relu() if "relu" in call.node.kind() else y
 
 
 # --- other operators -------------------------------------------------------------------------------------------------
-
-
-def _elu(x: torch.Tensor, scale: Any, zero_point: Any, alpha: Any, *_: Any) -> torch.Tensor:
-    return F.elu(x, alpha)
 
 
 # With the positions of the scale and the zero point among the arguments.
@@ -223,14 +237,22 @@ _FUNCTIONS: dict[str, tuple[Callable[..., torch.Tensor], int]] = {
     "sigmoid": (lambda x, *_: x.sigmoid(), 1),
     "softmax": (lambda x, axis, *_: x.softmax(axis), 2),
     "leaky_relu": (lambda x, slope, *_: F.leaky_relu(x, slope), 3),
-    "elu": (_elu, 1),
+    "elu": (lambda x, scale, zero_point, alpha, *_: F.elu(x, alpha), 1),
     "layer_norm": (lambda x, shape, weight, bias, eps, *_: F.layer_norm(x, shape, weight, bias, eps), 5),
     "group_norm": (lambda x, groups, weight, bias, eps, *_: F.group_norm(x, groups, weight, bias, eps), 5),
     "instance_norm": (lambda x, weight, bias, eps, *_: F.instance_norm(x, None, None, weight, bias, eps=eps), 4),
 }
 
 
-def _batch_norm(x: Any, weight: Any, bias: Any, mean: Any, variance: Any, eps: Any, *_: Any) -> torch.Tensor:
+def _batch_norm(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor,
+    mean: torch.Tensor,
+    variance: torch.Tensor,
+    eps: float,
+    *_: ReplayValue,
+) -> torch.Tensor:
     return F.batch_norm(x, mean, variance, weight, bias, eps=eps)
 
 
@@ -240,12 +262,12 @@ for _name in ("batch_norm", "batch_norm1d", "batch_norm2d", "batch_norm3d"):
 
 
 @handles(*(f"quantized::{name}" for name in _FUNCTIONS))
-def _function(run: Interpreter, node: Any, values: list[Any], env: Env) -> torch.Tensor:
-    run.trace()
-    function, position = _FUNCTIONS[node.kind().partition("::")[2]]
+def _function(call: NodeCall, *values: ReplayValue) -> torch.Tensor:
+    call.trace()
+    function, position = _FUNCTIONS[call.node.kind().partition("::")[2]]
     first = values[0][0] if isinstance(values[0], list) else values[0]
-    scale, zero_point = values[position : position + 2]
-    grids = _grids(run)
+    scale, zero_point = cast(tuple[Scale, ZeroPoint], values[position : position + 2])
+    grids = _grids(call.run)
     return grids.rounded(function(*values), grids.like(first, scale, zero_point))
 
 
@@ -258,10 +280,10 @@ _SAME: dict[str, Callable[..., torch.Tensor]] = {
 
 
 @handles(*_SAME)
-def _on_the_same(run: Interpreter, node: Any, values: list[Any], env: Env) -> torch.Tensor:
-    run.trace()
-    grids = _grids(run)
-    return grids.rounded(_SAME[node.kind()](*values), grids.tensors[id(values[0])][1])
+def _on_the_same(call: NodeCall, *values: ReplayValue) -> torch.Tensor:
+    call.trace()
+    grids = _grids(call.run)
+    return grids.rounded(_SAME[call.node.kind()](*values), grids.tensors[id(values[0])][1])
 
 
 # Results of these are on a grid of their own, whatever that of the input is.

@@ -3,47 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import TypeGuard
 
 import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
-from onnxport.capture.replay.values.kinds import Kind, Number, Sequenced, Stacked, materialized, parts_of, rebuilt
-from onnxport.capture.replay.values.sequences import operator
+from onnxport.capture.replay.values.sequences import sequence_operator
+from onnxport.capture.replay.values.stand_ins import (
+    ItemType,
+    Number,
+    ReplayValue,
+    Sequenced,
+    Stacked,
+    materialized,
+    parts_of,
+    rebuilt,
+)
 from onnxport.errors import CaptureError
+
+Size = int | torch.SymInt
+Run = Stacked | Sequenced
+"""What stands in a list for as many items as run time will tell."""
+Symbols = Collection[object]
+"""Unbacked symbols, of sympy, which has no types."""
 
 _UNKNOWN = -1
 
 
-def varies(value: Any) -> bool:
+def has_run_time_length(value: ReplayValue) -> TypeGuard[list[ReplayValue]]:
     """Whether a value is a list whose length only run time knows."""
     return type(value) is list and any(isinstance(item, Stacked | Sequenced) for item in value)
 
 
-def kind_of(items: Sequence[Any]) -> Kind | None:
+def item_type_of(items: Sequence[ReplayValue]) -> ItemType | None:
     """What the items have in common; None if there are none."""
-    found: Kind | None = None
+    found: ItemType | None = None
     for item in items:
-        found = common(found, _kind(item))
+        found = common_type(found, _type_of_one(item))
     return found
 
 
-def _kind(item: Any) -> Kind | None:
+def _type_of_one(item: ReplayValue) -> ItemType | None:
     if isinstance(item, Sequenced):
-        return item.kind
+        return item.item_type
     if isinstance(item, Stacked):
-        return Kind(item.tensor.dtype, tuple(item.tensor.shape[1:]))
+        return ItemType(item.tensor.dtype, tuple(item.tensor.shape[1:]))
     if isinstance(item, torch.Tensor):
-        return Kind(item.dtype, tuple(item.shape))
+        return ItemType(item.dtype, tuple(item.shape))
     if isinstance(item, Number):
-        return Kind(item.dtype, ())
+        return ItemType(item.dtype, ())
     raise CaptureError(
         f"A list whose length only run time knows has a {type(item).__name__} in it; ONNX has lists of tensors only. "
         "Put tensors into the list, such as torch.tensor(number), or give it a fixed length."
     )
 
 
-def common(one: Kind | None, other: Kind | None) -> Kind | None:
+def common_type(one: ItemType | None, other: ItemType | None) -> ItemType | None:
     """What holds for the items of two lists."""
     if one is None or other is None:
         return other if one is None else one
@@ -53,125 +68,138 @@ def common(one: Kind | None, other: Kind | None) -> Kind | None:
             "they all have one type. Convert them before they are put into the list."
         )
     if one.sizes is None or other.sizes is None or len(one.sizes) != len(other.sizes):
-        return Kind(one.dtype, None)
-    return Kind(one.dtype, tuple(a if same(a, b) else None for a, b in zip(one.sizes, other.sizes, strict=True)))
+        return ItemType(one.dtype, None)
+    pairs = zip(one.sizes, other.sizes, strict=True)
+    return ItemType(one.dtype, tuple(a if _certainly_equal(a, b) else None for a, b in pairs))
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether two sizes are certainly equal."""
+def _certainly_equal(one: Size | None, other: Size | None) -> bool:
     if one is None or other is None:
         return one is other
     return statically_known_true(one == other)
 
 
-def widened(kind: Kind | None, around: Collection[Any]) -> Kind | None:
-    """A kind without the sizes that nothing tells but a branch or a body; ``around`` are the symbols known outside."""
-    if kind is None or kind.sizes is None:
-        return kind
-    return Kind(kind.dtype, tuple(None if _is_inner(size, around) else size for size in kind.sizes))
+def without_inner_sizes(item_type: ItemType | None, symbols: Symbols) -> ItemType | None:
+    """A type without the sizes that only a branch or a loop body knows.
+
+    ``symbols`` are the unbacked symbols that are known outside of it.
+    """
+    if item_type is None or item_type.sizes is None:
+        return item_type
+    sizes = (None if _is_inner(size, symbols) else size for size in item_type.sizes)
+    return ItemType(item_type.dtype, tuple(sizes))
 
 
-def _is_inner(size: Any, around: Collection[Any]) -> bool:
-    return isinstance(size, torch.SymInt) and any(symbol not in around for symbol in free_unbacked_symbols(size))
+def _is_inner(size: Size | None, symbols: Symbols) -> bool:
+    return isinstance(size, torch.SymInt) and any(symbol not in symbols for symbol in free_unbacked_symbols(size))
 
 
-def equal(one: Kind | None, other: Kind | None) -> bool:
-    """Whether two kinds say the same."""
+def says_the_same(one: ItemType | None, other: ItemType | None) -> bool:
+    """Whether two types have the same sizes, as far as these are known."""
     if one is None or other is None or one.sizes is None or other.sizes is None:
         return one is other or (one is not None and other is not None and one.sizes is other.sizes)
-    return len(one.sizes) == len(other.sizes) and all(same(a, b) for a, b in zip(one.sizes, other.sizes, strict=True))
+    if len(one.sizes) != len(other.sizes):
+        return False
+    return all(_certainly_equal(a, b) for a, b in zip(one.sizes, other.sizes, strict=True))
 
 
-def handle_of(items: Sequence[Any], dtype: torch.dtype) -> torch.Tensor:
-    """The sequence of all items, as the tensor that carries it."""
-    items = [item for item in items if not (isinstance(item, Sequenced) and item.kind is None)]
-    kind = kind_of(items)
-    if kind is None:
-        return operator("empty")(dtype)
+def handle_of(items: Sequence[ReplayValue], dtype: torch.dtype) -> torch.Tensor:
+    """The sequence of all items, as the tensor that carries it; ``dtype`` is that of a sequence without any."""
+    items = [item for item in items if not (isinstance(item, Sequenced) and item.item_type is None)]
+    if item_type_of(items) is None:
+        return sequence_operator("empty")(dtype)
     first = next((n for n, item in enumerate(items) if isinstance(item, Stacked | Sequenced)), len(items))
     leading = materialized(list(items[:first]))
     if first == len(items):
-        return operator("construct")(leading)
+        return sequence_operator("construct")(leading)
     handle = _handle(items[first])
     for position, item in enumerate(leading):
-        handle = operator("insert")(handle, item, position)
+        handle = sequence_operator("insert")(handle, item, position)
     for item in items[first + 1 :]:
         if isinstance(item, Stacked | Sequenced):
-            handle = operator("extend")(handle, _handle(item))
+            handle = sequence_operator("extend")(handle, _handle(item))
         else:
-            handle = operator("insert")(handle, materialized(item), None)
+            handle = sequence_operator("insert")(handle, materialized(item), None)
     return handle
 
 
-def _handle(run: Stacked | Sequenced) -> torch.Tensor:
-    return run.handle if isinstance(run, Sequenced) else operator("unbind")(run.tensor)
+def _handle(run: ReplayValue) -> torch.Tensor:
+    if isinstance(run, Sequenced):
+        return run.handle
+    assert isinstance(run, Stacked)
+    return sequence_operator("unbind")(run.tensor)
 
 
-def whole(items: Sequence[Any]) -> Stacked | Sequenced:
+def _handle_of_all(items: Sequence[ReplayValue], item_type: ItemType | None) -> torch.Tensor:
+    # What has never had an item in it may have any type.
+    return handle_of(items, torch.float32 if item_type is None else item_type.dtype)
+
+
+def as_one_run(items: Sequence[ReplayValue]) -> Run:
     """All items as one: stacked if they have one shape, else a sequence."""
     if len(items) == 1 and isinstance(items[0], Stacked | Sequenced):
-        one: Stacked | Sequenced = items[0]
-        return one
-    kind = kind_of(items)
-    if any(isinstance(item, Sequenced) for item in items) or kind is None or kind.sizes is None or None in kind.sizes:
-        return Sequenced(handle_of(items, torch.float32 if kind is None else kind.dtype), kind)
+        return items[0]
+    found = item_type_of(items)
+    is_sequence = any(isinstance(item, Sequenced) for item in items)
+    if is_sequence or found is None or found.sizes is None or None in found.sizes:
+        return Sequenced(_handle_of_all(items, found), found)
     return Stacked(
         torch.cat([item.tensor if isinstance(item, Stacked) else materialized(item).unsqueeze(0) for item in items])
     )
 
 
-def length(items: Sequence[Any]) -> Any:
+def item_count(items: Sequence[ReplayValue]) -> Size:
     """The number of items."""
-    count: Any = 0
+    count: Size = 0
     for item in items:
         if isinstance(item, Stacked):
             count = count + item.tensor.shape[0]
         elif isinstance(item, Sequenced):
-            number = operator("length")(item.handle).item()
+            number = sequence_operator("length")(item.handle).item()
             torch._check(number >= 0)
-            count = count + number
+            count = count + number  # type: ignore[assignment]
         else:
             count = count + 1
     return count
 
 
-def at(items: Sequence[Any], position: Any) -> Any:
+def item_at(items: Sequence[ReplayValue], position: Size) -> ReplayValue:
     """One of the items."""
     if isinstance(position, int):
         # As far as the items before it, or behind it, are known.
         near = items[: position + 1] if position >= 0 else items[position:]
         wanted = position + 1 if position >= 0 else -position
-        if len(near) == wanted and not varies(list(near)):
+        if len(near) == wanted and not has_run_time_length(list(near)):
             return items[position]
-    run = whole(items)
+    run = as_one_run(items)
     if isinstance(run, Stacked):
         return run.tensor.select(0, position)
-    return operator("at")(run.handle, position, _sizes(run.kind))
+    return sequence_operator("at")(run.handle, position, _sizes(run.item_type))
 
 
-def _sizes(kind: Kind | None) -> list[Any]:
-    if kind is None:
+def _sizes(item_type: ItemType | None) -> list[Size]:
+    if item_type is None:
         raise CaptureError(
             "An item is read from a list that has none yet as far as the graph tells, so that its type is not known. "
             "Put an item of the same type into the list before the branch or loop."
         )
-    if kind.sizes is None:
+    if item_type.sizes is None:
         raise CaptureError(
             "An item is read from a list whose length only run time knows and whose tensors have different numbers of "
             "dimensions. Give them the same number of dimensions, for instance with unsqueeze."
         )
-    return [_UNKNOWN if size is None else size for size in kind.sizes]
+    return [_UNKNOWN if size is None else size for size in item_type.sizes]
 
 
-def joined(items: Sequence[Any], axis: int, new_axis: bool) -> torch.Tensor:
+def join_items(items: Sequence[ReplayValue], axis: int, new_axis: bool) -> torch.Tensor:
     """The items one after another along an axis of theirs, or along a new one."""
     if any(isinstance(item, Sequenced) for item in items):
-        run = whole(items)
+        run = as_one_run(items)
         assert isinstance(run, Sequenced)
-        sizes = _sizes(run.kind)
+        sizes = _sizes(run.item_type)
         axis = axis % (len(sizes) + new_axis)
         sizes[axis : axis if new_axis else axis + 1] = [_UNKNOWN]
-        return operator("join")(run.handle, axis, new_axis, sizes)
+        return sequence_operator("join")(run.handle, axis, new_axis, sizes)
     parts = []
     for item in items:
         if isinstance(item, Stacked):
@@ -181,32 +209,32 @@ def joined(items: Sequence[Any], axis: int, new_axis: bool) -> torch.Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts, axis)
 
 
-def taken(items: Sequence[Any], positions: torch.Tensor) -> Stacked | Sequenced:
+def take_items(items: Sequence[ReplayValue], positions: torch.Tensor) -> Run:
     """The items at some positions."""
-    run = whole(items)
+    run = as_one_run(items)
     if isinstance(run, Stacked):
         return Stacked(run.tensor.index_select(0, positions))
-    return Sequenced(operator("take")(run.handle, positions), run.kind)
+    return Sequenced(sequence_operator("take")(run.handle, positions), run.item_type)
 
 
-def inserted(items: Sequence[Any], position: Any, item: Any) -> Sequenced:
+def with_item(items: Sequence[ReplayValue], position: Size, item: ReplayValue) -> Sequenced:
     """The items with another one before the one at a position."""
-    kind = common(kind_of(items), kind_of([item]))
-    assert kind is not None
-    return Sequenced(operator("insert")(handle_of(items, kind.dtype), materialized(item), position), kind)
+    found = common_type(item_type_of(items), item_type_of([item]))
+    assert found is not None
+    handle = sequence_operator("insert")(handle_of(items, found.dtype), materialized(item), position)
+    return Sequenced(handle, found)
 
 
-def erased(items: Sequence[Any], position: Any) -> Sequenced:
+def without_item(items: Sequence[ReplayValue], position: Size) -> Sequenced:
     """The items without the one at a position."""
-    kind = kind_of(items)
-    return Sequenced(operator("erase")(handle_of(items, torch.float32 if kind is None else kind.dtype), position), kind)
+    found = item_type_of(items)
+    return Sequenced(sequence_operator("erase")(_handle_of_all(items, found), position), found)
 
 
-def returned(value: Any) -> Any:
+def with_handles(value: ReplayValue) -> ReplayValue:
     """A result with a handle in the place of each list whose length only run time knows."""
-    if varies(value):
-        kind = kind_of(value)
-        return handle_of(value, torch.float32 if kind is None else kind.dtype).clone()
+    if has_run_time_length(value):
+        return _handle_of_all(value, item_type_of(value)).clone()
     if isinstance(value, list | tuple | dict):
-        return rebuilt(value, [returned(part) for part in parts_of(value)])
+        return rebuilt(value, [with_handles(part) for part in parts_of(value)])
     return value

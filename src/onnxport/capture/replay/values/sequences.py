@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import io
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 
@@ -101,16 +100,15 @@ def _join(sequence: torch.Tensor, axis: int, new_axis: bool, sizes: Sequence[int
     return torch.stack(items, axis) if new_axis else torch.cat(items, axis)
 
 
-def _fake_handle(*arguments: Any) -> torch.Tensor:
+def _fake_handle(source: torch.dtype | torch.Tensor | Sequence[torch.Tensor], *_: object) -> torch.Tensor:
     """Of the element type of what it is made from: a dtype, a tensor, a list of them, or another handle."""
-    source = arguments[0]
     if isinstance(source, torch.dtype):
         return torch.empty(_HANDLE, dtype=source)
-    tensor: torch.Tensor = source[0] if isinstance(source, list | tuple) else source
+    tensor = source if isinstance(source, torch.Tensor) else source[0]
     return tensor.new_empty(_HANDLE)
 
 
-def _fake_item(sequence: torch.Tensor, *arguments: Any) -> torch.Tensor:
+def _fake_item(sequence: torch.Tensor, *arguments: Sequence[int | torch.SymInt]) -> torch.Tensor:
     """The sizes come last; -1 is one that only run time knows."""
     context = torch.library.get_ctx()
     sizes = [context.new_dynamic_size() if isinstance(size, int) and size < 0 else size for size in arguments[-1]]
@@ -121,7 +119,7 @@ def _fake_length(sequence: torch.Tensor) -> torch.Tensor:
     return sequence.new_empty([], dtype=torch.int64)
 
 
-_OPERATORS: dict[str, tuple[str, Callable[..., Any], Callable[..., Any]]] = {
+_OPERATORS: dict[str, tuple[str, Callable[..., torch.Tensor], Callable[..., torch.Tensor]]] = {
     "sequence_empty": ("(ScalarType dtype) -> Tensor", _empty, _fake_handle),
     "sequence_construct": ("(Tensor[] items) -> Tensor", _construct, _fake_handle),
     "sequence_unbind": ("(Tensor x) -> Tensor", _unbind, _fake_handle),
@@ -137,7 +135,7 @@ _OPERATORS: dict[str, tuple[str, Callable[..., Any], Callable[..., Any]]] = {
 
 
 @functools.cache
-def _defined() -> Any:
+def _defined() -> object:
     # Defined when a model first needs them: registering a fake kernel reads the source of its caller.
     library = torch.library.Library(_NAMESPACE, "FRAGMENT")
     _LIBRARIES.append(library)
@@ -148,7 +146,7 @@ def _defined() -> Any:
     return torch.ops.onnxport
 
 
-def operator(name: str) -> Callable[..., torch.Tensor]:
+def sequence_operator(name: str) -> Callable[..., torch.Tensor]:
     """The operator on sequences of this name, such as ``insert``."""
     overload: Callable[..., torch.Tensor] = getattr(_defined(), f"sequence_{name}").default
     return overload

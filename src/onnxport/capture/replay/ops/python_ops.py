@@ -5,57 +5,61 @@ from __future__ import annotations
 import math
 import operator
 import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, MutableMapping
 
 import torch
 
 from onnxport.capture.diagnosis.user_lines import line_of_caller
-from onnxport.capture.replay.values.kinds import Truth, plain
+from onnxport.capture.replay.values.stand_ins import ReplayValue, Truth, plain_number
 from onnxport.torch_internals.torchscript import TracerWarning, get_tracing_state
 
-Function = Callable[..., Any]
+Function = Callable[..., ReplayValue]
 
 
-def _logical(name: str, known: Callable[[Any, Any], Any]) -> Function:
-    def apply(a: Any, b: Any) -> Any:
+def _logical(name: str, known: Function) -> Function:
+    def apply(a: ReplayValue, b: ReplayValue) -> ReplayValue:
         if isinstance(a, Truth) or isinstance(b, Truth):
-            return Truth(getattr(torch, name)(_truth_tensor(a), _truth_tensor(b)))
+            return Truth(getattr(torch, name)(*(_tensor(value) for value in (a, b))))
         return known(a, b)
 
     return apply
 
 
-def _truth_tensor(value: Any) -> torch.Tensor:
-    return value.tensor if isinstance(value, Truth) else torch.scalar_tensor(value, dtype=torch.bool)
+def _tensor(value: ReplayValue) -> torch.Tensor:
+    if isinstance(value, Truth):
+        return value.tensor
+    return torch.scalar_tensor(value, dtype=torch.bool)  # type: ignore[arg-type]
 
 
-def _and(a: Any, b: Any) -> Any:
+def _and(a: bool | torch.SymBool, b: bool | torch.SymBool) -> ReplayValue:
     if isinstance(a, bool) and isinstance(b, bool | torch.SymBool):
         return b if a else False
     return a & b
 
 
-def _or(a: Any, b: Any) -> Any:
+def _or(a: bool | torch.SymBool, b: bool | torch.SymBool) -> ReplayValue:
     if isinstance(a, bool) and isinstance(b, bool | torch.SymBool):
         return True if a else b
     return a | b
 
 
-def _not(value: Any) -> Any:
+def _not(value: ReplayValue) -> ReplayValue:
     if isinstance(value, Truth):
         return Truth(torch.logical_not(value.tensor))
     return torch.sym_not(value) if isinstance(value, torch.SymBool) else not value
 
 
-def _to_bool(value: Any) -> Any:
+def to_bool(value: ReplayValue) -> ReplayValue:
+    """A number as a bool; that of a tensor is known at run time only."""
     if isinstance(value, torch.Tensor):
         if get_tracing_state() is not None:
             return _followed(value)
-        whole = value.reshape([])
-        return Truth(whole if whole.dtype == torch.bool else whole != 0)
-    number = plain(value) if not isinstance(value, Truth) else value
-    return number != 0 if isinstance(number, torch.SymInt | torch.SymFloat) else _as_is_or_bool(number)
+        scalar = value.reshape([])
+        return Truth(scalar if scalar.dtype == torch.bool else scalar != 0)
+    number = plain_number(value) if not isinstance(value, Truth) else value
+    if isinstance(number, torch.SymInt | torch.SymFloat):
+        return number != 0
+    return number if isinstance(number, Truth | torch.SymBool) else bool(number)
 
 
 def _followed(value: torch.Tensor) -> bool:
@@ -69,12 +73,9 @@ def _followed(value: torch.Tensor) -> bool:
     return truth
 
 
-def _as_is_or_bool(value: Any) -> Any:
-    return value if isinstance(value, Truth | torch.SymBool) else bool(value)
-
-
-def _to_int(value: Any) -> Any:
-    number = plain(value)
+def to_int(value: ReplayValue) -> ReplayValue:
+    """A number as an integer."""
+    number = plain_number(value)
     if isinstance(number, torch.SymFloat):
         return torch.sym_int(number)
     if isinstance(number, torch.SymBool):
@@ -82,142 +83,41 @@ def _to_int(value: Any) -> Any:
     return number if isinstance(number, torch.SymInt) else int(number)
 
 
-def _to_float(value: Any) -> Any:
-    number = plain(value)
+def to_float(value: ReplayValue) -> ReplayValue:
+    """A number as a float."""
+    number = plain_number(value)
     return torch.sym_float(number) if isinstance(number, torch.SymInt | torch.SymFloat) else float(number)
 
 
-def _append(items: list[Any], item: Any) -> list[Any]:
+def _append(items: list[ReplayValue], item: ReplayValue) -> list[ReplayValue]:
     items.append(item)
     return items
 
 
-def _set_item(container: Any, key: Any, value: Any) -> Any:
+def _set_item(container: MutableMapping[ReplayValue, ReplayValue], key: ReplayValue, value: ReplayValue) -> ReplayValue:
     container[key] = value
     return container
 
 
-def _pop(container: Any, *key: Any) -> Any:
-    return container.pop(*key)
-
-
-def _slice(items: Any, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
-    return items[start:end:step]
-
-
-def _index(items: list[Any], item: Any) -> int:
-    return items.index(item)
-
-
-def _sort(items: list[Any], reverse: bool = False) -> None:
-    items.sort(reverse=reverse)
-
-
-def _sorted(items: list[Any]) -> list[Any]:
-    return sorted(items)
-
-
-def _extend(items: list[Any], more: list[Any]) -> None:
-    items.extend(more)
-
-
-def _insert(items: list[Any], at: int, item: Any) -> None:
-    items.insert(at, item)
-
-
-def _clear(items: Any) -> None:
-    items.clear()
-
-
-def _remove(items: list[Any], item: Any) -> None:
-    items.remove(item)
-
-
-def _delete(container: Any, key: Any) -> None:
-    del container[key]
-
-
-def _dict(pairs: Any = ()) -> dict[Any, Any]:
-    return dict(pairs)
-
-
-def _update(container: dict[Any, Any], more: Any) -> None:
-    container.update(more)
-
-
-def _get(container: dict[Any, Any], key: Any, default: Any = None) -> Any:
-    return container.get(key, default)
-
-
-def _div(a: Any, b: Any) -> Any:
-    return a / b
-
-
-def _remainder(a: Any, b: Any) -> Any:
-    return a % b
-
-
-def _minimum(a: Any, b: Any = None) -> Any:
-    if b is None:
-        return min(a)
-    return torch.sym_min(a, b) if _symbolic(a, b) else min(a, b)
-
-
-def _maximum(a: Any, b: Any = None) -> Any:
-    if b is None:
-        return max(a)
-    return torch.sym_max(a, b) if _symbolic(a, b) else max(a, b)
-
-
-def _symbolic(*values: Any) -> bool:
+def _is_symbolic(*values: ReplayValue) -> bool:
     return any(isinstance(value, torch.SymInt | torch.SymFloat) for value in values)
 
 
-def _any(items: list[Any]) -> bool:
-    return any(items)
+def _extremum(of_sizes: Function, otherwise: Function) -> Function:
+    def apply(*values: ReplayValue) -> ReplayValue:
+        return of_sizes(*values) if len(values) == 2 and _is_symbolic(*values) else otherwise(*values)
+
+    return apply
 
 
-def _all(items: list[Any]) -> bool:
-    return all(items)
+def _percent(text: str, *values: ReplayValue) -> str:
+    return text % (values[0] if len(values) == 1 and isinstance(values[0], tuple) else values)
 
 
-def _contains(container: Any, item: Any) -> bool:
-    return item in container
-
-
-def _format(text: str, *values: Any) -> str:
-    return text.format(*values)
-
-
-def _percent(text: str, *values: Any) -> str:
-    given = values[0] if len(values) == 1 and isinstance(values[0], tuple) else values
-    return text % given
-
-
-def _split(text: str, separator: str | None = None, maximum: int = -1) -> list[str]:
-    return text.split(separator, maximum)
-
-
-def _range_length(low: Any, high: Any, step: Any) -> Any:
-    if _symbolic(low, high, step):
+def _range_length(low: int, high: int, step: int) -> ReplayValue:
+    if _is_symbolic(low, high, step):
         return torch.sym_max((high - low + step - (1 if step > 0 else -1)) // step, 0)
     return len(range(low, high, step))
-
-
-def _derive_index(index: Any, start: Any, step: Any) -> Any:
-    return start + index * step
-
-
-def _sum(items: list[Any]) -> Any:
-    return sum(items)
-
-
-def _floor(value: Any) -> Any:
-    return math.floor(value)
-
-
-def _identity(value: Any, *_: Any, **__: Any) -> Any:
-    return value
 
 
 def _text(function: str) -> Function:
@@ -240,12 +140,12 @@ FUNCTIONS: dict[str, Function] = {
     "aten::sub": operator.sub,
     "aten::mul": operator.mul,
     "aten::mul_": operator.imul,
-    "aten::div": _div,
+    "aten::div": operator.truediv,
     "aten::floordiv": operator.floordiv,
     "aten::floor_divide": operator.floordiv,
-    "aten::remainder": _remainder,
+    "aten::remainder": operator.mod,
     "aten::fmod": math.fmod,
-    "aten::mod": _remainder,
+    "aten::mod": operator.mod,
     "aten::pow": operator.pow,
     "aten::neg": operator.neg,
     "aten::abs": abs,
@@ -259,52 +159,53 @@ FUNCTIONS: dict[str, Function] = {
     "aten::__rshift__": operator.rshift,
     "aten::__is__": lambda a, b: a is b,
     "aten::__isnot__": lambda a, b: a is not b,
-    "aten::Bool": _to_bool,
-    "aten::Int": _to_int,
-    "aten::Float": _to_float,
+    "aten::Bool": to_bool,
+    "aten::Int": to_int,
+    "aten::Float": to_float,
     "aten::Complex": complex,
-    "aten::IntImplicit": _to_int,
-    "aten::FloatImplicit": _to_float,
-    "aten::ScalarImplicit": plain,
-    "aten::item": plain,
+    "aten::IntImplicit": to_int,
+    "aten::FloatImplicit": to_float,
+    "aten::ScalarImplicit": plain_number,
+    "aten::item": plain_number,
     "aten::len": len,
     "aten::list": list,
-    "aten::dict": _dict,
+    "aten::dict": dict,
     "aten::append": _append,
-    "aten::extend": _extend,
-    "aten::insert": _insert,
-    "aten::pop": _pop,
-    "aten::clear": _clear,
-    "aten::remove": _remove,
+    "aten::extend": lambda items, more: items.extend(more),
+    "aten::insert": lambda items, position, item: items.insert(position, item),
+    "aten::pop": lambda container, *key: container.pop(*key),
+    "aten::clear": lambda container: container.clear(),
+    "aten::remove": lambda items, item: items.remove(item),
     "aten::reverse": lambda items: items.reverse(),
     "aten::copy": lambda items: items.copy(),
-    "aten::index": _index,
+    "aten::index": lambda items, item: items.index(item),
     "aten::count": lambda items, item: items.count(item),
-    "aten::sort": _sort,
-    "aten::sorted": _sorted,
-    "aten::slice": _slice,
+    "aten::sort": lambda items, reverse=False: items.sort(reverse=reverse),
+    "aten::sorted": sorted,
+    "aten::slice": lambda items, start=None, end=None, step=1: items[start:end:step],
     "aten::__getitem__": operator.getitem,
     "aten::_set_item": _set_item,
-    "aten::Delete": _delete,
-    "aten::__delitem__": _delete,
-    "aten::__contains__": _contains,
+    "aten::Delete": operator.delitem,
+    "aten::__delitem__": operator.delitem,
+    "aten::__contains__": operator.contains,
     "aten::keys": lambda table: list(table.keys()),
     "aten::values": lambda table: list(table.values()),
     "aten::items": lambda table: list(table.items()),
-    "aten::update": _update,
-    "aten::get": _get,
+    "aten::update": lambda table, more: table.update(more),
+    "aten::get": lambda table, key, default=None: table.get(key, default),
     "aten::setdefault": lambda table, key, value: table.setdefault(key, value),
     "aten::popitem": lambda table: table.popitem(),
-    "aten::sum": _sum,
-    "prim::min": _minimum,
-    "prim::max": _maximum,
-    "aten::any": _any,
-    "aten::all": _all,
+    "aten::sum": sum,
+    # torch.export replaces min and max while it runs, by functions that know sizes: so they are looked up when called.
+    "prim::min": _extremum(torch.sym_min, lambda *values: min(*values)),
+    "prim::max": _extremum(torch.sym_max, lambda *values: max(*values)),
+    "aten::any": any,
+    "aten::all": all,
     "aten::ceil": math.ceil,
-    "aten::floor": _floor,
+    "aten::floor": math.floor,
     "aten::round": round,
     "aten::trunc": math.trunc,
-    "aten::sqrt": lambda value: torch.sym_sqrt(value) if _symbolic(value) else math.sqrt(value),
+    "aten::sqrt": lambda value: torch.sym_sqrt(value) if _is_symbolic(value) else math.sqrt(value),
     "aten::exp": math.exp,
     "aten::log": math.log,
     "aten::log2": math.log2,
@@ -338,15 +239,12 @@ FUNCTIONS: dict[str, Function] = {
     "aten::bin": bin,
     "aten::oct": oct,
     "aten::str": str,
-    "aten::format": _format,
+    "aten::format": lambda text, *values: text.format(*values),
     "aten::percentFormat": _percent,
-    "aten::split": _split,
+    "aten::split": lambda text, separator=None, most=-1: text.split(separator, most),
     "aten::join": lambda separator, items: separator.join(items),
     "aten::__range_length": _range_length,
-    "aten::__derive_index": _derive_index,
-    "prim::unchecked_cast": _identity,
-    "prim::unchecked_unwrap_optional": _identity,
-    "aten::_unwrap_optional": _identity,
+    "aten::__derive_index": lambda index, start, step: start + index * step,
     **{f"aten::{name}": _text(name) for name in _TEXT.split()},
 }
 """By the operator's name: the functions for overloads that torch's dispatcher does not know."""

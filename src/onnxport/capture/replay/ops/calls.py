@@ -6,13 +6,14 @@ import functools
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from onnxport.capture.replay.python_ops import COMPARISONS, FUNCTIONS
-from onnxport.capture.replay.values.kinds import Number, Truth, materialized, plain
+from onnxport.capture.replay.ops.python_ops import COMPARISONS, FUNCTIONS
+from onnxport.capture.replay.values.stand_ins import Number, ReplayValue, Truth, materialized, plain_number
+from onnxport.errors import CaptureError
+from onnxport.torch_graph import Node
 from onnxport.torch_internals.operators import dispatch_find_schema_or_throw, parse_schema
 
 # TorchScript writes these as integers; torch.ops would pass the integers on to the captured graph.
@@ -23,7 +24,7 @@ _DTYPES = (
 )
 _LAYOUTS = (torch.strided, torch.sparse_coo, torch.sparse_csr)
 _FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
-_CODES: dict[str, Sequence[Any]] = {
+_CODES: dict[str, Sequence[object]] = {
     "dtype": _DTYPES,
     "output_dtype": _DTYPES,
     "out_dtype": _DTYPES,
@@ -33,7 +34,7 @@ _CODES: dict[str, Sequence[Any]] = {
 _PLAIN_TYPES = ("int", "float", "bool", "number", "Scalar", "complex")
 
 # Operators on numbers in tensors whose result is that of the numbers; the rest see tensors.
-_ARITHMETIC: dict[str, Callable[..., Any]] = {
+_ARITHMETIC: dict[str, Callable[..., ReplayValue]] = {
     "aten::add": lambda a, b, alpha=1: a + (b if alpha == 1 else b * alpha),
     "aten::sub": lambda a, b, alpha=1: a - (b if alpha == 1 else b * alpha),
     "aten::rsub": lambda a, b, alpha=1: b - (a if alpha == 1 else a * alpha),
@@ -56,9 +57,9 @@ _PROMOTING_NAMES = (
 _PROMOTING = {f"aten::{name}" for name in _PROMOTING_NAMES.split()}
 
 
-def _is_size(value: Any) -> bool:
+def _is_size(value: ReplayValue) -> bool:
     """Whether a value is an integer that is not negative: dividing such, rounding down is rounding to zero."""
-    number = plain(value) if isinstance(value, Number) else value
+    number = plain_number(value) if isinstance(value, Number) else value
     return (
         isinstance(number, int | torch.SymInt) and not isinstance(number, bool) and statically_known_true(number >= 0)
     )
@@ -69,9 +70,12 @@ def dtype_code(dtype: torch.dtype) -> int:
     return _DTYPES.index(dtype)
 
 
-def dtype_of(code: int | torch.dtype) -> torch.dtype:
-    """The dtype that an integer stands for."""
-    return _DTYPES[code] if isinstance(code, int) else code
+def dtype_of(code: ReplayValue) -> torch.dtype:
+    """The dtype that an integer stands for; a dtype stands for itself."""
+    if isinstance(code, torch.dtype):
+        return code
+    assert isinstance(code, int)
+    return _DTYPES[code]
 
 
 @dataclass(frozen=True)
@@ -79,12 +83,12 @@ class Callee:
     """An operator ready to be called with values of a TorchScript graph."""
 
     name: str
-    overload: Callable[..., Any]
-    arguments: tuple[Any, ...]
+    overload: Callable[..., ReplayValue]
+    arguments: tuple[torch._C.Argument, ...]
     kinds: tuple[str, ...]
     positional: int
 
-    def __call__(self, values: Sequence[Any]) -> Any:
+    def __call__(self, values: Sequence[ReplayValue]) -> ReplayValue:
         """Call with one value for each argument of the schema."""
         name = self.name.rstrip("_") if not self.name.endswith("__") else self.name
         if any(type(value) is Number for value in values):
@@ -102,17 +106,17 @@ class Callee:
         }
         return self.overload(*converted[: self.positional], **keywords)
 
-    def _on_numbers(self, name: str, values: Sequence[Any]) -> Any:
+    def _on_numbers(self, name: str, values: Sequence[ReplayValue]) -> ReplayValue:
         if name == "aten::div" and values[-1] in ("floor", "trunc") and all(_is_size(value) for value in values[:2]):
-            return Number.of(plain(values[0]) // plain(values[1]))
+            return Number.of(plain_number(values[0]) // plain_number(values[1]))
         if not all(isinstance(value, Number | int | float | bool | torch.SymInt | None) for value in values):
             return None
         if name in _KEPT:
             return values[0]
         function = _ARITHMETIC.get(name)
-        return None if function is None else Number.of(function(*(plain(value) for value in values)))
+        return None if function is None else Number.of(function(*(plain_number(value) for value in values)))  # type: ignore[arg-type]
 
-    def _convert(self, argument: Any, kind: str, value: Any, promoting: bool) -> Any:
+    def _convert(self, argument: torch._C.Argument, kind: str, value: ReplayValue, promoting: bool) -> ReplayValue:
         if type(value) is Number and promoting:
             return value.value
         if kind == "Tensor":
@@ -120,13 +124,13 @@ class Callee:
         if kind in _PLAIN_TYPES:
             if argument.name in _CODES and isinstance(value, int):
                 return _CODES[argument.name][value]
-            return plain(value)
+            return plain_number(value)
         if isinstance(value, list | tuple):
-            return [plain(item) for item in value] if kind == "plain list" else materialized(value)
-        return plain(value) if isinstance(value, Number | Truth) else value
+            return [plain_number(item) for item in value] if kind == "plain list" else materialized(value)
+        return plain_number(value) if isinstance(value, Number | Truth) else value
 
 
-def _kind(type_: Any) -> str:
+def _kind(type_: torch._C.JitType) -> str:
     name = type_.kind()
     if name == "OptionalType":
         return _kind(type_.getElementType())
@@ -161,3 +165,17 @@ def _in_dispatcher(qualified: str) -> bool:
         # Defined for the TorchScript interpreter only.
         return False
     return True
+
+
+def call_operator(node: Node, values: Sequence[ReplayValue]) -> ReplayValue:
+    """Call the operator of a node, by its schema, or the Python function that does what it does."""
+    schema, kind = node.schema(), node.kind()
+    if kind.startswith("quantized::"):
+        raise CaptureError(f"The operator {kind} can't be replayed. Leave what it is part of unquantized.")
+    operator = callee(schema) if schema != "(no schema)" else None
+    if operator is not None:
+        return operator(values)
+    function = FUNCTIONS.get(kind)
+    if function is None:
+        raise CaptureError(f"The operator {kind} of TorchScript can't be replayed: {schema}.")
+    return function(*(value.value if type(value) is Number else value for value in values))

@@ -1,14 +1,21 @@
-"""Values that a TorchScript graph has and Python code would not: numbers in tensors, truths not yet known, nothing."""
+"""What stands in a replay for values that Python does not have: numbers in tensors, bools not yet known, runs of items.
+
+Everything else of a script is what it is in Python: tensors, numbers, strings, lists, dicts, tuples, modules.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from onnxport.errors import CaptureError
+
+ReplayValue: TypeAlias = object
+"""Any value of a script while it is replayed; its type in the graph says which."""
 
 Plain = int | float | bool | complex | torch.SymInt | torch.SymFloat | torch.SymBool
 
@@ -47,6 +54,17 @@ class Truth:
 
 
 @dataclass(frozen=True, eq=False)
+class ItemType:
+    """What the tensors of a list have in common: their dtype and sizes.
+
+    A size that differs, or that only run time knows, is None; ``sizes`` is None if not even the ranks are the same.
+    """
+
+    dtype: torch.dtype
+    sizes: tuple[int | torch.SymInt | None, ...] | None
+
+
+@dataclass(frozen=True, eq=False)
 class Stacked:
     """Items of a list, tensors of one shape, whose number only run time knows: one tensor, with the items along axis 0.
 
@@ -66,25 +84,14 @@ class Stacked:
 
 
 @dataclass(frozen=True, eq=False)
-class Kind:
-    """What the tensors of a list have in common: their element type and sizes.
-
-    A size that differs, or that only run time knows, is None; ``sizes`` is None if not even the ranks are the same.
-    """
-
-    dtype: torch.dtype
-    sizes: tuple[int | torch.SymInt | None, ...] | None
-
-
-@dataclass(frozen=True, eq=False)
 class Sequenced:
     """Items of a list whose number only run time knows, as a sequence of tensors; it stands for all of them.
 
-    ``handle`` is the tensor that carries the sequence; ``kind`` is None as long as there is nothing in it.
+    ``handle`` is the tensor that carries the sequence; ``item_type`` is None as long as there is nothing in it.
     """
 
     handle: torch.Tensor
-    kind: Kind | None
+    item_type: ItemType | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,47 +115,25 @@ class Uninitialized:
 UNINITIALIZED = Uninitialized()
 
 
-def materialized(value: Any) -> Any:
+def materialized(value: ReplayValue) -> Any:
     """A value with real tensors in place of what stands for them; also inside lists, tuples and dicts."""
-    kind = type(value)
-    if kind is Number:
+    if type(value) is Number:
         return value.tensor()
-    if kind is Truth:
+    if type(value) is Truth:
         return value.tensor
-    if kind is Growing:
+    if type(value) is Growing:
         raise CaptureError(SHAPES_CHANGE)
-    if kind is Stacked or kind is Sequenced:
+    if type(value) is Stacked or type(value) is Sequenced:
         raise CaptureError(
             "An operator takes a list of tensors whose length only run time knows, and ONNX needs to know how many "
             "there are. Stack or concatenate the list first."
         )
-    if kind is list or kind is dict or isinstance(value, tuple):
+    if type(value) is list or type(value) is dict or isinstance(value, tuple):
         return rebuilt(value, [materialized(part) for part in parts_of(value)])
     return value
 
 
-def rebuilt(like: Any, parts: Sequence[Any]) -> Any:
-    """A list, tuple or dict like another with other parts."""
-    if isinstance(like, dict):
-        return dict(zip(like, parts, strict=True))
-    if isinstance(like, tuple):
-        return type(like)(*parts) if hasattr(like, "_fields") else tuple(parts)
-    return list(parts)
-
-
-def parts_of(value: Any) -> list[Any]:
-    """What is in a container, in order."""
-    return list(value.values() if isinstance(value, dict) else value)
-
-
-def copied(value: Any) -> Any:
-    """A value with containers of its own, and the same things in them."""
-    if isinstance(value, list | tuple | dict):
-        return rebuilt(value, [copied(part) for part in parts_of(value)])
-    return value
-
-
-def plain(value: Any) -> Any:
+def plain_number(value: ReplayValue) -> Any:
     """A number as Python has it; one that only run time knows is read from its tensor."""
     if isinstance(value, Number):
         return value.value
@@ -156,4 +141,46 @@ def plain(value: Any) -> Any:
         return value.tensor.item()
     if isinstance(value, torch.Tensor):
         return value.item()
+    return value
+
+
+def known_truth(value: ReplayValue) -> bool | torch.SymBool | Truth:
+    """A condition as a bool, if it is certain; else as it is."""
+    value = value.value if isinstance(value, Number) else value
+    if isinstance(value, torch.SymBool):
+        if statically_known_true(value):
+            return True
+        if statically_known_true(torch.sym_not(value)):
+            return False
+        return value
+    return value if isinstance(value, Truth) else bool(value)
+
+
+def truth_tensor(value: ReplayValue) -> torch.Tensor:
+    """A bool as the tensor that holds it."""
+    if isinstance(value, Truth):
+        return value.tensor
+    if isinstance(value, torch.SymBool):
+        return Number.of(value).tensor()
+    return torch.scalar_tensor(plain_number(value), dtype=torch.bool)
+
+
+def rebuilt(like: ReplayValue, parts: Sequence[ReplayValue]) -> Any:
+    """A list, tuple or dict like another with other parts."""
+    if isinstance(like, dict):
+        return dict(zip(like, parts, strict=True))
+    if isinstance(like, tuple):
+        return type(like)(*parts) if hasattr(like, "_fields") else tuple(parts)  # type: ignore[arg-type]
+    return list(parts)
+
+
+def parts_of(container: Any) -> list[ReplayValue]:
+    """What is in a list, tuple or dict, in order."""
+    return list(container.values() if isinstance(container, dict) else container)
+
+
+def with_own_containers(value: ReplayValue) -> Any:
+    """A value with lists, tuples and dicts of its own, and the same things in them."""
+    if isinstance(value, list | tuple | dict):
+        return rebuilt(value, [with_own_containers(part) for part in parts_of(value)])
     return value

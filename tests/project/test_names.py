@@ -15,8 +15,6 @@ NAMED_BY_OTHERS = ("ops", "symbolic/helper", "torch_onnx")
 
 #: Names that are defined twice, and why.
 TWICE: dict[str, str] = {
-    "Replay": "to be told apart: of a trace for its lines, of a script",
-    "call": "to be told apart: of an operator, of an object's method",
     "explain": "to be told apart: a failed capture, a forced size",
 }
 

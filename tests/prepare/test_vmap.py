@@ -42,3 +42,19 @@ def test_equals_eager(name: str, dynamic: bool) -> None:
     for rows in (4, 2, 7) if dynamic else (4,):
         x = torch.randn(rows, 5)
         torch.testing.assert_close(program(x)[0], model(x), rtol=1e-5, atol=1e-5)
+
+
+def test_a_mask_that_reads_a_tensor_by_its_indices() -> None:
+    from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+
+    class Masked(torch.nn.Module):
+        def forward(self, groups: torch.Tensor) -> torch.Tensor:
+            places = torch.arange(groups.shape[0])
+            with TransformGetItemToIndex():
+                row = torch.vmap(lambda q, k: groups[q] == groups[k], in_dims=(None, 0))
+                return torch.vmap(row, in_dims=(0, None))(places, places)
+
+    groups = torch.tensor([0, 0, 1, 1, 2])
+    program = onnxport.export(Masked(), (groups,), dynamic_shapes=({0: "n"},))
+    for given in (groups, torch.tensor([3, 1, 3])):
+        torch.testing.assert_close(program(given)[0], Masked()(given))

@@ -138,7 +138,7 @@ def _changed(
     inline(workspace, module.graph)
     rebind_data(graph)
     expand_flex_attention(graph, workspace.attribute, workspace.attach)
-    expand_vmaps(graph, workspace.attach)
+    expand_vmaps(graph, workspace.attribute, workspace.attach)
     final = functionalize(graph, workspace.attach) if writes(graph) else {}
     output = next(node for node in reversed(graph.nodes) if node.op == "output")
     results = output.args[0]

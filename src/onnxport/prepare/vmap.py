@@ -7,7 +7,7 @@ once more under the real transform gives the batched calls, which then take thei
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -22,10 +22,10 @@ def has_vmaps(graph: torch.fx.Graph) -> bool:
     return any(node.target is vmap_increment_nesting for node in graph.nodes)
 
 
-def expand_vmaps(graph: torch.fx.Graph, attach: Attach) -> None:
+def expand_vmaps(graph: torch.fx.Graph, attribute: Callable[[str], object], attach: Attach) -> None:
     """Replace every vectorised region, in place, by the batched calls it stands for."""
     for region in _regions(graph):
-        _expand(graph, region, attach)
+        _expand(graph, region, attribute, attach)
 
 
 def _regions(graph: torch.fx.Graph) -> list[list[torch.fx.Node]]:
@@ -44,13 +44,18 @@ def _regions(graph: torch.fx.Graph) -> list[list[torch.fx.Node]]:
     return regions
 
 
-def _expand(graph: torch.fx.Graph, region: Sequence[torch.fx.Node], attach: Attach) -> None:
+def _expand(
+    graph: torch.fx.Graph, region: Sequence[torch.fx.Node], attribute: Callable[[str], object], attach: Attach
+) -> None:
     inside = set(region)
-    inputs = list(dict.fromkeys(source for node in region for source in node.all_input_nodes if source not in inside))
+    outside = dict.fromkeys(source for node in region for source in node.all_input_nodes if source not in inside)
+    # Attributes that are no tensors (functions and the structure of their arguments, for flat_apply) are read here.
+    known = {node: attribute(str(node.target)) for node in outside if node.op == "get_attr" and "val" not in node.meta}
+    inputs = [node for node in outside if node not in known]
     outputs = [node for node in region if any(user not in inside for user in node.users)]
     last = region[-1]
     with graph.inserting_after(last):
-        call = graph.call_function(_runner(region, inputs, outputs), tuple(inputs))
+        call = graph.call_function(_runner(region, inputs, outputs, known), tuple(inputs))
     call.meta.update({key: last.meta[key] for key in PROVENANCE_META if key in last.meta})
     call.meta["val"] = [node.meta["val"] for node in outputs]
     for index, node in enumerate(outputs):
@@ -64,12 +69,15 @@ def _expand(graph: torch.fx.Graph, region: Sequence[torch.fx.Node], attach: Atta
 
 
 def _runner(
-    region: Sequence[torch.fx.Node], inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node]
+    region: Sequence[torch.fx.Node],
+    inputs: Sequence[torch.fx.Node],
+    outputs: Sequence[torch.fx.Node],
+    known: Mapping[torch.fx.Node, object],
 ) -> Callable[..., list[object]]:
     steps = [(node, node.target, node.args, node.kwargs) for node in region]
 
     def run(*arguments: Any) -> list[object]:
-        values = dict(zip(inputs, arguments, strict=True))
+        values = {**known, **dict(zip(inputs, arguments, strict=True))}
         for node, target, args, kwargs in steps:
             values[node] = target(  # type: ignore[operator]
                 *torch.fx.node.map_arg(args, values.__getitem__), **torch.fx.node.map_arg(kwargs, values.__getitem__)

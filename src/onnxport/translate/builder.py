@@ -276,7 +276,8 @@ class Builder:
         if isinstance(value, Tensor | Dim) or dtype.is_complex:
             scalar = self.cast(value, dtype) if isinstance(value, Tensor) else self.scalar(value, dtype)
             return self.expand(scalar, shape)
-        array = np.asarray(value, dtype=from_torch_dtype(dtype).numpy())
+        number = _wrapped(value, dtype) if type(value) is int else value
+        array = np.asarray(number, dtype=from_torch_dtype(dtype).numpy())
         if len(shape) == 0:
             return self.const(array, dtype)
         tensor = ir.Tensor(array.reshape(1), dtype=from_torch_dtype(dtype))

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import torch
 
 from onnxport.aten.axes import axis_of
-from onnxport.translate import Builder, Int, Number, Tensor, translates
-from onnxport.translate.dims import broadcast
+from onnxport.translate import Builder, Dim, Int, Number, Tensor, translates
+from onnxport.translate.dims import broadcast, is_static
 from onnxport.translate.loop import Outcome, emit_loop, emit_scan, inside
 
 _SMALL_INTEGERS = (torch.int8, torch.uint8, torch.int16)
@@ -114,6 +114,9 @@ def addmm(
     if out_dtype is not None:
         self, mat1, mat2 = op.cast(self, out_dtype), op.cast(mat1, out_dtype), op.cast(mat2, out_dtype)
     if self.is_float:
+        if beta not in (0, 1) and (isinstance(mat1.shape[1], Dim) or mat1.shape[1] == 0):
+            # onnxruntime's Gemm forgets beta where there is nothing to multiply.
+            self, beta = self * op.scalar(beta, self.dtype), 1
         return op.Gemm(mat1, mat2, None if beta == 0 else self, alpha=alpha, beta=beta)
     return _scaled_sum(op, self, product_of(op, mat1, mat2), beta, alpha)
 
@@ -273,9 +276,17 @@ def chain_matmul(op: Builder, matrices: Sequence[Tensor] = (), tensors: Sequence
 
 @translates("aten::bilinear")
 def bilinear(op: Builder, input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    left = op.MatMul(op.unsqueeze(input1, [input1.rank - 1, input1.rank]), weight)
-    right = op.unsqueeze(input2, [input2.rank - 1, input2.rank + 1])
-    product = op.Squeeze(op.MatMul(left, right), [-2, -1])
+    batch = input1.shape[:-1]
+    if is_static(batch) and 0 not in batch:
+        left = op.MatMul(op.unsqueeze(input1, [input1.rank - 1, input1.rank]), weight)
+        right = op.unsqueeze(input2, [input2.rank - 1, input2.rank + 1])
+        product = op.Squeeze(op.MatMul(left, right), [-2, -1])
+    else:
+        # onnxruntime's MatMul broadcasts no empty batch, so the weight is one matrix here.
+        outputs, first, second = weight.shape
+        matrix = op.reshape(op.transpose(weight, [1, 0, 2]), [first, outputs * second])
+        rows = op.reshape(op.MatMul(input1, matrix), [*batch, outputs, second])
+        product = op.Squeeze(op.MatMul(rows, op.unsqueeze(input2, [input2.rank])), [-1])
     return product if bias is None else product + bias
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from onnxport.aten.axes import axes_of, axis_of
+from onnxport.aten.reduction.ranges import EXACT_BITS, bits_of
 from onnxport.translate import Builder, Int, Tensor, translates
 from onnxport.translate.dims import product
 
@@ -60,7 +61,19 @@ def sum_(
 ) -> Tensor:
     self = sum_operand(op, self, dtype)
     axes = axes_of(dim, self.rank)
-    return reduced(op, "ReduceSum", self, axes, keepdim) if axes else self
+    if not axes:
+        return self
+    if self.dtype == torch.int64 and bits_of(self) > EXACT_BITS:
+        return sum_of_halves(op, self, axes, keepdim)
+    return reduced(op, "ReduceSum", self, axes, keepdim)
+
+
+def sum_of_halves(op: Builder, x: Tensor, axes: Sequence[int], keepdim: bool) -> Tensor:
+    """A sum of int64 to the last bit; onnxruntime's ReduceSum adds in float64, which holds only 53."""
+    base = op.scalar(2**32, torch.int64)
+    low = op.Mod(x, base).with_shape(x.shape)
+    high = op.Div(x - low, base).with_shape(x.shape)
+    return reduced(op, "ReduceSum", high, axes, keepdim) * base + reduced(op, "ReduceSum", low, axes, keepdim)
 
 
 @translates("aten::prod", "aten::prod.dim_int")

@@ -102,9 +102,13 @@ def split(op: Builder, self: Tensor, split_size: Int, dim: int) -> Sequence[Tens
 def chunk(op: Builder, self: Tensor, chunks: int, dim: int) -> Sequence[Tensor]:
     axis = axis_of(dim, self.rank)
     pieces = len(op.result_shapes())
-    if isinstance(self.shape[axis], Dim) and pieces == chunks > 1:
-        # ONNX rounds the size of a piece up and lets the last be smaller, as torch does.
-        return op.multi("Split", self, axis=axis, num_outputs=chunks, outputs=chunks)
+    length = self.shape[axis]
+    if isinstance(length, Dim) and pieces == chunks > 1:
+        # ONNX's Split rounds the size of a piece up as torch does, but wants as many elements as there are pieces.
+        size = (length + (chunks - 1)) // chunks
+        ends = [*(size * (n + 1) for n in range(chunks - 1)), None]
+        parts = [op.slice(self, axis, size * n, end) for n, end in enumerate(ends)]
+        return [part.with_shape(shape) for part, shape in zip(parts, op.result_shapes(), strict=True)]
     return _split_as_torch(op, self, dim)
 
 

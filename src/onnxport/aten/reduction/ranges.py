@@ -1,0 +1,70 @@
+"""How large whole numbers can become, as far as the calls they come from tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import onnx_ir as ir
+
+from onnxport.translate import Tensor
+
+EXACT_BITS = 32
+"""Numbers of so many bits add up exactly in float64, two million of them."""
+
+_UNKNOWN = 64
+_DEPTH = 16
+_SIZE_BITS = 32
+_WIDTHS = {
+    ir.DataType.BOOL: 1,
+    ir.DataType.INT8: 8,
+    ir.DataType.UINT8: 8,
+    ir.DataType.INT16: 16,
+    ir.DataType.UINT16: 16,
+    ir.DataType.INT32: 32,
+    ir.DataType.UINT32: 32,
+}
+#: Positions and sizes: far fewer than 2^32.
+_POSITIONS = {"Shape", "Size", "ArgMax", "ArgMin", "NonZero", "Range"}
+#: Calls whose results are among the elements of their first operand, up to sign.
+_MOVES = {
+    *("Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Gather", "Expand", "Tile"),
+    *("GatherElements", "GatherND", "Split", "Neg", "Abs", "ReduceMax", "ReduceMin", "Compress"),
+}
+_COMBINED: dict[str, tuple[slice, Callable[[Sequence[int]], int]]] = {
+    "Where": (slice(1, None), max),
+    "Concat": (slice(None), max),
+    "Max": (slice(None), max),
+    "Min": (slice(None), max),
+    "Add": (slice(None), lambda bits: max(bits) + 1),
+    "Sub": (slice(None), lambda bits: max(bits) + 1),
+    "Mul": (slice(None), sum),
+}
+
+
+def bits_of(x: Tensor) -> int:
+    """How many bits hold every element of an int64 tensor; 64 where nothing is known."""
+    return _bits(x.value, _DEPTH)
+
+
+def _bits(value: ir.Value | None, depth: int) -> int:
+    if value is None or depth == 0:
+        return _UNKNOWN
+    if value.dtype is not None and value.dtype in _WIDTHS:
+        return _WIDTHS[value.dtype]
+    # A weight may be replaced after the export; a literal may not.
+    if value.const_value is not None and not value.metadata_props:
+        numbers = value.const_value.numpy()
+        return int(max(abs(int(numbers.max())), abs(int(numbers.min())))).bit_length() if numbers.size else 0
+    node = value.producer()
+    if node is None:
+        return _UNKNOWN
+    if node.op_type in _POSITIONS:
+        return _SIZE_BITS
+    if node.op_type in ("Cast", *_MOVES):
+        source = node.inputs[0]
+        whole = source is not None and (source.dtype is ir.DataType.INT64 or source.dtype in _WIDTHS)
+        return _bits(source, depth - 1) if whole else _UNKNOWN
+    if node.op_type not in _COMBINED:
+        return _UNKNOWN
+    which, combined = _COMBINED[node.op_type]
+    return combined([_bits(operand, depth - 1) for operand in node.inputs[which]])

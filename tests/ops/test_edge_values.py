@@ -1,0 +1,86 @@
+"""Rows at the edges: sizes of 0 and 1 at run time, numbers beyond what float64 holds, numbers that wrap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import onnxport
+from cases import Wrapped
+
+Tensors = tuple[torch.Tensor, ...]
+DYNAMIC = torch.export.Dim.DYNAMIC
+LARGE = torch.tensor([[2**53 + 1, 2**60 + 3, 7 - 2**61], [2**62 + 1, 2**62 + 1, 2**62 + 5]])
+
+
+@dataclass(frozen=True)
+class Row:
+    """A function, the inputs it is exported with, which of their axes vary, and other inputs to run it with."""
+
+    function: Callable[..., Any]
+    example: Tensors
+    dynamic: tuple[dict[int, Any], ...] | None = None
+    others: tuple[Tensors, ...] = field(default=())
+
+
+def _pairs(rows: int) -> Tensors:
+    return torch.randn(rows, 3), torch.randn(rows, 4), torch.randn(5, 3, 4), torch.randn(5)
+
+
+def _product(inner: int) -> Tensors:
+    return torch.randn(3), torch.randn(2, inner), torch.randn(inner, 3)
+
+
+def _addmm(bias: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return torch.addmm(bias, a, b, beta=0.5, alpha=2)
+
+
+ROWS = {
+    "chunk of a size of 1": Row(
+        lambda x: x.chunk(2)[0] + 1, (torch.arange(8.0),), ({0: DYNAMIC},), ((torch.arange(1.0),), (torch.arange(5.0),))
+    ),
+    "chunk into three of a size of 2": Row(
+        lambda x: x.chunk(3, 1)[0] + 1, (torch.randn(2, 8),), ({1: DYNAMIC},), ((torch.randn(2, 2),),)
+    ),
+    "addmm without inner elements": Row(_addmm, _product(0)),
+    "addmm, inner size at run time": Row(_addmm, _product(4), ({}, {1: DYNAMIC}, {0: DYNAMIC}), (_product(0),)),
+    "bilinear of an empty batch": Row(F.bilinear, _pairs(0)),
+    "bilinear, batch at run time": Row(F.bilinear, _pairs(2), ({0: DYNAMIC}, {0: DYNAMIC}, {}, {}), (_pairs(0),)),
+    "sums beyond 2^53": Row(lambda x: (x.sum(), x.sum(1), x.sum(0, keepdim=True)), (LARGE,), ({0: DYNAMIC},)),
+    "sum of products of small numbers": Row(lambda x: (x * 2**50).sum(1), (torch.arange(12).reshape(3, 4),)),
+    "index_fill wraps": Row(
+        lambda x, index: x.index_fill(0, index, -1), (torch.arange(8, dtype=torch.uint8), torch.tensor([1, 2]))
+    ),
+    "fill wraps": Row(lambda x: x.fill_(-1) + 1, (torch.arange(8, dtype=torch.uint8),)),
+}
+
+
+def _copies(inputs: Tensors) -> Tensors:
+    return tuple(x.clone() for x in inputs)
+
+
+@pytest.mark.filterwarnings("ignore:The exported model follows the example")
+@pytest.mark.parametrize("name", ROWS)
+def test_equals_eager(name: str) -> None:
+    row = ROWS[name]
+    program = onnxport.export(
+        Wrapped(row.function), _copies(row.example), dynamic_shapes=row.dynamic and (row.dynamic,)
+    )
+    for inputs in (row.example, *row.others):
+        expected = row.function(*_copies(inputs))
+        expected = expected if isinstance(expected, tuple) else (expected,)
+        torch.testing.assert_close(tuple(program(*_copies(inputs))), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_sums_of_truth_values_and_short_numbers_stay_one_node() -> None:
+    def sums(mask: torch.Tensor, short: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return mask.sum(), (mask * 3).sum(0), short.sum(1), torch.where(mask, 1, 0).sum()
+
+    example = (torch.ones(2, 3, dtype=torch.bool), torch.ones(2, 3, dtype=torch.int32))
+    graph = onnxport.export(Wrapped(sums), example).model.graph
+    assert not [node for node in graph if node.op_type in ("Mod", "Div")]

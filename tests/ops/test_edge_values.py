@@ -53,6 +53,9 @@ ROWS = {
     "bilinear, batch at run time": Row(F.bilinear, _pairs(2), ({0: DYNAMIC}, {0: DYNAMIC}, {}, {}), (_pairs(0),)),
     "sums beyond 2^53": Row(lambda x: (x.sum(), x.sum(1), x.sum(0, keepdim=True)), (LARGE,), ({0: DYNAMIC},)),
     "sum of products of small numbers": Row(lambda x: (x * 2**50).sum(1), (torch.arange(12).reshape(3, 4),)),
+    "roll of an empty axis": Row(
+        lambda x: x.roll(1, 0), (torch.randn(4, 2),), ({0: DYNAMIC},), ((torch.randn(0, 2),),)
+    ),
     "index_fill wraps": Row(
         lambda x, index: x.index_fill(0, index, -1), (torch.arange(8, dtype=torch.uint8), torch.tensor([1, 2]))
     ),

@@ -81,8 +81,8 @@ def _rolled(op: Builder, self: Tensor, axis: int, amount: Int) -> Tensor:
             return self
         cut = op.ints([-amount % size])
     else:
-        # The divisor of an empty axis may not be 0.
-        cut = op.Mod(op.ints([-amount]), op.ints([maximum(size, 1)]))
+        # The divisor of an empty axis may not be 0. Computed in ONNX, as torch's symbols are taken to be positive.
+        cut = op.Mod(op.ints([-amount]), op.Max(op.ints([size]), op.ints([1])))
     tail = op.Slice(self, cut, [INT64_MAX], [axis])
     head = op.Slice(self, [0], cut, [axis])
     return op.Concat(tail, head, axis=axis).with_shape(self.shape)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import torch
 
 from onnxport.aten.axes import axes_of, axis_of
-from onnxport.aten.reduction.ranges import EXACT_BITS, bits_of
 from onnxport.translate import Builder, Int, Tensor, translates
 from onnxport.translate.dims import product
+from onnxport.translate.ranges import EXACT_BITS, bits_of
 
 Dims = int | Sequence[int] | None
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 
-from onnxport.translate import Tensor
+from onnxport.translate.tensor import Tensor
 
 EXACT_BITS = 32
 """Numbers of so many bits add up exactly in float64, two million of them."""

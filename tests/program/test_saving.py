@@ -19,7 +19,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from onnxport.errors import OnnxExporterError, SaveError
-from onnxport.weights import saving, wire
+from onnxport.program import ONNXProgram
+from onnxport.weights import disk, saving, wire
 from onnxport.weights.torch_tensor import TorchTensor
 
 
@@ -315,3 +316,89 @@ def test_a_device_is_written_to_not_replaced(tmp_path: Path) -> None:
     received, _ = reader.communicate(timeout=30)
     assert received == saving.to_bytes(programs.linear())
     assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_killed_saves_leave_a_whole_model_and_the_next_one_clears_up(tmp_path: Path) -> None:
+    """At every step of the writer, and ONNXPORT_KILLS times at a random moment of two saves at once."""
+    script = Path(__file__).with_name("faults.py")
+    code = f"import runpy, sys; sys.argv[0] = {str(script)!r}; runpy.run_path(sys.argv[0], run_name='__main__')"
+    run = run_in_process(code, str(tmp_path), os.environ.get("ONNXPORT_KILLS", "8"))
+    assert (run.returncode, run.stdout) == (0, ""), run.stdout + run.stderr
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("after", [True, False])
+def test_what_stood_there_leaves_no_trace(before: bool, after: bool, tmp_path: Path) -> None:
+    for name in ("fresh", "used"):
+        (tmp_path / name).mkdir()
+    saving.save_model(programs.linear(rows=9), tmp_path / "used" / "m.onnx", external_data=before)
+    for name in ("fresh", "used"):
+        saving.save_model(programs.linear(), tmp_path / name / "m.onnx", external_data=after)
+    assert files(tmp_path / "used") == files(tmp_path / "fresh")
+
+
+def test_a_data_file_of_another_model_stays(tmp_path: Path) -> None:
+    saving.save_model(programs.linear(), tmp_path / "m.onnx")
+    (tmp_path / "m.onnx.data").write_text("somebody's")
+    saving.save_model(programs.linear(), tmp_path / "m.onnx")
+    assert (tmp_path / "m.onnx.data").read_text() == "somebody's"
+
+
+def test_temporary_files_of_a_live_process_stay(tmp_path: Path) -> None:
+    names = [".m.onnx.0123abcd.tmp", ".m.onnx.data.0123abcd.tmp", ".other.onnx.0123abcd.tmp", ".m.onnx.mine.tmp"]
+    for name in names:
+        (tmp_path / name).write_text("")
+    with (tmp_path / names[0]).open("rb") as live:
+        assert disk.hold(live)
+        saving.save_model(programs.linear(), tmp_path / "m.onnx")
+        assert sorted(os.listdir(tmp_path)) == sorted(["m.onnx", names[0], names[2], names[3]])
+    saving.save_model(programs.linear(), tmp_path / "m.onnx")
+    assert sorted(os.listdir(tmp_path)) == sorted(["m.onnx", names[2], names[3]])
+
+
+class WithoutLinks(disk.Disk):
+    def link(self, source: Path, target: Path) -> None:
+        raise PermissionError("no second names here")
+
+
+def test_where_a_file_has_only_one_name_the_pair_is_whole_too(tmp_path: Path) -> None:
+    for rows in (8, 9, 8, 9):
+        saving.save_model(programs.linear(rows=rows), tmp_path / "m.onnx", external_data=True, disk=WithoutLinks())
+        assert len(os.listdir(tmp_path)) == 2
+        onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_symbolic_link_is_followed(exists: bool, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    if exists:
+        (tmp_path / "real" / "m.onnx").write_text("old")
+    (tmp_path / "link.onnx").symlink_to(Path("real") / "m.onnx")
+    saving.save_model(programs.linear(), tmp_path / "link.onnx", external_data=True)
+    assert (tmp_path / "link.onnx").is_symlink()
+    assert sorted(os.listdir(tmp_path / "real")) == ["m.onnx", "m.onnx.data"]
+    assert sorted(os.listdir(tmp_path)) == ["link.onnx", "real"]
+
+
+def test_names_that_are_none(tmp_path: Path) -> None:
+    (tmp_path / "circle").symlink_to("circle")
+    for name, message in [("a\0b", "NUL"), ("circle", "leads to itself"), ("x" * 300, "name too long")]:
+        with pytest.raises(SaveError, match=message):
+            saving.save_model(programs.linear(), tmp_path / name)
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_files_are_on_the_device_before_they_are_renamed(
+    sync: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    rename = os.replace
+    monkeypatch.setattr(os, "fsync", lambda descriptor: order.append("sync"))
+    monkeypatch.setattr(os, "replace", lambda *names: (order.append("rename"), rename(*names)))
+    ONNXProgram(programs.linear(), None).save(tmp_path / "m.onnx", external_data=True, sync=sync)
+    expected = ["sync", "sync", "rename", "sync", "rename", "sync"]
+    assert order == (expected if sync else ["rename", "rename"])

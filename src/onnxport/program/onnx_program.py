@@ -27,6 +27,7 @@ from onnxport.program.feeds import bind_inputs
 from onnxport.program.runtime import Initializer, RuntimeSession, default_session, output_to_torch, to_torch
 from onnxport.program.values import ComputedValues
 from onnxport.provenance import FOLDED, aliases
+from onnxport.weights.disk import Disk
 from onnxport.weights.safetensors import Files, mapped_tensors
 from onnxport.weights.saving import save_model
 from onnxport.weights.torch_tensor import TorchTensor
@@ -190,17 +191,21 @@ class ONNXProgram:
         include_initializers: bool = True,
         keep_initializers_as_inputs: bool = False,
         external_data: bool | None = None,
+        sync: bool = True,
     ) -> None:
         """Save the model.
 
         Weights are the parameters and buffers of the torch model; constants of the graph always stay in it. They are
-        written straight from torch's memory, and old files at the destination are replaced only by complete ones.
+        written straight from torch's memory, and old files at the destination are replaced only by complete ones: a
+        save that fails or is killed leaves the old model or the new one, each with its own data. A symbolic link is
+        followed. What a killed save left is removed by the next one to that destination.
 
         Args:
             destination: A path. An open binary file will do when no external data is needed.
             include_initializers: Write the weights. If not, the file has only their names, to attach them later.
             keep_initializers_as_inputs: List the weights as inputs of the graph, so that inference can override them.
             external_data: Put the weights in ``<destination>.data``. Models above 2 GB always do.
+            sync: Wait until the files are on the device (``fsync``), so that they outlast a loss of power.
 
         Raises:
             TypeError: ``external_data`` is true and the destination is not a path.
@@ -213,6 +218,7 @@ class ONNXProgram:
                 destination,
                 selection=Selection(include_initializers, keep_initializers_as_inputs),
                 external_data=external_data,
+                disk=Disk(sync=sync),
             )
 
     def apply_weights(self, state_dict: Mapping[str, torch.Tensor] | Files) -> None:

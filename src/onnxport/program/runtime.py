@@ -15,6 +15,7 @@ import onnx_ir as ir
 import torch
 
 from onnxport.versions import require
+from onnxport.weights.disk import Disk
 from onnxport.weights.dtypes import to_torch_dtype
 from onnxport.weights.saving import save_model, to_bytes
 from onnxport.weights.torch_tensor import TorchTensor
@@ -61,7 +62,7 @@ class RuntimeSession:
         folder = tempfile.TemporaryDirectory(prefix="onnxport-")
         try:
             path = Path(folder.name) / "model.onnx"
-            save_model(model, path, selection=selection, external_data=True)
+            save_model(model, path, selection=selection, external_data=True, disk=Disk(sync=False))
             return cls(initializer(str(path)), folder)
         except BaseException:
             folder.cleanup()

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
-import shutil
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 
 from onnxport.errors import OnnxExporterError, SaveError
+from onnxport.weights.disk import Disk
+from onnxport.weights.replacement import Contents, data_name, replace_files
 from onnxport.weights.torch_tensor import TorchTensor
-from onnxport.weights.wire import Layout, Piece, Selection, require_content, single_file, with_data_file
+from onnxport.weights.wire import Layout, Piece, Selection, relocated, require_content, single_file, with_data_file
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 # Protobuf counts the bytes of a message in a signed 32-bit integer.
 MAX_PROTOBUF_BYTES = 2**31 - 1
 
-_BUFFER_BYTES = 1 << 20
 _EVERYTHING = Selection()
 
 
@@ -33,12 +32,13 @@ def save_model(
     *,
     selection: Selection = _EVERYTHING,
     external_data: bool | None = None,
+    disk: Disk | None = None,
 ) -> None:
     """Write a model to a path, or to an open binary file.
 
     The model is one file, unless ``external_data`` is true or it would pass protobuf's 2 GB; then the weights are
-    in ``<name>.data`` next to it. Files are complete under a temporary name before they take the place of old ones; of
-    a pair, the data file moves first and the model right after it.
+    in ``<name>.data`` next to it. Files are complete under a temporary name, and on the device, before they take the
+    place of old ones, and a process that is killed leaves either the old model or the new one, with its own data.
 
     >>> import io, onnx_ir as ir
     >>> from onnxport.weights.saving import save_model
@@ -51,6 +51,7 @@ def save_model(
     path = _as_path(destination)
     if path is not None:
         check_destination(path)
+        path = _followed(path)
     elif external_data:
         raise TypeError(
             f"external_data=True needs a path, to put the data file next to it; got {type(destination).__name__}."
@@ -58,7 +59,9 @@ def save_model(
     if selection.weights:
         require_content(model)
     if path is not None and (path.is_file() or not path.exists()):
-        _replace_files(path, _layout(model, selection, f"{path.name}.data", external_data=bool(external_data)))
+        layout = _layout(model, selection, data_name(path), external_data=bool(external_data))
+        with _sentences(path):
+            replace_files(path, _contents(layout, data_name(path)), Disk() if disk is None else disk)
         return
 
     layout = single_file(model, selection)
@@ -80,7 +83,7 @@ def to_bytes(model: ir.Model, selection: Selection = _EVERYTHING) -> bytes | Non
     layout = single_file(model, selection)
     if layout.size > MAX_PROTOBUF_BYTES:
         return None
-    return b"".join(chunk for piece in layout.model for chunk in _chunks(piece))
+    return b"".join(_pieces(layout.model))
 
 
 def check_destination(destination: str | os.PathLike[str]) -> None:
@@ -92,7 +95,26 @@ def check_destination(destination: str | os.PathLike[str]) -> None:
         ...
     onnxport.errors.SaveError: Cannot save to /no/such/folder/model.onnx: the folder /no/such/folder does not exist...
     """
-    path = Path(destination)
+    if "\0" in os.fspath(destination):
+        raise SaveError(f"Cannot save to {os.fspath(destination)!r}: a name can't contain the character NUL.")
+    with _sentences(Path(destination)):
+        path = _followed(Path(destination))
+        reason = _obstacle(path)
+    if reason:
+        raise SaveError(f"Cannot save to {path}: {reason}")
+
+
+def _followed(path: Path) -> Path:
+    """The file that a symbolic link leads to, which need not be there; the path itself if it is none."""
+    if not path.is_symlink():
+        return path
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise SaveError(f"Cannot save to {path}: the symbolic link there leads to itself.")
+    return target
+
+
+def _obstacle(path: Path) -> str:
     folder = path.parent
     reason = ""
     if not folder.exists():
@@ -105,8 +127,16 @@ def check_destination(destination: str | os.PathLike[str]) -> None:
         reason = "the file there is read-only."
     elif not os.access(folder, os.W_OK | os.X_OK) and not _is_special(path):
         reason = f"the folder {folder} is not writable."
-    if reason:
-        raise SaveError(f"Cannot save to {path}: {reason}")
+    return reason
+
+
+def _contents(layout: Layout, usual: str) -> Contents:
+    def model(location: str) -> Iterator[bytes | memoryview]:
+        if location == usual:
+            return _pieces(layout.model)
+        return iter([relocated(b"".join(_pieces(layout.model)), location)])
+
+    return Contents(model, _pieces(layout.data) if layout.data else None)
 
 
 def _as_path(destination: str | os.PathLike[str] | SupportsWrite[Any]) -> Path | None:
@@ -129,47 +159,6 @@ def _layout(model: ir.Model, selection: Selection, location: str, *, external_da
     return with_data_file(model, selection, location)
 
 
-def _replace_files(path: Path, layout: Layout) -> None:
-    files = [(path, layout.model)]
-    if layout.data:
-        files.insert(0, (path.with_name(f"{path.name}.data"), layout.data))
-    with _sentences(path), contextlib.ExitStack() as cleanup:
-        staged: list[tuple[Path, Path]] = []
-        for final, pieces in files:
-            temporary = _temporary(final, cleanup)
-            with temporary.open("xb", buffering=_BUFFER_BYTES) as file:
-                _write(file, pieces)
-            if final.exists():
-                shutil.copymode(final, temporary)
-            staged.append((temporary, final))
-        _move(staged, cleanup)
-
-
-def _temporary(final: Path, cleanup: contextlib.ExitStack) -> Path:
-    temporary = final.with_name(f".{final.name}.{secrets.token_hex(4)}.tmp")
-    cleanup.callback(temporary.unlink, missing_ok=True)
-    return temporary
-
-
-def _move(staged: Sequence[tuple[Path, Path]], cleanup: contextlib.ExitStack) -> None:
-    """Rename all files or none: an old data file is kept under a second name until its model has moved too."""
-    kept: list[tuple[Path, Path]] = []
-    for _, final in staged[:-1]:
-        if final.exists() and hasattr(os, "link"):
-            backup = _temporary(final, cleanup)
-            # Some file systems have no second names; there the two renames still follow each other at once.
-            with contextlib.suppress(OSError):
-                os.link(final, backup)
-                kept.append((backup, final))
-    try:
-        for temporary, final in staged:
-            os.replace(temporary, final)
-    except BaseException:
-        for backup, final in kept:
-            os.replace(backup, final)
-        raise
-
-
 @contextlib.contextmanager
 def _sentences(path: Path) -> Iterator[None]:
     try:
@@ -181,13 +170,13 @@ def _sentences(path: Path) -> Iterator[None]:
 
 
 def _write(file: SupportsWrite[Any], pieces: Iterable[Piece]) -> None:
+    for chunk in _pieces(pieces):
+        file.write(chunk)
+
+
+def _pieces(pieces: Iterable[Piece]) -> Iterator[bytes | memoryview]:
     for piece in pieces:
-        for chunk in _chunks(piece):
-            file.write(chunk)
-
-
-def _chunks(piece: Piece) -> Iterator[bytes | memoryview]:
-    if isinstance(piece, TorchTensor):
-        yield from piece.slabs()
-    else:
-        yield piece if isinstance(piece, bytes) else piece.tobytes()
+        if isinstance(piece, TorchTensor):
+            yield from piece.slabs()
+        else:
+            yield piece if isinstance(piece, bytes) else piece.tobytes()

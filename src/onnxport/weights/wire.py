@@ -7,7 +7,8 @@ byte for byte what protobuf would have written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import mmap
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -28,6 +29,9 @@ ALIGNMENT_BYTES = 64
 _MODEL_GRAPH = 7
 _GRAPH_INITIALIZER = 5
 _TENSOR_RAW_DATA = 9
+_TENSOR_EXTERNAL_DATA = 13
+_ENTRY_KEY = 1
+_ENTRY_VALUE = 2
 _LENGTH_DELIMITED = 2
 
 Piece = bytes | ir.TensorProtocol
@@ -99,6 +103,51 @@ def with_data_file(model: ir.Model, selection: Selection, location: str) -> Layo
         end = offsets[name] + tensor.nbytes
     proto = _skeleton(model, selection, tensors, lambda name: (location, offsets.get(name, 0)))
     return Layout(model=[proto.SerializeToString()], data=data)
+
+
+def relocated(model: bytes, location: str) -> bytes:
+    """The model of a layout with a data file, referring to that file by another name."""
+    proto = onnx.ModelProto.FromString(model)
+    for initializer in proto.graph.initializer:
+        for entry in initializer.external_data:
+            if entry.key == "location":
+                entry.value = location
+    return bytes(proto.SerializeToString())
+
+
+def external_locations(model: bytes | mmap.mmap) -> set[str]:
+    """The names of the data files that the initializers of a file refer to; none if it is not a model.
+
+    >>> from onnxport.weights.wire import external_locations
+    >>> external_locations(b"neither a model nor anything else")
+    set()
+    """
+    locations = set()
+    try:
+        for graph in _fields(model, (0, len(model)), _MODEL_GRAPH):
+            for initializer in _fields(model, graph, _GRAPH_INITIALIZER):
+                for entry in _fields(model, initializer, _TENSOR_EXTERNAL_DATA):
+                    key, value = (
+                        b"".join(model[slice(*at)] for at in _fields(model, entry, number))
+                        for number in (_ENTRY_KEY, _ENTRY_VALUE)
+                    )
+                    if key == b"location":
+                        locations.add(value.decode())
+    except (IndexError, UnicodeDecodeError):
+        return set()
+    return locations
+
+
+def _fields(message: bytes | mmap.mmap, within: tuple[int, int], number: int) -> Iterator[tuple[int, int]]:
+    """Where the parts of a serialized message begin and end that are field ``number``; nothing else is read."""
+    position, end = within
+    while position < end:
+        tag, body = _read_varint(message, position)
+        position = _skip(message, body, tag & 0b111)
+        if position > end:
+            raise IndexError("a field is longer than what it is in")
+        if tag >> 3 == number and tag & 0b111 == _LENGTH_DELIMITED:
+            yield _read_varint(message, body)[1], position
 
 
 def _spliced(model: ir.Model, selection: Selection) -> dict[str, ir.TensorProtocol]:
@@ -227,7 +276,7 @@ def _split(message: bytes, number: int) -> tuple[bytes, bytes]:
     return message[:position], message[position:]
 
 
-def _read_varint(message: bytes, position: int) -> tuple[int, int]:
+def _read_varint(message: bytes | mmap.mmap, position: int) -> tuple[int, int]:
     number = shift = 0
     while message[position] & 0x80:
         number |= (message[position] & 0x7F) << shift
@@ -236,7 +285,7 @@ def _read_varint(message: bytes, position: int) -> tuple[int, int]:
     return number | message[position] << shift, position + 1
 
 
-def _skip(message: bytes, position: int, wire_type: int) -> int:
+def _skip(message: bytes | mmap.mmap, position: int, wire_type: int) -> int:
     if wire_type == _LENGTH_DELIMITED:
         length, start = _read_varint(message, position)
         return start + length

@@ -14,6 +14,7 @@ import typer
 
 from onnxport.errors import InputError, OnnxExporterError
 from onnxport.export import export
+from onnxport.torch_internals.archives import CodeInFileError, load_program
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -65,8 +66,11 @@ def parse_input(text: str) -> Example:
     return Example(name if equals else None, tuple(sizes), labels, dtype)
 
 
-def load_model(reference: str) -> Any:
+def load_model(reference: str, *, allow_pickle: bool = False) -> Any:
     """Return the module, TorchScript module or captured program that a reference names.
+
+    Code in a ``.pt2`` file (pickles, compiled libraries) is run only with ``allow_pickle``; without it such a file is
+    refused.
 
     >>> from onnxport.command_line import load_model
     >>> load_model("torch.nn:Identity")
@@ -74,7 +78,7 @@ def load_model(reference: str) -> Any:
     """
     path = Path(reference)
     if path.suffix == ".pt2" and path.exists():
-        return torch.export.load(path)
+        return _load_program(path, allow_pickle=allow_pickle)
     if path.exists():
         return _load_script(path)
     place, colon, name = reference.rpartition(":")
@@ -92,11 +96,28 @@ def load_model(reference: str) -> Any:
     return model.eval() if isinstance(model, torch.nn.Module) else model
 
 
+def _load_program(path: Path, *, allow_pickle: bool) -> torch.export.ExportedProgram:
+    try:
+        return load_program(path, run_code=allow_pickle)
+    except CodeInFileError as error:
+        raise InputError(
+            f"{path} is not loaded, since that would run code from the file: {error}. Pass --allow-pickle if you "
+            "trust where it comes from."
+        ) from error
+    except Exception as error:
+        # torch raises anything that a wrong file makes it stumble over.
+        reason = next(iter(str(error).splitlines()), "")
+        raise InputError(
+            f"{path} can't be read as a captured program ({type(error).__name__}: {reason}). Write it with "
+            "torch.export.save, in this version of torch."
+        ) from error
+
+
 def _load_script(path: Path) -> torch.jit.ScriptModule:
     try:
         module: torch.jit.ScriptModule = torch.jit.load(str(path), map_location="cpu").eval()
         return module
-    except RuntimeError as error:
+    except (RuntimeError, ValueError, OSError) as error:
         raise InputError(
             f"{path} is not a TorchScript file. Weights alone are no model: name the Python function that builds it "
             "and loads them, as file.py:name."
@@ -140,6 +161,7 @@ def export_command(
     report: Annotated[bool, typer.Option(help="Write a report beside the file.")] = False,
     external_data: Annotated[bool, typer.Option(help="Save the weights in a file of their own.")] = False,
     optimize: Annotated[bool, typer.Option(help="Clean up the graph.")] = True,
+    allow_pickle: Annotated[bool, typer.Option(help="Run the pickles in a .pt2 file that you trust.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
     """Export a model and save it."""
@@ -148,7 +170,7 @@ def export_command(
         examples = [parse_input(text) for text in inputs or []]
         named = {example.name: example for example in examples if example.name is not None}
         program = export(
-            load_model(model),
+            load_model(model, allow_pickle=allow_pickle),
             tuple(example.tensor() for example in examples if example.name is None),
             kwargs={name: example.tensor() for name, example in named.items()} or None,
             dynamic_shapes=_dynamic_shapes(examples),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import struct
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -32,6 +33,7 @@ _DTYPES = {
     "F8_E5M2": torch.float8_e5m2,
 }
 _PREFIX = struct.Struct("<Q")
+_MAX_HEADER_BYTES = 100_000_000
 
 Files = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
@@ -56,23 +58,85 @@ def mapped_tensors(files: Files) -> dict[str, torch.Tensor]:
 
 
 def _mapped(path: Path) -> dict[str, torch.Tensor]:
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        start = file.read(_PREFIX.size)
-        length = _PREFIX.unpack(start)[0] if len(start) == _PREFIX.size else size
-        if length > size - _PREFIX.size:
-            raise InputError(f"{path} is not a safetensors file: its header is longer than the file.")
-        header: dict[str, Any] = json.loads(file.read(length))
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            start = file.read(_PREFIX.size)
+            length = _PREFIX.unpack(start)[0] if len(start) == _PREFIX.size else size
+            if length > min(size - _PREFIX.size, _MAX_HEADER_BYTES):
+                raise _refused(path, "its header is longer than the file, or than 100 MB")
+            entries = _entries(path, file.read(length))
+    except OSError as error:
+        raise InputError(f"{path} can't be read: {error}.") from error
+    _check_ranges(path, entries, size - _PREFIX.size - length)
     # Copy on write: torch refuses to be quiet about memory it could not write to, and nobody writes to it.
     content = np.memmap(path, mode="c", offset=_PREFIX.size + length) if size > _PREFIX.size + length else None
-    return {name: _tensor(path, name, entry, content) for name, entry in header.items() if name != "__metadata__"}
+    return {entry.name: _tensor(entry, content) for entry in entries}
 
 
-def _tensor(path: Path, name: str, entry: dict[str, Any], content: np.memmap[Any, Any] | None) -> torch.Tensor:
-    dtype = _DTYPES.get(entry["dtype"])
+@dataclass(frozen=True)
+class _Entry:
+    name: str
+    dtype: torch.dtype
+    shape: list[int]
+    begin: int
+    end: int
+
+
+def _refused(path: Path, reason: str) -> InputError:
+    return InputError(f"{path} is not a safetensors file: {reason}.")
+
+
+def _entries(path: Path, text: bytes) -> list[_Entry]:
+    try:
+        header: object = json.loads(text, object_pairs_hook=_without_repetition)
+    except (ValueError, RecursionError) as error:
+        raise _refused(path, f"its header is not JSON ({error})") from error
+    if not isinstance(header, dict):
+        raise _refused(path, "its header is not a table of tensors")
+    return [_entry(path, str(name), fields) for name, fields in header.items() if name != "__metadata__"]
+
+
+def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    table = dict(pairs)
+    if len(table) != len(pairs):
+        raise ValueError("a name stands in it twice")
+    return table
+
+
+def _entry(path: Path, name: str, fields: object) -> _Entry:
+    if not isinstance(fields, dict) or not {"dtype", "shape", "data_offsets"} <= fields.keys():
+        raise _refused(path, f"the tensor {name!r} lacks a dtype, shape or data_offsets")
+    kind, shape, offsets = fields["dtype"], fields["shape"], fields["data_offsets"]
+    dtype = _DTYPES.get(kind) if isinstance(kind, str) else None
     if dtype is None:
-        raise InputError(f"The tensor {name} in {path} has the dtype {entry['dtype']}, which torch does not have.")
-    begin, end = entry["data_offsets"]
-    if begin == end or content is None:
-        return torch.empty(entry["shape"], dtype=dtype)
-    return torch.from_numpy(content[begin:end]).view(dtype).reshape(entry["shape"])
+        raise InputError(f"The tensor {name} in {path} has the dtype {kind}, which torch does not have.")
+    if not _are_counts(shape):
+        raise _refused(path, f"the tensor {name!r} has the shape {shape}")
+    if not _are_counts(offsets) or len(offsets) != 2:
+        raise _refused(path, f"the tensor {name!r} has the offsets {offsets}")
+    begin, end = offsets
+    if end - begin != math.prod(shape) * dtype.itemsize:
+        raise _refused(path, f"the tensor {name!r} ({kind}, {shape}) has {end - begin} bytes")
+    return _Entry(name, dtype, shape, begin, end)
+
+
+def _are_counts(numbers: object) -> bool:
+    return isinstance(numbers, list) and all(type(number) is int and 0 <= number < 2**63 for number in numbers)
+
+
+def _check_ranges(path: Path, entries: list[_Entry], size: int) -> None:
+    """Each byte belongs to one tensor, as the format demands."""
+    end = 0
+    for entry in sorted(entries, key=lambda entry: (entry.begin, entry.end)):
+        if entry.begin != end:
+            raise _refused(path, f"the tensor {entry.name!r} begins at {entry.begin}, where {end} is next")
+        end = entry.end
+    if end != size:
+        raise _refused(path, f"its tensors take {end} bytes, and it has {size}")
+
+
+def _tensor(entry: _Entry, content: np.memmap[tuple[int, ...], np.dtype[np.uint8]] | None) -> torch.Tensor:
+    if entry.begin == entry.end or content is None:
+        return torch.empty(entry.shape, dtype=entry.dtype)
+    return torch.from_numpy(content[entry.begin : entry.end]).view(entry.dtype).reshape(entry.shape)

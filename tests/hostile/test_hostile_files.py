@@ -1,0 +1,182 @@
+"""Files that are damaged or mean harm: each is one sentence, or loads as what it is."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import struct
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save
+
+from onnxport.command_line import load_model
+from onnxport.errors import InputError, OnnxExporterError
+from onnxport.weights.safetensors import mapped_tensors
+
+SAFETENSORS = save({"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(4, dtype=torch.int8), "c": torch.zeros(0, 2)})
+
+
+def safetensors(header: object, data: int) -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + bytes(data)
+
+
+def entry(dtype: object = "F32", shape: object = (2,), offsets: object = (0, 8)) -> dict[str, object]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "header is longer"),
+        (b"\x01\x02", "header is longer"),
+        (struct.pack("<Q", 2**63) + b"{}", "header is longer"),
+        (safetensors(b"{", 0), "not JSON"),
+        (safetensors(b"\xff\xfe{}", 0), "not JSON"),
+        (safetensors(b"[" * 100_000, 0), "not JSON"),
+        (safetensors(b'{"a": 1, "a": 1}', 0), "twice"),
+        (safetensors([1], 0), "not a table"),
+        (safetensors({"a": 3}, 8), "lacks a dtype"),
+        (safetensors({"a": {"dtype": "F32"}}, 8), "lacks a dtype"),
+        (safetensors({"a": entry(dtype="F7")}, 8), "dtype F7"),
+        (safetensors({"a": entry(dtype=["F32"])}, 8), "dtype"),
+        (safetensors({"a": entry(shape=[-1])}, 8), r"shape \[-1\]"),
+        (safetensors({"a": entry(shape="2")}, 8), "shape 2"),
+        (safetensors({"a": entry(shape=[2.0])}, 8), "shape"),
+        (safetensors({"a": entry(offsets=[-8, 0])}, 8), "offsets"),
+        (safetensors({"a": entry(offsets=[0])}, 8), "offsets"),
+        (safetensors({"a": entry(offsets=[8, 0])}, 8), "-8 bytes"),
+        (safetensors({"a": entry(offsets=[0, 0])}, 8), "0 bytes"),
+        (safetensors({"a": entry(shape=[2**40, 2**40])}, 8), "8 bytes"),
+        (safetensors({"a": entry(), "b": entry()}, 8), "where 8 is next"),
+        (safetensors({"a": entry(offsets=[8, 16])}, 16), "where 0 is next"),
+        (safetensors({"a": entry()}, 9), "take 8 bytes, and it has 9"),
+        (safetensors({"a": entry()}, 4), "take 8 bytes, and it has 4"),
+    ],
+)
+def test_safetensors_headers(content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "w.safetensors").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        mapped_tensors(tmp_path / "w.safetensors")
+
+
+def test_a_missing_safetensors_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="can't be read"):
+        mapped_tensors(tmp_path / "none.safetensors")
+
+
+class Payload:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Callable[[str], object], tuple[str]]:
+        return os.mkdir, (str(self.path),)
+
+
+def captured(folder: Path) -> Path:
+    batch = torch.export.Dim("batch", min=2, max=64)
+    program = torch.export.export(torch.nn.Linear(4, 4), (torch.ones(3, 4),), dynamic_shapes=({0: batch},))
+    torch.export.save(program, folder / "good.pt2")
+    return folder / "good.pt2"
+
+
+def changed(path: Path, name: str, change: Callable[[bytes], bytes]) -> Path:
+    """A copy of an archive with other content in the records of a name."""
+    result = path.with_name("changed.pt2")
+    with zipfile.ZipFile(path) as source, zipfile.ZipFile(result, "w", zipfile.ZIP_STORED) as target:
+        for info in source.infolist():
+            content = source.read(info)
+            target.writestr(info.filename, change(content) if name in info.filename else content)
+    return result
+
+
+def pickled(value: object) -> bytes:
+    file = io.BytesIO()
+    torch.save(value, file)
+    return file.getvalue()
+
+
+def test_a_captured_program_runs_no_code(tmp_path: Path) -> None:
+    good = captured(tmp_path)
+    assert isinstance(load_model(str(good)), torch.export.ExportedProgram)
+    trace = tmp_path / "trace"
+    make = f"__import__('os').mkdir({str(trace)!r})"
+    changes: list[tuple[str, Callable[[bytes], bytes], str]] = [
+        ("sample_inputs", lambda content: pickled(((Payload(trace),), {})), "a pickle"),
+        ("models/model.json", lambda text: text.replace(b"torch.ops.aten.linear.default", b"torch.os.mkdir"), "mkdir"),
+        ("models/model.json", lambda text: _other_sizes(text, make), "expression of sizes"),
+    ]
+    for name, change, reason in changes:
+        bad = changed(good, name, change)
+        with pytest.raises(InputError, match=f"run code from the file: .*{reason}.*--allow-pickle"):
+            load_model(str(bad))
+        assert not trace.exists()
+    with pytest.raises(InputError):
+        load_model(str(changed(good, *changes[0][:2])), allow_pickle=True)
+    assert trace.exists(), "the payload is one"
+
+
+def _other_sizes(text: bytes, expression: str) -> bytes:
+    def visit(value: object) -> object:
+        if isinstance(value, dict):
+            return {key: expression if key == "expr_str" else visit(item) for key, item in value.items()}
+        return [visit(item) for item in value] if isinstance(value, list) else value
+
+    return json.dumps(visit(json.loads(text))).encode()
+
+
+def mutated(content: bytes, chance: random.Random) -> bytes:
+    kind = chance.choice(["cut", "flip", "zero", "insert", "junk"])
+    at = chance.randrange(len(content))
+    if kind == "cut":
+        return content[:at]
+    if kind == "flip":
+        changed = bytearray(content)
+        for _ in range(chance.randint(1, 20)):
+            changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
+        return bytes(changed)
+    if kind == "zero":
+        return content[:at] + bytes(min(64, len(content) - at)) + content[at + 64 :]
+    return content[:at] + chance.randbytes(16) + content[at:] if kind == "insert" else chance.randbytes(200)
+
+
+def test_mutated_files_are_refused_or_loaded(tmp_path: Path) -> None:
+    """In a process of its own, which torch's readers must not take down."""
+    run = subprocess.run(
+        [sys.executable, __file__, str(tmp_path), os.environ.get("ONNXPORT_MUTATIONS", "200")],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert (run.returncode, run.stdout) == (0, "done\n"), run.stdout + run.stderr[-2000:]
+
+
+def main(folder: Path, count: int) -> None:
+    chance = random.Random(0)
+    script = folder / "script.pt"
+    torch.jit.trace(torch.nn.Linear(4, 4), torch.ones(3, 4)).save(str(script))
+    sources = {"safetensors": SAFETENSORS, "pt2": captured(folder).read_bytes(), "pt": script.read_bytes()}
+    (folder / "bad").mkdir()
+    for number in range(count):
+        kind = list(sources)[number % len(sources)]
+        path = folder / "bad" / f"{number}.{kind}"
+        path.write_bytes(mutated(sources[kind], chance))
+        try:
+            mapped_tensors(path) if kind == "safetensors" else load_model(str(path))
+        except OnnxExporterError as error:
+            assert str(path) in str(error)
+        except Exception as error:  # noqa: BLE001 - what the test is about
+            print(f"{path.name}: {type(error).__name__}: {error}")
+    print("done")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

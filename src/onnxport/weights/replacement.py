@@ -28,7 +28,7 @@ _TEMPORARY = re.compile(r"(?:\.data)?\.[0-9a-f]{8}\.tmp")
 
 
 @dataclass(frozen=True)
-class Contents:
+class FileContents:
     """What is to be written: the model for each name its data may have, and the data."""
 
     model: Callable[[str], Chunks]
@@ -40,7 +40,7 @@ def data_name(path: Path) -> str:
     return f"{path.name}.data"
 
 
-def replace_files(path: Path, contents: Contents, disk: Disk) -> None:
+def replace_files(path: Path, contents: FileContents, disk: Disk) -> None:
     """Write a model, and its data file if it has one, in the place of what stands there."""
     with contextlib.ExitStack() as cleanup:
         with disk.folder_locked(path.parent):
@@ -81,7 +81,7 @@ class _Temporary:
 class _Replacement:
     """The steps that put complete files in their place; the folder is locked meanwhile."""
 
-    def __init__(self, path: Path, contents: Contents, disk: Disk, cleanup: contextlib.ExitStack) -> None:
+    def __init__(self, path: Path, contents: FileContents, disk: Disk, cleanup: contextlib.ExitStack) -> None:
         self._path = path
         self._contents = contents
         self._disk = disk

@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from onnxport.errors import OnnxExporterError, SaveError
 from onnxport.weights.disk import Disk
-from onnxport.weights.replacement import Contents, data_name, replace_files
+from onnxport.weights.replacement import FileContents, data_name, replace_files
 from onnxport.weights.torch_tensor import TorchTensor
 from onnxport.weights.wire import Layout, Piece, Selection, relocated, require_content, single_file, with_data_file
 
@@ -130,13 +130,13 @@ def _obstacle(path: Path) -> str:
     return reason
 
 
-def _contents(layout: Layout, usual: str) -> Contents:
+def _contents(layout: Layout, usual: str) -> FileContents:
     def model(location: str) -> Iterator[bytes | memoryview]:
         if location == usual:
             return _pieces(layout.model)
         return iter([relocated(b"".join(_pieces(layout.model)), location)])
 
-    return Contents(model, _pieces(layout.data) if layout.data else None)
+    return FileContents(model, _pieces(layout.data) if layout.data else None)
 
 
 def _as_path(destination: str | os.PathLike[str] | SupportsWrite[Any]) -> Path | None:

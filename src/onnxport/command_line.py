@@ -14,7 +14,6 @@ import typer
 
 from onnxport.errors import InputError, OnnxExporterError
 from onnxport.export import export
-from onnxport.torch_internals.archives import CodeInFileError, load_program
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -97,6 +96,9 @@ def load_model(reference: str, *, allow_pickle: bool = False) -> Any:
 
 
 def _load_program(path: Path, *, allow_pickle: bool) -> torch.export.ExportedProgram:
+    # What reads these files takes long to import, and other models don't need it.
+    from onnxport.torch_internals.archives import CodeInFileError, load_program
+
     try:
         return load_program(path, run_code=allow_pickle)
     except CodeInFileError as error:

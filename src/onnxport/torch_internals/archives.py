@@ -23,6 +23,8 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.export.pt2_archive import _package
 from torch.utils._sympy import functions as sympy_functions
 
+__all__ = ["CodeInFileError", "load_program"]
+
 
 class CodeInFileError(Exception):
     """A file holds something that can only be read by running it."""

@@ -14,7 +14,7 @@ from onnxport.prepare.functionalize import functionalize, writes
 from onnxport.prepare.trace import Attach, Traced, splice, trace_call
 from onnxport.provenance import source_line
 from onnxport.torch_internals import pytree
-from onnxport.torch_internals.operators import OpOverload
+from onnxport.torch_internals.operators import OpOverload, decomposition_of
 
 
 class HasTranslation(Protocol):
@@ -51,10 +51,9 @@ def _wanted(target: object, of_complex: bool, has_translation: HasTranslation) -
 @functools.cache
 def _decomposition(target: OpOverload) -> Callable[..., object] | None:
     """How to compute an operator from others: torch's decomposition, its own kernel, or for a prim its ATen form."""
-    from onnxport.torch_internals.operators import decomposition_table
-
-    if target in decomposition_table:
-        return decomposition_table[target]
+    by_torch = decomposition_of(target)
+    if by_torch is not None:
+        return by_torch
     if target._can_decompose():
         return target.decompose
     aten_form: Callable[..., object] | None = getattr(target, "impl_aten", None)

@@ -1,7 +1,9 @@
 """Operators: overloads and their schemas, which kernels they have, how they are registered and taken apart."""
 
+from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch._C import (
     DispatchKey,
     FunctionSchema,
@@ -31,6 +33,7 @@ __all__ = [
     "OpOverload",
     "OpOverloadPacket",
     "cond_op",
+    "decomposition_of",
     "decomposition_table",
     "dispatch_find_schema_or_throw",
     "dispatch_get_all_op_names",
@@ -60,6 +63,27 @@ nn_bindings = _nn
 set_grad_enabled = _set_grad_enabled
 vmap_decrement_nesting = _vmap_decrement_nesting
 vmap_increment_nesting = _vmap_increment_nesting
+
+
+def decomposition_of(target: OpOverload) -> Callable[..., Any] | None:
+    """How torch computes an operator from others in Python, or how a later version of torch does."""
+    return decomposition_table.get(target, _OF_LATER_VERSIONS.get(target))
+
+
+def _hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None, **options: Any) -> torch.Tensor:
+    """In torch's table from 2.12 on."""
+    if window_length == 1:
+        return torch.ones(1, dtype=dtype, **options)
+    wanted = torch.get_default_dtype() if dtype is None else dtype
+    computed = torch.float64 if wanted == torch.float64 else torch.float32
+    turns = torch.arange(window_length, dtype=computed, **options) / (window_length - (not periodic))
+    return (0.5 - 0.5 * torch.cos(2 * torch.pi * turns)).to(wanted)
+
+
+_OF_LATER_VERSIONS: dict[OpOverload, Callable[..., Any]] = {
+    torch.ops.aten.hann_window.default: _hann_window,
+    torch.ops.aten.hann_window.periodic: _hann_window,
+}
 
 
 def quantized_decomposed() -> Any:

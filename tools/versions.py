@@ -51,7 +51,7 @@ class Count:
     failed: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.passed} of {self.run}"
+        return f"{self.passed} of {self.run}" if self.run else "–"
 
 
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
@@ -101,7 +101,7 @@ def run(python: Path, parts: Sequence[str], workers: int) -> dict[str, Count]:
     """Run the parts and count."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        arguments = [*("-m", "pytest", "-q", "-p", "versions", "-p", "no:cacheprovider", "-p", "no:logging")]
+        arguments = [*("-m", "pytest", "-q", "-p", "versions", "-p", "no:cacheprovider")]
         arguments += ["-n", str(workers), "--tb=short", f"--junitxml={report}"]
         paths = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([f"{ROOT}/src", f"{ROOT}/tools"])}
         subprocess.run([python, *arguments, *(SELECTION[part] for part in parts)], cwd=ROOT, env=paths)

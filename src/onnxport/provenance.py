@@ -21,6 +21,8 @@ import onnx_ir as ir
 import torch
 
 from onnxport.graphs import bodies
+from onnxport.torch_internals.layers import pretty_print_target
+from onnxport.torch_internals.operators import OpOverload
 
 # Of nodes.
 NAMESPACE = "namespace"
@@ -207,7 +209,7 @@ def operator_name(target: object) -> str:
     >>> operator_name(torch.ops.aten.add.Tensor), operator_name(torch.ops.higher_order.cond)
     ('aten::add', 'cond')
     """
-    return target._schema.name if isinstance(target, torch._ops.OpOverload) else str(target)
+    return target._schema.name if isinstance(target, OpOverload) else str(target)
 
 
 def class_name(kind: object) -> str:
@@ -284,7 +286,7 @@ def _texts(provenance: Provenance, stacks: _Stacks) -> dict[str, str]:
 
 @functools.cache
 def _target_texts(target: object) -> tuple[str, str]:
-    return str(target), str(torch.fx.Node._pretty_print_target(target))
+    return str(target), str(pretty_print_target(target))
 
 
 def _call_text(node: torch.fx.Node, name: str, target: str) -> str:

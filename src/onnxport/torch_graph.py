@@ -12,6 +12,9 @@ from typing import Protocol, cast
 
 import torch
 
+from onnxport.torch_internals.operators import FunctionSchema
+from onnxport.torch_internals.torchscript import JitGraph
+
 
 class Type(Protocol):
     """The type of a value, a ``torch._C.JitType``. Of a tensor it may tell dtype and sizes, of a list its items."""
@@ -351,7 +354,7 @@ class Function(Protocol):
         ...
 
     @property
-    def schema(self) -> torch._C.FunctionSchema:
+    def schema(self) -> FunctionSchema:
         """Its parameters and results."""
         ...
 
@@ -363,4 +366,4 @@ def graph_of(function: Function) -> Graph:
 
 def new_graph() -> Graph:
     """An empty graph."""
-    return cast(Graph, torch._C.Graph())
+    return cast(Graph, JitGraph())

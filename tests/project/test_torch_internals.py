@@ -71,13 +71,14 @@ def _is_hidden(part: str) -> bool:
 
 def private_names(tree: ast.AST) -> Iterator[str]:
     """The private names of torch that a module imports, or spells in full."""
+    inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if is_private(alias.name))
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             full = (f"{node.module}.{alias.name}" for alias in node.names)
             yield from filter(is_private, full)
-        elif isinstance(node, ast.Attribute) and is_private(ast.unparse(node)):
+        elif isinstance(node, ast.Attribute) and id(node) not in inner and is_private(ast.unparse(node)):
             yield ast.unparse(node)
 
 
@@ -95,7 +96,7 @@ def _own_names(tree: ast.AST) -> Iterator[str]:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.attr if ast.unparse(node.value) == "self" else ""
+            yield node.attr if ast.unparse(node.value) in ("self", "parsed") else ""
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             yield node.target.id
 

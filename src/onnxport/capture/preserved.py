@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from onnxport.torch_internals.symbolic_sizes import config as symbolic_config
+
 Restore = Callable[[], object]
 
 
@@ -28,9 +30,7 @@ def preserved(model: object, tensors: Iterable[torch.Tensor] = ()) -> Iterator[N
 
 def _globals() -> Iterator[Restore]:
     # Loading torch._dynamo takes seconds: the first capture pays, not the import of the package.
-    import torch._dynamo.config
-    import torch._functorch.config
-    import torch.fx.experimental._config
+    from onnxport.torch_internals.exporting import dynamo_config, functorch_config
 
     grad = torch.is_grad_enabled()
     yield lambda: torch.set_grad_enabled(grad)
@@ -43,7 +43,7 @@ def _globals() -> Iterator[Restore]:
     deterministic = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     yield lambda: torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
-    for config in (torch._dynamo.config, torch._functorch.config, torch.fx.experimental._config):
+    for config in (dynamo_config, functorch_config, symbolic_config):
         yield _config(config)
     jit_isinstance = torch.jit.isinstance
     yield lambda: setattr(torch.jit, "isinstance", jit_isinstance)

@@ -310,8 +310,7 @@ def _all_failed(request: Request, failures: list[Failure]) -> CaptureError:
 
 def _assumptions(report: Any) -> Iterator[Problem]:
     """Say in our words what a draft export took for granted."""
-    from torch._logging.structured import INTERN_TABLE
-    from torch.export._draft_export import FailureType
+    from onnxport.torch_internals.exporting import INTERN_TABLE, FailureType
 
     # File names are logged once a process and as numbers after that, so the report's own table may lack them.
     files = {number: name for name, number in INTERN_TABLE.items()}

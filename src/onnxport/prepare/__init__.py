@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch._ops import HigherOrderOperator
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 
@@ -23,6 +22,7 @@ from onnxport.prepare.rebind import has_assignments, rebind_data
 from onnxport.prepare.vmap import expand_vmaps, has_vmaps
 from onnxport.prepare.workspace import Workspace
 from onnxport.provenance import operator_name, source_line
+from onnxport.torch_internals.operators import HigherOrderOperator
 
 __all__ = ["REGIONS", "FunctionalProgram", "Mutation", "SharedRegion", "prepare"]
 

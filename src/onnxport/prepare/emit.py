@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch._dispatch.python import enable_python_dispatcher
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from onnxport.capture.patches import patched_torch
+from onnxport.torch_internals import pytree
+from onnxport.torch_internals.fake_tensors import FakeTensor, FakeTensorMode, enable_python_dispatcher
 
 Dim = int | torch.SymInt
 PROVENANCE_META = ("stack_trace", "nn_module_stack", "torch_fn", "source_fn_stack", "from_node", "custom")
@@ -38,7 +38,7 @@ def same_shape(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 def fake_mode_of(values: object) -> FakeTensorMode | None:
     """The mode of the first fake tensor in a nest of values."""
-    for leaf in torch.utils._pytree.tree_leaves(values):
+    for leaf in pytree.tree_leaves(values):
         if isinstance(leaf, FakeTensor):
             return leaf.fake_mode
     return None
@@ -68,7 +68,7 @@ def run_on_fakes(target: Any, args: Any, kwargs: Any, like: object = None) -> An
 
 def kinds(arguments: object) -> tuple[object, ...]:
     """What type promotion looks at: dtypes, whether a tensor has axes, and the types of numbers."""
-    leaves = torch.utils._pytree.tree_leaves(value_of(arguments))
+    leaves = pytree.tree_leaves(value_of(arguments))
     return tuple(
         (leaf.dtype, leaf.dim() == 0)
         if isinstance(leaf, torch.Tensor)

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator
 
 import torch
 from torch.export.graph_signature import ArgumentSpec, ConstantArgument, InputKind, OutputKind, TensorArgument
-from torch.fx.passes.shape_prop import _extract_tensor_metadata
 
 from onnxport.capture import Captured
 from onnxport.prepare import FunctionalProgram
 from onnxport.provenance import source_line
 from onnxport.report.account import operator_counts
+from onnxport.torch_internals.layers import extract_tensor_metadata
+from onnxport.torch_internals.operators import HigherOrderOperator, OpOverload
 from onnxport.translate.engine import has_complex
 from onnxport.translate.registry import Lookup
 
@@ -86,8 +87,8 @@ def missing_translations(graph: torch.fx.Graph, find: Lookup) -> dict[str, list[
     missing: dict[str, list[torch.fx.Node]] = {}
     for node in graph.nodes:
         target = node.target
-        operator = isinstance(target, torch._ops.HigherOrderOperator) or (
-            isinstance(target, torch._ops.OpOverload) and not target._schema.name.startswith("aten::sym_")
+        operator = isinstance(target, HigherOrderOperator) or (
+            isinstance(target, OpOverload) and not target._schema.name.startswith("aten::sym_")
         )
         if operator and find(target, has_complex(node)) is None:
             missing.setdefault(str(target), []).append(node)
@@ -128,6 +129,6 @@ def _described(graph: torch.fx.Graph, arguments: Iterable[ArgumentSpec]) -> Iter
         if isinstance(argument, TensorArgument):
             meta = nodes[argument.name].meta
             shown = meta.get("tensor_meta")
-            yield f"- `{argument.name}`: `{_extract_tensor_metadata(meta['val']) if shown is None else shown}`"
+            yield f"- `{argument.name}`: `{extract_tensor_metadata(meta['val']) if shown is None else shown}`"
         else:
             yield f"- `{argument.name}`: `{type(argument).__name__.removesuffix('Argument')}`"

@@ -34,7 +34,7 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "Module": ("_buffers", "_modules", "_parameters", "_state_dict_hooks"),
     "Tensor": ("_has_symbolic_sizes_strides", "_version"),
     "UntypedStorage": ("_cdata",),
-    "Node": ("_pretty_print_target", "_rename"),
+    "Node": ("_rename",),
     "RecursiveScriptModule": ("_c",),
     "ScriptModule": ("_get_forward_hooks", "_get_forward_pre_hooks", "_get_method", "_method_names", "_type"),
     "ExportedProgram": ("_report",),

@@ -2,13 +2,24 @@
 
 from collections.abc import Callable
 
+import torch
 from torch._C import TensorBase
 from torch.autograd.function import _is_setup_context_defined
 from torch.fx.passes.shape_prop import _extract_tensor_metadata
 from torch.nn.modules.batchnorm import _NormBase as NormBase
 from torch.nn.modules.dropout import _DropoutNd as DropoutNd
 
-__all__ = ["DropoutNd", "NormBase", "TensorBase", "extract_tensor_metadata", "is_setup_context_defined"]
+__all__ = [
+    "DropoutNd",
+    "NormBase",
+    "TensorBase",
+    "extract_tensor_metadata",
+    "is_setup_context_defined",
+    "pretty_print_target",
+]
+
+# How a printed graph names the target of a call.
+pretty_print_target = torch.fx.Node._pretty_print_target
 
 extract_tensor_metadata = _extract_tensor_metadata
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch._C import (
+    Argument,
     DispatchKey,
     FunctionSchema,
     _dispatch_find_schema_or_throw,
@@ -26,6 +27,7 @@ from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 __all__ = [
     "OPDEFS",
+    "Argument",
     "CustomOpDef",
     "DispatchKey",
     "FunctionSchema",

@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 else:
     from torch._C import Type as JitType
 
+if TYPE_CHECKING:
+    from torch._C import JitType
+else:
+    # The base of all types, which torch's stubs call by another name than torch does.
+    from torch._C import Type as JitType
+
 __all__ = [
     "BoolType",
     "BufferDict",

@@ -17,6 +17,7 @@ import torch
 from onnxport.errors import OnnxExporterError, Problem, TranslationError
 from onnxport.events import EventLog
 from onnxport.provenance import Provenance, operator_name, source_line
+from onnxport.torch_internals.operators import HigherOrderOperator, OpOverload
 from onnxport.translate.binding import Parameter, bind_parameters, parameters_of
 from onnxport.translate.builder import Builder
 from onnxport.translate.dims import Dim, Int
@@ -158,7 +159,7 @@ class Engine:
         translation = self.find(target, of_complex)
         if translation is None:
             return None
-        operator = isinstance(target, torch._ops.OpOverload)
+        operator = isinstance(target, OpOverload)
         parameters = parameters_of(target, translation.parameters) if operator else None
         return CallPlan(translation, parameters, operands_of_one_type(target) if operator else ())
 
@@ -349,9 +350,9 @@ def _is_plumbing(node: torch.fx.Node) -> bool:
     target = node.target
     if target is operator.getitem:
         return True
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         return target in _SIZES
-    return not isinstance(target, torch._ops.HigherOrderOperator) and isinstance(
+    return not isinstance(target, HigherOrderOperator) and isinstance(
         node.meta.get("val"), (*_SYMBOLIC, int, float, bool)
     )
 

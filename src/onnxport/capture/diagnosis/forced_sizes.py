@@ -55,8 +55,9 @@ class Recorder:
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
         """Record while the block runs. torch keeps the guard but, outside bytecode tracing, not the user's line."""
-        from torch._guards import TracingContext
         from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+        from onnxport.torch_internals.symbolic_sizes import TracingContext
 
         set_replacement, log_guard = ShapeEnv._set_replacement, ShapeEnv._log_guard
         recorder = self
@@ -119,8 +120,9 @@ def error_of(problems: Sequence[Problem]) -> DynamicShapeError:
 
 def is_violation(error: BaseException) -> bool:
     """Whether torch refused the declared dynamic shapes (and not the model)."""
-    from torch._dynamo.exc import UserError, UserErrorType
     from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
+
+    from onnxport.torch_internals.exporting import UserError, UserErrorType
 
     if isinstance(error, ConstraintViolationError):
         return True

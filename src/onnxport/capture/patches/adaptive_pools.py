@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from onnxport.capture.patches.replacing import attributes_replaced
+from onnxport.torch_internals.operators import nn_bindings
 
 Pool = Callable[..., Any]
 
@@ -26,7 +27,7 @@ def pooled_to_any_size() -> contextlib.AbstractContextManager[None]:
             return average(input, [size])
         return F.adaptive_avg_pool2d(input.unsqueeze(-2), [1, size]).squeeze(-2)
 
-    bindings = torch._C._nn
+    bindings = nn_bindings
     return attributes_replaced(
         [
             (F, "adaptive_avg_pool1d", line),

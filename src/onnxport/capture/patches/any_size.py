@@ -11,16 +11,16 @@ import contextlib
 from collections.abc import Sequence
 
 import torch
-from torch._C import DispatchKey
 
 from onnxport.capture.patches.replacing import Kernel, Kernels, kernels_replaced
+from onnxport.torch_internals.operators import DispatchKey, OpOverload
 
 _aten = torch.ops.aten
 
 
 def operators_of_any_size() -> contextlib.AbstractContextManager[None]:
     """While this is open, fake tensors pass through these operators with sizes that vary."""
-    composites: dict[torch._ops.OpOverload, Kernel] = {
+    composites: dict[OpOverload, Kernel] = {
         _aten.cov.default: _cov,
         _aten.corrcoef.default: _corrcoef,
         _aten.kron.default: _kron,
@@ -33,12 +33,12 @@ def operators_of_any_size() -> contextlib.AbstractContextManager[None]:
         _aten.gradient.scalarrayint: _gradient_of_scalars,
         _aten.gradient.scalarrayarray: _gradient_of_scalars,
     }
-    shapes: dict[torch._ops.OpOverload, Kernel] = {
+    shapes: dict[OpOverload, Kernel] = {
         _aten.adaptive_max_pool3d.default: _pooled_to,
         _aten.fractional_max_pool3d.default: _pooled_at_random,
         _aten.geqrf.default: _reflections,
     }
-    kernels: dict[torch._ops.OpOverload, Kernels] = {
+    kernels: dict[OpOverload, Kernels] = {
         **{operator: {DispatchKey.CompositeImplicitAutograd: kernel} for operator, kernel in composites.items()},
         **{operator: {DispatchKey.Meta: kernel} for operator, kernel in shapes.items()},
     }

@@ -14,8 +14,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch.autograd.function import _is_setup_context_defined
-from torch.utils import _pytree as pytree
 
 from onnxport.capture.patches.fake_kernels import (
     forget_numbers,
@@ -24,6 +22,9 @@ from onnxport.capture.patches.fake_kernels import (
     warn_of_example,
 )
 from onnxport.capture.patches.replacing import attributes_replaced
+from onnxport.torch_internals import pytree
+from onnxport.torch_internals.layers import is_setup_context_defined
+from onnxport.torch_internals.operators import OpOverload
 
 FunctionClass = type[torch.autograd.Function]
 _NAMESPACE = "onnxport"
@@ -110,20 +111,20 @@ class _Context:
         self.materialize_grads = value
 
 
-def function_operator() -> torch._ops.OpOverload:
+def function_operator() -> OpOverload:
     """The operator that stands for the call of an autograd function."""
     return _operator()
 
 
 @functools.cache
-def _operator() -> torch._ops.OpOverload:
+def _operator() -> OpOverload:
     # Defined when a model first needs it: registering a fake kernel reads the source of its caller.
     library = torch.library.Library(_NAMESPACE, "FRAGMENT")
     _LIBRARIES.append(library)
     library.define("autograd_function(Tensor[] tensors, SymInt[] sizes, str key) -> Tensor[]")
     library.impl("autograd_function", _results, "CompositeExplicitAutograd")
     torch.library.register_fake(f"{_NAMESPACE}::autograd_function", _fake_results, lib=library)
-    overload: torch._ops.OpOverload = torch.ops.onnxport.autograd_function.default
+    overload: OpOverload = torch.ops.onnxport.autograd_function.default
     return overload
 
 
@@ -176,7 +177,7 @@ def _subclasses(base: type) -> list[FunctionClass]:
 
 def _whole(function: FunctionClass) -> Callable[..., Any]:
     original = function.forward
-    takes_context = not _is_setup_context_defined(function.setup_context)
+    takes_context = not is_setup_context_defined(function.setup_context)
 
     @functools.wraps(original)
     def forward(*given: Any, **kwargs: Any) -> Any:

@@ -6,9 +6,11 @@ import contextlib
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from onnxport.capture.patches.replacing import attributes_replaced
+from onnxport.torch_internals.fake_tensors import FakeTensor
+from onnxport.torch_internals.layers import TensorBase
+from onnxport.torch_internals.torchscript import get_tracing_state
 
 
 def data_as_detached() -> contextlib.AbstractContextManager[None]:
@@ -17,10 +19,10 @@ def data_as_detached() -> contextlib.AbstractContextManager[None]:
     Neither tracer sees the attribute being read: to them the result is a new tensor of which nothing is known but
     its value for the example.
     """
-    original: Any = torch._C.TensorBase.data
+    original: Any = TensorBase.data
 
     def read(tensor: torch.Tensor) -> Any:
-        if isinstance(tensor, FakeTensor) or torch._C._get_tracing_state() is not None:
+        if isinstance(tensor, FakeTensor) or get_tracing_state() is not None:
             return tensor.detach()
         return original.__get__(tensor)
 

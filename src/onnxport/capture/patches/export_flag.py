@@ -26,12 +26,14 @@ def is_in_onnx_export() -> bool:
 def exporting() -> Iterator[None]:
     """Make :func:`is_in_onnx_export`, and torch's own, true."""
     global _depth
-    from torch._dynamo.variables.torch import tracing_state_functions
-    from torch.onnx._internal.exporter import _flags  # noqa: TID251  the flag torch.onnx.is_in_onnx_export() reads
+    from onnxport.torch_internals.exporting import (
+        onnx_flags,
+        tracing_state_functions,
+    )
 
     # Bytecode tracing answers torch.onnx.is_in_onnx_export() from a table of constants, not by calling it.
     constants = items_replaced(tracing_state_functions(), {torch.onnx.is_in_onnx_export: True})
-    with attributes_replaced([(_flags, "_is_onnx_exporting", True)]), constants:
+    with attributes_replaced([(onnx_flags, "_is_onnx_exporting", True)]), constants:
         _depth += 1
         try:
             yield

@@ -10,9 +10,9 @@ import contextlib
 from collections.abc import Callable, Sequence
 
 import torch
-from torch._C import DispatchKey
 
 from onnxport.capture.patches.replacing import Kernel, kernels_replaced
+from onnxport.torch_internals.operators import DispatchKey
 
 _aten = torch.ops.aten
 

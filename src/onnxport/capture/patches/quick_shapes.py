@@ -12,12 +12,15 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._decomp import decomposition_table
-from torch._prims_common import is_contiguous_for_memory_format_or_false
-from torch._subclasses import fake_impls
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from onnxport.capture.patches.replacing import items_replaced
+from onnxport.torch_internals.fake_tensors import (
+    FakeTensor,
+    FakeTensorMode,
+    get_fast_op_impls,
+    is_contiguous_for_memory_format_or_false,
+)
+from onnxport.torch_internals.operators import OpOverload, decomposition_table
 
 _aten = torch.ops.aten
 Rule = Callable[..., Any]
@@ -39,12 +42,12 @@ _NORM = _aten._native_batch_norm_legit_no_training.default
 
 def shapes_told_at_once() -> contextlib.AbstractContextManager[None]:
     """While this is open, fake tensors pass through these operators without their reference implementations."""
-    rules: dict[torch._ops.OpOverload, Rule] = {operator: _activation(operator) for operator in _ACTIVATIONS}
+    rules: dict[OpOverload, Rule] = {operator: _activation(operator) for operator in _ACTIVATIONS}
     rules[_NORM] = _batch_norm
-    return items_replaced(fake_impls.get_fast_op_impls(), rules)
+    return items_replaced(get_fast_op_impls(), rules)
 
 
-def _activation(operator: torch._ops.OpOverload) -> Rule:
+def _activation(operator: OpOverload) -> Rule:
     def rule(mode: FakeTensorMode, self: FakeTensor, *args: object, **kwargs: object) -> object:
         result = _like(mode, self) if self.dtype.is_floating_point else None
         return _by_reference(mode, operator, self, *args, **kwargs) if result is None else result
@@ -70,6 +73,6 @@ def _like(mode: FakeTensorMode, x: FakeTensor) -> FakeTensor | None:
     return None
 
 
-def _by_reference(mode: FakeTensorMode, operator: torch._ops.OpOverload, *args: object, **kwargs: object) -> object:
+def _by_reference(mode: FakeTensorMode, operator: OpOverload, *args: object, **kwargs: object) -> object:
     with mode:
         return decomposition_table[operator](*args, **kwargs)

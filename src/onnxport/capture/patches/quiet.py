@@ -9,13 +9,6 @@ from collections.abc import Iterator
 
 from onnxport.capture.patches.replacing import attributes_replaced
 
-_CHATTY = (
-    "torch._guards",
-    "torch._subclasses.fake_tensor",
-    "torch.export._draft_export",
-    "torch.export._trace",
-    "torch.fx.experimental.symbolic_shapes",
-)
 _OF_RECURRENT_LAYERS = r"The tensor attributes? (self\.[\w.]*_flat_weights\[\d+\](, )?)+ (was|were) assigned"
 
 
@@ -25,12 +18,12 @@ def torch_kept_quiet() -> Iterator[None]:
 
     And its warning that recurrent layers assign to attributes: torch's own code does, to a list it keeps of weights.
     """
-    import torch.export._trace
+    from onnxport.torch_internals.exporting import LOGGERS, export_trace
 
-    loggers = [logging.getLogger(name) for name in _CHATTY]
+    loggers = [logging.getLogger(name) for name in LOGGERS]
     silenced = [logger for logger in loggers if not logger.disabled and logger.getEffectiveLevel() >= logging.WARNING]
     # On a data-dependent failure torch prints the partial graph; shadowing its print leaves the user's own alone.
-    shadow = (torch.export._trace, "print", lambda *_, **__: None)
+    shadow = (export_trace, "print", lambda *_, **__: None)
     disabled = [(logger, "disabled", True) for logger in silenced]
     with attributes_replaced([shadow, *disabled]), warnings.catch_warnings():
         warnings.filterwarnings("ignore", _OF_RECURRENT_LAYERS)

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
-from torch._subclasses.functional_tensor import FunctionalTensor
 
 from onnxport.capture.patches.replacing import kernels_replaced
+from onnxport.torch_internals.fake_tensors import FakeTensor, FunctionalTensor
+from onnxport.torch_internals.operators import OpOverload
 
 _OPERATORS = [
     getattr(getattr(torch.ops.aten, name), overload)
@@ -24,7 +24,7 @@ _OPERATORS = [
 ]
 
 
-def _shapes(operator: torch._ops.OpOverload) -> Callable[..., Any]:
+def _shapes(operator: OpOverload) -> Callable[..., Any]:
     packed = operator._overloadname == "data"
     bidirectional_at = [argument.name for argument in operator._schema.arguments].index("bidirectional")
 

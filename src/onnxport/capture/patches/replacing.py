@@ -12,15 +12,17 @@ from typing import TypeAlias, TypeVar
 
 import torch
 
+from onnxport.torch_internals.operators import DispatchKey, OpOverload
+
 Kernel: TypeAlias = Callable[..., object]
-Kernels: TypeAlias = Mapping[torch._C.DispatchKey, Kernel]
+Kernels: TypeAlias = Mapping[DispatchKey, Kernel]
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 _ABSENT = object()
 
 
 @contextlib.contextmanager
-def kernels_replaced(kernels: Mapping[torch._ops.OpOverload, Kernels]) -> Iterator[None]:
+def kernels_replaced(kernels: Mapping[OpOverload, Kernels]) -> Iterator[None]:
     """While this is open, operators have these Python kernels, by dispatch key; afterwards those they had before."""
     saved = [(operator, dict(operator.py_kernels)) for operator in kernels]
     try:

@@ -10,8 +10,6 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch.fx.experimental._config
-
 from onnxport.capture.patches.adaptive_pools import pooled_to_any_size
 from onnxport.capture.patches.any_size import operators_of_any_size
 from onnxport.capture.patches.counts import counts_left_open
@@ -19,6 +17,7 @@ from onnxport.capture.patches.detached_data import data_as_detached
 from onnxport.capture.patches.fourier import transforms_of_any_size
 from onnxport.capture.patches.quick_shapes import shapes_told_at_once
 from onnxport.capture.patches.recurrent import recurrences_of_any_length
+from onnxport.torch_internals.symbolic_sizes import config as symbolic_config
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Patch:
 
 def _size_oblivious() -> contextlib.AbstractContextManager[None]:
     patch: contextlib.AbstractContextManager[None]
-    patch = torch.fx.experimental._config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
+    patch = symbolic_config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
     return patch
 
 

@@ -13,6 +13,7 @@ from onnxport.capture.replay.interpreter import Interpreter
 from onnxport.capture.replay.mirror import Mirror, mirror_of, signature_of
 from onnxport.capture.replay.values.stand_ins import ReplayValue
 from onnxport.torch_graph import Function
+from onnxport.torch_internals.torchscript import get_tracing_state
 
 
 @contextlib.contextmanager
@@ -31,7 +32,7 @@ def scripts_replayed(model: object) -> Iterator[None]:
     call: Callable[..., ReplayValue] = torch.jit.ScriptFunction.__call__
 
     def replay(function: object, /, *args: object, **kwargs: object) -> ReplayValue:
-        if torch._C._get_tracing_state() is not None:
+        if get_tracing_state() is not None:
             # The tracer notes the call itself; its recording is replayed later.
             return call(function, *args, **kwargs)
         script = cast(Function, function)

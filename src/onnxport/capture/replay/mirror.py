@@ -18,7 +18,7 @@ from onnxport.capture.replay.interpreter import Interpreter, Scripted
 from onnxport.capture.replay.ops.python_ops import to_bool, to_float, to_int
 from onnxport.capture.replay.values.stand_ins import ReplayValue
 from onnxport.torch_graph import Function
-from onnxport.torch_internals.torchscript import BufferDict, ParameterDict
+from onnxport.torch_internals.torchscript import BufferDict, JitType, ParameterDict
 
 Model = TypeVar("Model")
 Bind = Callable[[Sequence[object], Mapping[str, object]], list[ReplayValue]]
@@ -147,7 +147,7 @@ def _parameter(weight: torch.Tensor, tied: dict[int, torch.nn.Parameter]) -> tor
 _NUMBERS = {"IntType": to_int, "FloatType": to_float, "BoolType": to_bool}
 
 
-def _kind(type_: torch._C.JitType) -> str:
+def _kind(type_: JitType) -> str:
     return str((type_.getElementType() if type_.kind() == "OptionalType" else type_).kind())
 
 

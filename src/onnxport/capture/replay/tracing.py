@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from typing import cast
 
 import torch
-from torch.jit._trace import TracerWarning
-from torch.utils import _pytree
 
 from onnxport.capture.diagnosis.user_lines import describe
 from onnxport.capture.patches.replacing import attributes_replaced, items_replaced, method_replaced
@@ -21,6 +19,8 @@ from onnxport.capture.replay.mirror import Mirror
 from onnxport.capture.request.inputs import Inputs
 from onnxport.errors import Problem
 from onnxport.torch_graph import Graph
+from onnxport.torch_internals import pytree
+from onnxport.torch_internals.torchscript import TracerWarning, create_graph_by_tracing, jit_trace
 
 _REASONS = (
     (re.compile(r"Converting a tensor to a Python (\w+)"), "A tensor becomes a Python {0}: its value is fixed."),
@@ -40,19 +40,19 @@ class Recording:
     graph: Graph
     weights: list[tuple[torch.nn.Module, str]]
     results: list[object]
-    out_spec: _pytree.TreeSpec
+    out_spec: pytree.TreeSpec
     modules: list[tuple[str, str]]
     interpreter: Interpreter = field(default_factory=Interpreter)
 
     def forward(self, *args: object, **kwargs: object) -> object:
         """Replay the recorded call on other inputs."""
-        tensors = [leaf for leaf in _pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         weights = [getattr(owner, name) for owner, name in self.weights]
         self.interpreter.modules = self.modules
         outcome = self.interpreter.run_graph(self.graph, [*tensors, *weights])
         values = iter(outcome if isinstance(outcome, tuple) else (outcome,))
         leaves = [next(values) if leaf is _TENSOR else leaf for leaf in self.results]
-        return _pytree.tree_unflatten(leaves, self.out_spec)
+        return pytree.tree_unflatten(leaves, self.out_spec)
 
 
 _TENSOR = object()
@@ -60,7 +60,7 @@ _TENSOR = object()
 
 def traced(model: torch.nn.Module, inputs: Inputs, tell: Callable[[Problem], None]) -> Recording:
     """Run a model once and record what it does; ``tell`` gets each fact that the recording takes for granted."""
-    leaves, in_spec = _pytree.tree_flatten((inputs.args, inputs.kwargs))
+    leaves, in_spec = pytree.tree_flatten((inputs.args, inputs.kwargs))
     positions = [position for position, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     weights: dict[int, tuple[torch.nn.Module, str]] = {}
     tensors: list[torch.Tensor] = [leaves[position] for position in positions]
@@ -74,20 +74,20 @@ def traced(model: torch.nn.Module, inputs: Inputs, tell: Callable[[Problem], Non
                 weights[id(weight)] = (module, name)
                 tensors.append(weight)
     results: list[object] = []
-    out_specs: list[_pytree.TreeSpec] = []
+    out_specs: list[pytree.TreeSpec] = []
 
     def call(*given: torch.Tensor) -> tuple[torch.Tensor, ...]:
         filled = list(leaves)
         for position, tensor in zip(positions, given, strict=False):
             filled[position] = tensor
-        args, kwargs = _pytree.tree_unflatten(filled, in_spec)
-        flat, out_spec = _pytree.tree_flatten(model(*args, **kwargs))
+        args, kwargs = pytree.tree_unflatten(filled, in_spec)
+        flat, out_spec = pytree.tree_flatten(model(*args, **kwargs))
         results[:] = [_TENSOR if isinstance(leaf, torch.Tensor) else leaf for leaf in flat]
         out_specs[:] = [out_spec]
         return tuple(leaf for leaf in flat if isinstance(leaf, torch.Tensor))
 
     with _told(tell), _recording_scopes(scopes), torch.no_grad():
-        graph, _ = torch._C._create_graph_by_tracing(call, tensors, lambda _: "", False, False)
+        graph, _ = create_graph_by_tracing(call, tensors, lambda _: "", False, False)
     return Recording(model, cast(Graph, graph), list(weights.values()), results, out_specs[0], modules)
 
 
@@ -117,7 +117,7 @@ def _named(model: torch.nn.Module, inputs: Inputs) -> dict[str, object]:
 def _recording_scopes(scopes: dict[torch.nn.Module, str]) -> Iterator[None]:
     """Let the tracer note the module of each node, and keep encoders from fusing what only inference fuses."""
     fast = torch.backends.mha.get_fastpath_enabled()
-    with attributes_replaced([(torch.jit._trace, "_trace_module_map", scopes)]):
+    with attributes_replaced([(jit_trace, "_trace_module_map", scopes)]):
         try:
             torch.backends.mha.set_fastpath_enabled(False)
             yield

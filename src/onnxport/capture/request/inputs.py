@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils import _pytree
 
 from onnxport.capture.patches.replacing import method_replaced
 from onnxport.capture.request.caches import check_cache
 from onnxport.capture.request.trees import Leaf, leaves, register_containers
 from onnxport.errors import InputError, Problem, warn
+from onnxport.torch_internals import pytree
 
 Model = torch.nn.Module | torch.export.ExportedProgram
 
@@ -102,12 +102,12 @@ def _bind_program(program: torch.export.ExportedProgram, args: tuple[object, ...
     in_spec = program.call_spec.in_spec
     if in_spec is None:
         return Inputs(args, kwargs, {}, [Leaf(f"input {i}", (i,), value) for i, value in enumerate(flat)])
-    if (args or kwargs) and len(_pytree.tree_leaves((args, kwargs))) != len(flat):
+    if (args or kwargs) and len(pytree.tree_leaves((args, kwargs))) != len(flat):
         raise InputError(
             f"The exported program takes {len(flat)} input(s) when flattened, but the example inputs flatten to "
-            f"{len(_pytree.tree_leaves((args, kwargs)))}. Pass the inputs it was exported with, or none."
+            f"{len(pytree.tree_leaves((args, kwargs)))}. Pass the inputs it was exported with, or none."
         )
-    positional, keywords = _pytree.tree_unflatten(flat, in_spec)
+    positional, keywords = pytree.tree_unflatten(flat, in_spec)
     signature = program.module_call_graph[0].signature
     names = list(getattr(signature, "forward_arg_names", None) or [])
     names = [name for name in names if name not in keywords]
@@ -145,12 +145,12 @@ def _distinct(args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[tupl
         seen.add(id(tensor))
         return tensor
 
-    flat, spec = _pytree.tree_flatten((args, kwargs))
+    flat, spec = pytree.tree_flatten((args, kwargs))
     tensors = [leaf for leaf in flat if isinstance(leaf, torch.Tensor)]
     if len({id(tensor) for tensor in tensors}) == len(tensors):
         return args, kwargs
     separate = [own(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in flat]
-    result: tuple[tuple[object, ...], dict[str, object]] = _pytree.tree_unflatten(separate, spec)
+    result: tuple[tuple[object, ...], dict[str, object]] = pytree.tree_unflatten(separate, spec)
     return result
 
 

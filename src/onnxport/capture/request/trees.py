@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.utils import _pytree
 
 from onnxport.capture.patches.replacing import attributes_replaced
 from onnxport.capture.request.caches import register_encoder_decoder_cache, register_layered_cache
+from onnxport.torch_internals import pytree
 
 Step = str | int
 
@@ -37,18 +37,18 @@ class Branch:
 
 
 def _key_step(key: object) -> tuple[Step, str]:
-    if isinstance(key, _pytree.MappingKey):
+    if isinstance(key, pytree.MappingKey):
         return (key.key if isinstance(key.key, int) else str(key.key)), f"[{key.key!r}]"
-    if isinstance(key, _pytree.GetAttrKey):
+    if isinstance(key, pytree.GetAttrKey):
         return key.name, f".{key.name}"
-    index = key.idx if isinstance(key, _pytree.SequenceKey) else str(key)
+    index = key.idx if isinstance(key, pytree.SequenceKey) else str(key)
     return index, f"[{index}]"
 
 
 def branch(value: object) -> Branch | None:
     """Return the children of a container, or None for a leaf."""
-    kind = _pytree._get_node_type(value)
-    node = _pytree.SUPPORTED_NODES.get(kind)
+    kind = pytree.get_node_type(value)
+    node = pytree.SUPPORTED_NODES.get(kind)
     if node is None:
         return None
     children, _ = node.flatten_fn(value)
@@ -56,7 +56,7 @@ def branch(value: object) -> Branch | None:
         keys = [_key_step(key) for key, _ in node.flatten_with_keys_fn(value)[0]]
     else:
         keys = [(index, f"[{index}]") for index in range(len(children))]
-    builtin = kind in _pytree.BUILTIN_TYPES
+    builtin = kind in pytree.BUILTIN_TYPES
     return Branch(
         steps=tuple(step for step, _ in keys),
         suffixes=tuple(suffix for _, suffix in keys),
@@ -88,23 +88,23 @@ def register_containers(value: object, report: Callable[[str], None]) -> None:
     if here is None and _register(value):
         report(f"{kind.__module__}.{kind.__qualname__} was registered as a container of tensors for torch.export.")
         here = branch(value)
-    _complete(_pytree._get_node_type(value))
+    _complete(pytree.get_node_type(value))
     for child in here.children if here is not None else ():
         register_containers(child, report)
 
 
 def _complete(kind: Any) -> None:
     """Give a class the user registered without keys the keys torch.export asks for: positions."""
-    node = _pytree.SUPPORTED_NODES.get(kind)
+    node = pytree.SUPPORTED_NODES.get(kind)
     if node is None or node.flatten_with_keys_fn is not None:
         return
     flatten = node.flatten_fn
 
     def flatten_with_keys(value: Any) -> tuple[list[tuple[Any, Any]], Any]:
         children, context = flatten(value)
-        return [(_pytree.SequenceKey(index), child) for index, child in enumerate(children)], context
+        return [(pytree.SequenceKey(index), child) for index, child in enumerate(children)], context
 
-    _pytree.SUPPORTED_NODES[kind] = node._replace(flatten_with_keys_fn=flatten_with_keys)
+    pytree.SUPPORTED_NODES[kind] = node._replace(flatten_with_keys_fn=flatten_with_keys)
 
 
 def _register(value: Any) -> bool:
@@ -132,7 +132,7 @@ def _register_model_output(kind: type) -> bool:
         return False
     with attributes_replaced([(torch.compiler, "is_compiling", lambda: False)]):
         register(kind)
-    return kind in _pytree.SUPPORTED_NODES
+    return kind in pytree.SUPPORTED_NODES
 
 
 _CACHES: dict[str, Callable[[type], None]] = {

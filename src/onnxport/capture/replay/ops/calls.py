@@ -14,7 +14,8 @@ from onnxport.capture.replay.ops.python_ops import COMPARISONS, FUNCTIONS
 from onnxport.capture.replay.values.stand_ins import Number, ReplayValue, Truth, materialized, plain_number
 from onnxport.errors import CaptureError
 from onnxport.torch_graph import Node
-from onnxport.torch_internals.operators import dispatch_find_schema_or_throw, parse_schema
+from onnxport.torch_internals.operators import Argument, dispatch_find_schema_or_throw, parse_schema
+from onnxport.torch_internals.torchscript import JitType
 
 # TorchScript writes these as integers; torch.ops would pass the integers on to the captured graph.
 _DTYPES = (
@@ -84,7 +85,7 @@ class Callee:
 
     name: str
     overload: Callable[..., ReplayValue]
-    arguments: tuple[torch._C.Argument, ...]
+    arguments: tuple[Argument, ...]
     kinds: tuple[str, ...]
     positional: int
 
@@ -116,7 +117,7 @@ class Callee:
         function = _ARITHMETIC.get(name)
         return None if function is None else Number.of(function(*(plain_number(value) for value in values)))  # type: ignore[arg-type]
 
-    def _convert(self, argument: torch._C.Argument, kind: str, value: ReplayValue, promoting: bool) -> ReplayValue:
+    def _convert(self, argument: Argument, kind: str, value: ReplayValue, promoting: bool) -> ReplayValue:
         if type(value) is Number and promoting:
             return value.value
         if kind == "Tensor":
@@ -130,7 +131,7 @@ class Callee:
         return plain_number(value) if isinstance(value, Number | Truth) else value
 
 
-def _kind(type_: torch._C.JitType) -> str:
+def _kind(type_: JitType) -> str:
     name = type_.kind()
     if name == "OptionalType":
         return _kind(type_.getElementType())

@@ -45,6 +45,7 @@ _ALIASES = "onnxport.aliases"
 _PROVENANCE = "onnxport.provenance"
 """The key in ``ir.Node.meta``."""
 
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _PACKAGE = os.path.dirname(__file__) + os.sep
 # A frame whose code is not known is followed by the next frame.
@@ -286,7 +287,8 @@ def _texts(provenance: Provenance, stacks: _Stacks) -> dict[str, str]:
 
 @functools.cache
 def _target_texts(target: object) -> tuple[str, str]:
-    return str(target), str(pretty_print_target(target))
+    # A Python function shows its address, which differs from process to process.
+    return _ADDRESS.sub("", str(target)), str(pretty_print_target(target))
 
 
 def _call_text(node: torch.fx.Node, name: str, target: str) -> str:

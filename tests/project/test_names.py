@@ -13,12 +13,6 @@ SOURCE = Path(onnxport.__file__).parent
 #: Folders whose functions carry the names of torch.onnx's or of ONNX's operators, which one looks for.
 NAMED_BY_OTHERS = ("ops", "symbolic/helper", "torch_onnx")
 
-#: Names that are defined twice, and why.
-TWICE: dict[str, str] = {
-    "explain": "to be told apart: a failed capture, a forced size",
-}
-
-
 def registers(function: ast.ClassDef | ast.FunctionDef) -> bool:
     """Whether a decorator registers it under the name of an operator, after which it is called."""
     calls = [decorator for decorator in function.decorator_list if isinstance(decorator, ast.Call)]
@@ -41,6 +35,4 @@ def public_names() -> dict[str, list[str]]:
 
 def test_a_name_is_defined_once() -> None:
     twice = {name: modules for name, modules in public_names().items() if len(modules) > 1}
-    unexpected = {name: modules for name, modules in twice.items() if name not in TWICE}
-    assert not unexpected, f"tell them apart by name: {unexpected}"
-    assert not set(TWICE) - set(twice), f"no longer defined twice: {sorted(set(TWICE) - set(twice))}"
+    assert not twice, f"tell them apart by name: {twice}"

@@ -263,3 +263,14 @@ def test_calls_that_are_inlined_pass_their_provenance_to_the_nodes_in_their_plac
     assert [node.op_type for node in model.graph] == ["Exp", "Neg", "Exp", "Neg"]
     assert [provenance_of(node) for node in model.graph] == [calls[0], calls[0], calls[1], calls[1]]
     assert not any(node.metadata_props for node in model.graph)
+
+
+def test_a_python_function_is_written_without_its_address() -> None:
+    graph = torch.fx.Graph()
+    node = graph.call_function(torch.sym_not, (graph.placeholder("x"),))
+    model = ir.from_onnx_text('<ir_version: 10, opset_import: ["": 20]> g (bool x) => (bool y) { y = Not(x) }')
+    made = model.graph[0]
+    attach(made, Provenance(node))
+    write_texts(model)
+    assert made.metadata_props["namespace"] == "sym_not: <function sym_not>"
+    assert not [text for text in made.metadata_props.values() if " at 0x" in text]

@@ -224,7 +224,7 @@ def run(
             raise
         except Exception as error:
             if forced_sizes.is_violation(error):
-                raise forced_sizes.explain(error, request.declared.axes, recorder) from error
+                raise forced_sizes.forced_size_error(error, request.declared.axes, recorder) from error
             failures.append(Failure(strategy.name, error))
             continue
         if failures:

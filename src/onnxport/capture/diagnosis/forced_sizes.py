@@ -133,7 +133,7 @@ def is_violation(error: BaseException) -> bool:
     return isinstance(error, ValueError) and _CONFLICT in str(error)
 
 
-def explain(error: BaseException, axes: Sequence[Axis], recorder: Recorder) -> DynamicShapeError:
+def forced_size_error(error: BaseException, axes: Sequence[Axis], recorder: Recorder) -> DynamicShapeError:
     """Turn torch's refusal into sentences about the user's axes."""
     complaints = [line.strip()[2:] for line in str(error).splitlines() if line.strip().startswith("- ")]
     problems: list[Problem] = []

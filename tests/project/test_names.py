@@ -13,6 +13,7 @@ SOURCE = Path(onnxport.__file__).parent
 #: Folders whose functions carry the names of torch.onnx's or of ONNX's operators, which one looks for.
 NAMED_BY_OTHERS = ("ops", "symbolic/helper", "torch_onnx")
 
+
 def registers(function: ast.ClassDef | ast.FunctionDef) -> bool:
     """Whether a decorator registers it under the name of an operator, after which it is called."""
     calls = [decorator for decorator in function.decorator_list if isinstance(decorator, ast.Call)]

@@ -31,14 +31,16 @@ def test_import_leaves_out(heavy: str) -> None:
     assert done.returncode == 0, f"import onnxport imports {heavy}\n{done.stderr}"
 
 
-def test_import_adds_little_to_torch_and_onnx() -> None:
+def test_import_adds_little_to_torch_and_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
         "import time\nstart = time.process_time()\nimport torch, torch.export, onnx, onnx_ir, numpy\n"
         "theirs = time.process_time() - start\nimport onnxport\nprint((time.process_time() - start) / theirs)"
     )
-    done = python("-c", code)
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 1.5
+    # An installed package is compiled; the first run compiles this one.
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    runs = [python("-c", code) for _ in range(2)]
+    assert not [done.stderr for done in runs if done.returncode != 0]
+    assert float(runs[-1].stdout) < 1.35
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))

@@ -15,12 +15,12 @@ from onnxport.capture.patches import one_export_at_a_time
 from onnxport.capture.patches.export_flag import exporting, is_in_onnx_export
 from onnxport.capture.preserved import preserved
 from onnxport.capture.replay import as_mirror, has_packed_weights, script_of, scripts_replayed
+from onnxport.capture.request.contexts import check_contexts
 from onnxport.capture.request.dynamic_shapes import Axis, declare
 from onnxport.capture.request.fake_mode import enable_fake_mode, on_the_models_device
 from onnxport.capture.request.inputs import bind, check_model, check_names
 from onnxport.capture.request.outputs import check_outputs
 from onnxport.capture.strategies import Failure
-from onnxport.errors import InputError
 from onnxport.events import EventLog
 
 __all__ = ["Captured", "Failure", "capture", "enable_fake_mode", "is_in_onnx_export"]
@@ -75,9 +75,9 @@ def capture(
     >>> list(captured.dim_names.values())
     ['batch']
     """
-    _refuse_within_another()
     given_model = model
     check_model(model)
+    check_contexts(model)
     model = as_mirror(model)
     candidates = strategies.usable(model, follows_example)
     args, kwargs = on_the_models_device(model, (args, kwargs))
@@ -108,14 +108,6 @@ def capture(
     _name_dims(captured, sizes, events)
     report_assumptions(program, captured.dim_names, captured.same_dims, recorder.guarded, events)
     return captured
-
-
-def _refuse_within_another() -> None:
-    if is_in_onnx_export():
-        raise InputError(
-            "A model can't be exported while another model is being captured, from its forward or a hook of it: "
-            "both would be traced at once. Export this one before or after the other."
-        )
 
 
 def _name_dims(captured: Captured, sizes: Sequence[tuple[Axis, object]], events: EventLog) -> None:

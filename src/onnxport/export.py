@@ -113,6 +113,17 @@ def export(
     >>> program(torch.randn(7, 3))[0].shape
     torch.Size([7, 2])
     """
+    if dynamo:
+        warn_of_deprecated(
+            fallback=fallback,
+            training=int(training),
+            operator_export_type=int(operator_export_type),
+            do_constant_folding=do_constant_folding,
+            custom_opsets=custom_opsets,
+            export_modules_as_functions=export_modules_as_functions,
+            autograd_inlining=autograd_inlining,
+            example_outputs=example_outputs,
+        )
     saved = None if f is None else Destination(f, export_params, keep_initializers_as_inputs, external_data)
     artifacts = Artifacts(artifacts_dir, report, profile, dump_exported_program, verbose)
     given = Description(args, kwargs, input_names, output_names, dynamic_shapes, dynamic_axes)
@@ -132,14 +143,4 @@ def export(
     if not dynamo:
         legacy = replace(options, optimize=do_constant_folding)
         return export_legacy(model, given, legacy, saved, verify=verify, artifacts=artifacts)
-    warn_of_deprecated(
-        fallback=fallback,
-        training=int(training),
-        operator_export_type=int(operator_export_type),
-        do_constant_folding=do_constant_folding,
-        custom_opsets=custom_opsets,
-        export_modules_as_functions=export_modules_as_functions,
-        autograd_inlining=autograd_inlining,
-        example_outputs=example_outputs,
-    )
     return run_export(model, given, options, saved, verify=verify, artifacts=artifacts)

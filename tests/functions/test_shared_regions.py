@@ -44,6 +44,7 @@ def captured() -> torch.export.ExportedProgram:
     return program
 
 
+@pytest.mark.filterwarnings("ignore:`export_modules_as_functions` is deprecated")
 @pytest.mark.parametrize(
     ("opset", "modules", "functions"),
     [

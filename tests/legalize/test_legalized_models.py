@@ -95,7 +95,7 @@ def test_model_at_too_old_an_opset(name: str) -> None:
             problems = str(error).split("\n  - ")[1:]
             assert problems
             for problem in problems:
-                assert re.search(r"\n    (first )?at \S+\.py:\d+\n", problem), problem
+                assert re.search(r"\n    (first )?at \S+\.py:\d+ in \w+[^\n]*\n", problem), problem
                 found = re.search(r"The lowest opset that works is (\d+): pass opset_version=\1\.", problem)
                 assert found, problem
                 needed = max(needed, int(found[1]))

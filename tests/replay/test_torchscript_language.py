@@ -34,6 +34,10 @@ def check(row: ScriptRow, script: Any) -> None:
             torch.testing.assert_close(ours, theirs, rtol=row.tolerance, atol=row.tolerance)
 
 
+# Of the rows: one warns by itself, others do what torch.jit.script and torch.export warn of.
+@pytest.mark.filterwarnings(
+    "ignore:careful", "ignore:The TorchScript type system", r"ignore:The tensor attribute self\.\w+ was assigned"
+)
 @pytest.mark.parametrize("row", [*LANGUAGE, *IDIOMS], ids=lambda row: row.name)
 def test_scripts_and_traces(row: ScriptRow) -> None:
     check(row, row.make())

@@ -323,6 +323,8 @@ FUNCTIONS = [
 
 
 @pytest.mark.parametrize(("package", "dynamo"), WAYS)
+# The library says so when its opset is an old one.
+@pytest.mark.filterwarnings("ignore:This model contains a squeeze operation")
 @pytest.mark.parametrize(("make", "args", "expected", "opsets"), FUNCTIONS)
 def test_functions_of_libraries(
     make: Function,

@@ -94,7 +94,7 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
 def test_a_network(make: Callable[[Any], Any]) -> None:
     model = quantized(fuse_modules(Network().eval(), [["conv", "relu"]]))
-    program = check(model, make(model), X, torch.randn(5, 3, 6, 6))
+    program = check(model, make(model), X, torch.randn(40, 3, 6, 6))
     kinds = [str(value.dtype) for value in program.model.graph.initializers.values()]
     assert kinds.count("INT8") >= 3
 

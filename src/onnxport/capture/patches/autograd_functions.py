@@ -111,11 +111,6 @@ class _Context:
         self.materialize_grads = value
 
 
-def function_operator() -> OpOverload:
-    """The operator that stands for the call of an autograd function."""
-    return _operator()
-
-
 @functools.cache
 def _operator() -> OpOverload:
     # Defined when a model first needs it: registering a fake kernel reads the source of its caller.

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import random
-from collections.abc import Callable, Sequence
+import re
+import tempfile
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +19,9 @@ from fuzz.statements import CHOICES
 WIDTH = 6
 SIZES: tuple[tuple[int, int], ...] = ((5, 4), (3, 1), (0, 7))
 """What the axes ``n`` and ``m`` are in the example, and in the runs after it."""
+INPUTS = ("x", "y", "k", "u", "p")
+REFUSALS = (RuntimeError, IndexError, ValueError, TypeError, NameError, OverflowError)
+"""What eager raises for a statement that it does not run."""
 
 Environment = dict[str, object]
 
@@ -28,12 +36,21 @@ class Fuzzed(torch.nn.Module):
         self.norm = torch.nn.LayerNorm(WIDTH)
         self.block = torch.nn.Sequential(torch.nn.Linear(WIDTH, 3), torch.nn.GELU(), torch.nn.Linear(3, WIDTH))
         self.conv = torch.nn.Conv1d(1, 2, 3, padding=1)
+        self.image = torch.nn.Conv2d(2, 2, 3, padding=1)
+        self.batch = torch.nn.BatchNorm1d(WIDTH)
+        self.group = torch.nn.GroupNorm(2, WIDTH)
+        self.embedding = torch.nn.Embedding(5, 3)
         self.register_buffer("scale", torch.linspace(0.5, 2, WIDTH))
         self.register_buffer("counts", torch.arange(WIDTH))
         self.function = forward
 
-    def forward(self, *inputs: torch.Tensor) -> object:
-        return self.function(self, *inputs)
+    def forward(self, x: torch.Tensor, y: torch.Tensor, k: torch.Tensor, u: torch.Tensor, p: torch.Tensor) -> object:
+        return self.function(self, x, y, k, u, p)
+
+
+@functools.cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="fuzz")
 
 
 @dataclass(frozen=True)
@@ -44,25 +61,52 @@ class Program:
     returned: tuple[str, ...]
 
     def text(self) -> str:
-        """The program as the Python function that it is."""
+        """The program as the Python function that it is: statement ``i`` is line ``i + 2``."""
         lines = [f"    {statement}" for _, statement in self.statements]
-        return "\n".join(["def forward(self, x, y, k, u, p):", *lines, f"    return ({', '.join(self.returned)},)", ""])
+        head = f"def forward(self, {', '.join(INPUTS)}):"
+        return "\n".join([head, *lines, f"    return ({', '.join(self.returned)},)", ""])
+
+    @property
+    def path(self) -> Path:
+        """Where the text is written for the module to be made of, so that its lines are lines of a file."""
+        return Path(_folder().name) / f"{hashlib.sha256(self.text().encode()).hexdigest()[:16]}.py"
 
     def module(self) -> Fuzzed:
         """The module whose forward it is."""
+        self.path.write_text(self.text())
         scope: dict[str, object] = {"torch": torch, "F": F}
-        exec(compile(self.text(), "<fuzz>", "exec"), scope)
+        exec(compile(self.text(), str(self.path), "exec"), scope)
         return Fuzzed(scope["forward"]).eval()  # type: ignore[arg-type]
 
-    def without(self, index: int) -> Program:
-        """The program without one statement, and without its name among the results."""
-        name = self.statements[index][0]
-        rest = (*self.statements[:index], *self.statements[index + 1 :])
-        return Program(rest, tuple(other for other in self.returned if other != name))
+    def without(self, indices: Collection[int]) -> Program:
+        """The program without some statements, and without what is computed from their results."""
+        gone: set[str] = set()
+        kept = []
+        for index, (name, statement) in enumerate(self.statements):
+            if index in indices or gone.intersection(re.findall(r"\bv\d+\b", statement)):
+                gone.add(name)
+            else:
+                kept.append((name, statement))
+        return Program(tuple(kept), tuple(name for name in self.returned if name not in gone))
+
+    def first(self, count: int) -> Program:
+        """The program of the first statements, which returns all of their results."""
+        kept = self.statements[:count]
+        return Program(kept, tuple(name for name, _ in kept))
 
     def returning(self, names: Sequence[str]) -> Program:
         """The program with other results."""
         return replace(self, returned=tuple(names))
+
+    def runs(self) -> bool:
+        """Whether eager runs it at every size."""
+        try:
+            with torch.no_grad():
+                for size in SIZES:
+                    self.module()(*inputs(size))
+        except REFUSALS:
+            return False
+        return True
 
 
 def inputs(sizes: tuple[int, int], seed: int = 0) -> tuple[torch.Tensor, ...]:
@@ -78,20 +122,23 @@ def inputs(sizes: tuple[int, int], seed: int = 0) -> tuple[torch.Tensor, ...]:
     )
 
 
+def scope_of(size: tuple[int, int]) -> Environment:
+    """What statements see before the first of them, at one of the sizes."""
+    module = Fuzzed(lambda *_: None).eval()
+    return {"torch": torch, "F": F, "self": module, **dict(zip(INPUTS, inputs(size), strict=True))}
+
+
 def generate(seed: int, fewest: int = 20, most: int = 60) -> Program:
     """A program of some number of statements; those that eager refuses at one of the sizes are left out."""
     draw = random.Random(seed)
-    module = Fuzzed(lambda *_: None).eval()
-    names = ["x", "y", "k", "u", "p"]
-    scopes: list[Environment] = [
-        {"torch": torch, "F": F, "self": module, **dict(zip(names, inputs(size), strict=True))} for size in SIZES
-    ]
+    names = list(INPUTS)
+    scopes = [scope_of(size) for size in SIZES]
     statements: list[tuple[str, str]] = []
     wanted, attempts = draw.randint(fewest, most), 0
     while len(statements) < wanted and attempts < 40 * wanted:
         attempts += 1
         name = f"v{len(statements)}"
-        statement = f"{name} = {draw.choice(CHOICES)(draw, [*names, *names[-6:]], scopes[0])}"
+        statement = draw.choice(CHOICES)(draw, name, [*names, *names[-6:]], scopes[0])
         if _runs(statement, name, scopes):
             statements.append((name, statement))
             names.append(name)
@@ -107,7 +154,7 @@ def _runs(statement: str, name: str, scopes: Sequence[Environment]) -> bool:
             try:
                 with torch.no_grad():
                     exec(statement, target)
-            except (RuntimeError, IndexError, ValueError, TypeError):
+            except REFUSALS:
                 return False
             result = target[name]
             if not isinstance(result, torch.Tensor) or result.numel() > 4000:
@@ -119,12 +166,19 @@ def _runs(statement: str, name: str, scopes: Sequence[Environment]) -> bool:
 
 
 def _copied(scope: Environment) -> Environment:
-    """Other tensors with the same memory among each other."""
+    """Other tensors with the same memory among each other; a module of its own."""
     tensors = {name: value for name, value in scope.items() if isinstance(value, torch.Tensor)}
-    storages = {value.untyped_storage().data_ptr(): value.untyped_storage().clone() for value in tensors.values()}
-    copies: Environment = dict(scope)
-    for name, value in tensors.items():
-        fresh = torch.empty(0, dtype=value.dtype)
-        storage = storages[value.untyped_storage().data_ptr()]
-        copies[name] = fresh.set_(storage, value.storage_offset(), value.shape, value.stride())
-    return copies
+    module = scope["self"]
+    assert isinstance(module, Fuzzed)
+    buffers = {f"self.{name}": value for name, value in module.named_buffers(recurse=False)}
+    fresh = {name: torch.empty(0, dtype=value.dtype) for name, value in {**tensors, **buffers}.items()}
+    storages: dict[int, torch.UntypedStorage] = {}
+    for name, value in {**tensors, **buffers}.items():
+        storage = value.untyped_storage()
+        # Those without bytes share the address 0, and nothing else.
+        copy = storages.setdefault(storage.data_ptr(), storage.clone()) if storage.nbytes() else storage.clone()
+        fresh[name].set_(copy, value.storage_offset(), value.shape, value.stride())
+    copied = Fuzzed(lambda *_: None).eval()
+    for name in buffers:
+        setattr(copied, name.removeprefix("self."), fresh.pop(name))
+    return {**scope, **fresh, "self": copied}

@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-from fuzz.outcomes import Outcome, outcome
-from fuzz.programs import SIZES, Program, inputs
+from fuzz.isolation import isolated
+from fuzz.outcomes import Outcome
+from fuzz.programs import Program
 
 
-def shrunk(program: Program, fault: Outcome) -> Program:
+def shrunk(program: Program, fault: Outcome, opset: int) -> Program:
     """Leave out statements, the last first, for as long as the fault stays of its kind."""
-    if fault.result is not None and _same(program.returning([fault.result]), fault):
+    if fault.result is not None and _same(program.returning([fault.result]), fault, opset):
         program = program.returning([fault.result])
+    for name in program.returned if fault.result is None else ():
+        if _same(program.returning([name]), fault, opset):
+            program = program.returning([name])
+            break
     smaller = True
     while smaller:
         smaller = False
         for index in reversed(range(len(program.statements))):
-            candidate = program.without(index)
-            if candidate.returned and _runs(candidate) and _same(candidate, fault):
+            if index >= len(program.statements):
+                continue
+            candidate = program.without([index])
+            if candidate.returned and candidate.runs() and _same(candidate, fault, opset):
                 program, smaller = candidate, True
-    for name in program.returned if len(program.returned) > 1 else ():
-        rest = [other for other in program.returned if other != name]
-        if rest and _same(program.returning(rest), fault):
-            program = program.returning(rest)
     return program
 
 
-def _runs(program: Program) -> bool:
-    try:
-        for size in SIZES:
-            program.module()(*inputs(size))
-    except (RuntimeError, IndexError, ValueError, TypeError, NameError):
-        return False
-    return True
-
-
-def _same(program: Program, fault: Outcome) -> bool:
-    found = outcome(program)
+def _same(program: Program, fault: Outcome, opset: int) -> bool:
+    found = isolated(program, opset)
     return found.kind == fault.kind and _class(found) == _class(fault)
 
 

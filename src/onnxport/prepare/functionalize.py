@@ -23,8 +23,9 @@ from onnxport.errors import Problem, TranslationError
 from onnxport.prepare.effects import COMPOSED, NONE, effects, memory_key, shares_memory, updates_statistics
 from onnxport.prepare.emit import Emitter, bind_node, same_shape
 from onnxport.prepare.trace import Attach, splice, trace_kernel
-from onnxport.prepare.views import NoInverseError, View, Write
+from onnxport.prepare.views import NoInverseError, View, Write, shows_each_once, write_by_position
 from onnxport.prepare.writes import (
+    IDEMPOTENT,
     OVERWRITING,
     RESIZING,
     SPECIAL,
@@ -230,23 +231,43 @@ class _Rewriting:
             return node
         return several.view.replay_all(emit, self._read(several.parent, emit))
 
-    def _store(self, alias: Alias, value: Node, emit: Emitter) -> None:
-        """Give a tensor a new value, and with it every tensor it is a view of."""
+    def _store(self, alias: Alias, value: Node, emit: Emitter, same_twice: bool = False) -> None:
+        """Give a tensor a new value, and with it every tensor it is a view of.
+
+        ``same_twice`` says that writing an element once more changes nothing.
+        """
         value = emit.fit(value, alias.value, alias.val)
         updates = [(alias, value)]
+        if (above := _repeating(alias)) is not None:
+            alias, value = self._store_by_position(alias, above, value, emit, same_twice)
+            updates = [(alias, value)]
         while alias.parent is not None:
             assert alias.view is not None
             parent = alias.parent
-
-            def current(parent: Alias = parent) -> Node:
-                return self._read(parent, emit)
-
-            value = alias.view.invert(Write(emit, value, current, parent.value, parent.val))
+            value = alias.view.invert(self._write(parent, value, emit))
             updates.append((parent, value))
             alias = parent
         alias.memory.version += 1
         for updated, value in updates:
             updated.value, updated.version = value, alias.memory.version
+
+    def _write(self, to: Alias, value: Node, emit: Emitter) -> Write:
+        return Write(emit, value, lambda: self._read(to, emit), to.value, to.val)
+
+    def _store_by_position(
+        self, alias: Alias, above: Alias, value: Node, emit: Emitter, same_twice: bool
+    ) -> tuple[Alias, Node]:
+        """Write to the tensor below which elements are shown several times, past all views of it at once."""
+        if not same_twice and not shows_each_once(alias.val, above.val):
+            raise NoInverseError(
+                "it writes through a view that shows an element several times, as those of unfold and expand do",
+            )
+        views = []
+        while alias is not above:
+            assert alias.parent is not None and alias.view is not None
+            views.append(alias.view)
+            alias = alias.parent
+        return above, write_by_position(views[::-1], self._write(above, value, emit))
 
     def _view_call(self, node: Node) -> None:
         known = effects(node.target)
@@ -357,7 +378,7 @@ class _Rewriting:
             if alias.parent is not None or any(other.parent is alias for other in self._aliases.values()):
                 raise NoInverseError("it resizes a view, or a tensor that has views")
             alias.val, alias.value = value.meta["val"], value
-        self._store(alias, value, emit)
+        self._store(alias, value, emit, name in IDEMPOTENT)
         return True
 
     def _write_form(self, node: Node, written: list[Alias]) -> bool:
@@ -374,10 +395,11 @@ class _Rewriting:
             if self._resized(alias, node):
                 alias.val = node.meta["val"]
             if len(target._schema.returns) == 1 and keeps_dtype(form, args, kwargs, alias.val.dtype):
+                same_twice = target._schema.name in IDEMPOTENT
                 node.target, node.args, node.kwargs = form, args, kwargs
                 # ONNX values are named after nodes, and nodes after what they compute: add, not add_.
                 node._rename(form._schema.name.split("::")[-1])
-                self._store(alias, node, Emitter(node.next, node))
+                self._store(alias, node, Emitter(node.next, node), same_twice)
                 return False
             self._store(alias, emit.call(form, *args, **kwargs), emit)
             return True
@@ -416,6 +438,17 @@ class _Rewriting:
             )
         self._store(written[0], node, Emitter(node.next, node))
         return False
+
+
+def _repeating(alias: Alias) -> Alias | None:
+    """The last tensor on the way up whose elements a view below it may show several times."""
+    found = None
+    while alias.parent is not None:
+        assert alias.view is not None
+        if alias.view.repeats_elements:
+            found = alias.parent
+        alias = alias.parent
+    return found
 
 
 def _returns_tensor(form: OpOverload) -> bool:

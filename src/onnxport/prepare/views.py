@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import getitem
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from onnxport.prepare.effects import effects
-from onnxport.prepare.emit import Dim, Emitter, bind_node, dim_key, same_shape
+from onnxport.prepare.emit import Dim, Emitter, bind_node, dim_key, run_on_fakes, same_shape
 
 aten = torch.ops.aten
 Size = int | torch.fx.Node
@@ -69,6 +69,25 @@ class View:
         if self.name == "as_strided":
             source = emit.call(aten.contiguous.default, source, val=source.meta["val"])
         return self._call(emit, source, val=self.val)
+
+    def places(self, emit: Emitter, numbers: torch.fx.Node) -> torch.fx.Node:
+        """The numbers of the source's elements that the view shows, given those of the source."""
+        shown = self.replay(emit, numbers)
+        shown.meta["val"] = run_on_fakes(aten.to.dtype, (shown, torch.int64), {})
+        return shown
+
+    @property
+    def repeats_elements(self) -> bool:
+        """Whether the view may show one element of its source in several places."""
+        if self.name in ("expand", "expand_as", "broadcast_to"):
+            source = self.args[self.parameter].meta["val"]
+            shown = [dim_key(size) for size in self.val.shape[self.val.dim() - source.dim() :]]
+            added = self.val.shape[: self.val.dim() - source.dim()]
+            return [dim_key(size) for size in source.shape] != shown or any(dim_key(size) != 1 for size in added)
+        step, size = self.args.get("step"), self.args.get("size")
+        if self.name == "unfold":
+            return not (isinstance(step, int) and isinstance(size, int) and step >= size)
+        return False
 
     def replay_all(self, emit: Emitter, source: torch.fx.Node) -> torch.fx.Node:
         """Repeat a call that returns several views."""
@@ -214,11 +233,8 @@ def _squeeze_dim(view: View, write: Write) -> torch.fx.Node:
 
 
 def _expand(view: View, write: Write) -> torch.fx.Node:
-    padding = view.val.dim() - write.val.dim()
-    before = [1] * padding + [dim_key(size) for size in write.val.shape]
-    if before == [dim_key(size) for size in view.val.shape]:
-        return _reshape_back(view, write)
-    raise NoInverseError("it writes through an expanded view, where several elements share one place in memory")
+    """Where it adds no element: the others are written by position."""
+    return _reshape_back(view, write)
 
 
 def _real(view: View, write: Write) -> torch.fx.Node:
@@ -236,16 +252,34 @@ def _view_dtype(view: View, write: Write) -> torch.fx.Node:
 
 
 def _by_position(view: View, write: Write) -> torch.fx.Node:
-    """Number the elements of the source, take the view of the numbers, and scatter to the numbers it shows."""
+    return write_by_position([view], write)
+
+
+def write_by_position(views: Sequence[View], write: Write) -> torch.fx.Node:
+    """Number the elements of the source, take the views of the numbers, and scatter to the numbers they show."""
     emit = write.emit
     options = {"device": write.val.device, "pin_memory": False}
     numbers = emit.call(aten.arange.default, emit.numel(write.shaped), like=write.val, **options)
-    shown = view._call(emit, emit.call(aten.reshape.default, numbers, emit.sizes(write.shaped)))
+    shown = emit.call(aten.reshape.default, numbers, emit.sizes(write.shaped))
+    for view in views:
+        shown = view.places(emit, shown)
     places = emit.call(aten.reshape.default, shown, [-1])
     values = emit.call(aten.reshape.default, write.value, [-1])
     flat = emit.call(aten.reshape.default, write.current(), [-1])
     scattered = emit.call(aten.scatter.src, flat, 0, places, values, val=flat.meta["val"])
     return emit.reshape_like(scattered, write.shaped, val=write.val)
+
+
+def shows_each_once(val: torch.Tensor, source: torch.Tensor) -> bool:
+    """Whether each axis of a view is known to go along another axis of its source, so that nothing is shown twice."""
+    owned = [dim_key(stride) for stride in source.stride()]
+    for size, stride in zip(val.shape, val.stride(), strict=True):
+        if isinstance(size, int) and size == 1:
+            continue
+        if dim_key(stride) not in owned:
+            return False
+        owned.remove(dim_key(stride))
+    return True
 
 
 def _write_piece(view: View, write: Write) -> torch.fx.Node:

@@ -21,6 +21,11 @@ OVERWRITING = {"aten::copy_", "aten::fill_", "aten::zero_"}
 """Writes that do not read what they replace."""
 
 
+IDEMPOTENT = {"aten::fill_", "aten::zero_", "aten::relu_", "aten::clamp_", "aten::clamp_min_", "aten::clamp_max_"}
+IDEMPOTENT |= {"aten::abs_", "aten::sign_", "aten::floor_", "aten::ceil_", "aten::round_", "aten::trunc_"}
+"""Writes after which the same write changes nothing, and that treat all elements alike."""
+
+
 @dataclass(frozen=True)
 class WriteDestination:
     """A tensor that is written to: its fake value, and any node with its shape."""

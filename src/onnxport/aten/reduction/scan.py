@@ -10,13 +10,37 @@ import torch
 from onnxport.aten.axes import axis_of
 from onnxport.aten.reduction.reduce import sum_operand
 from onnxport.translate import Builder, Dim, Tensor, translates
-from onnxport.translate.loop import emit_scan
+from onnxport.translate.dims import is_static
+from onnxport.translate.loop import Outcome, emit_scan
+
+ScanBody = Callable[[Builder, Sequence[Tensor], Sequence[Tensor]], Outcome]
 
 
 @translates("aten::cumsum")
 def cumsum(op: Builder, self: Tensor, dim: int, dtype: torch.dtype | None) -> Tensor:
     self = sum_operand(op, self, dtype)
     return op.CumSum(self, op.scalar(axis_of(dim, self.rank), torch.int64)) if self.rank else self
+
+
+def _scanned(op: Builder, body: ScanBody, start: Sequence[Tensor], over: Sequence[Tensor], axis: int) -> list[Tensor]:
+    """What a Scan along an axis of tensors stacks there, for a body that leaves the start as it is when given it.
+
+    onnxruntime's Scan fails along an empty axis, and takes the process down along any but the first axis of an empty
+    tensor. Where sizes vary the axis is put first, and the start before it.
+    """
+    shape = over[0].shape
+    if is_static(shape):
+        return emit_scan(op, body, start, [(x, axis) for x in over], [axis] * len(over))[1]
+    others = [place for place in range(len(shape)) if place != axis]
+    rest = [shape[place] for place in others]
+    moved = [op.transpose(x, [axis, *others]) for x in over]
+    longer = [
+        (op.Concat(op.unsqueeze(first, [0]), x, axis=0).with_shape([shape[axis] + 1, *rest]), 0)
+        for first, x in zip(start, moved, strict=True)
+    ]
+    _, stacked = emit_scan(op, body, start, longer, [0] * len(over))
+    results = [op.slice(x, 0, 1, None).with_shape([shape[axis], *rest]) for x in stacked]
+    return [op.transpose(x, [*range(1, axis + 1), 0, *range(axis + 1, len(shape))]) for x in results]
 
 
 def _running(
@@ -30,8 +54,7 @@ def _running(
         following = combine(inner, state[0], slices[0]).with_shape(rest)
         return [following], [following]
 
-    _, (result,) = emit_scan(op, body, [op.full(start, rest, x.dtype)], [(x, axis)], [axis])
-    return result
+    return _scanned(op, body, [op.full(start, rest, x.dtype)], [x], axis)[0]
 
 
 @translates("aten::cumprod")
@@ -85,7 +108,7 @@ def _extremes(op: Builder, x: Tensor, dim: int, op_type: str) -> tuple[Tensor, T
 
     # The first element is no worse than the start, so that it is always taken.
     start = [op.full(_worst(x.dtype, op_type), rest, x.dtype), op.full(0, rest, torch.int64)]
-    _, (values, places) = emit_scan(op, body, start, [(x, axis), (positions, axis)], [axis, axis])
+    values, places = _scanned(op, body, start, [x, positions], axis)
     return (op.cast(values, torch.bool) if as_bool else values), places
 
 

@@ -1,0 +1,54 @@
+"""What torch itself leaves to chance, or ONNX to the runtime: no comparison can be made of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from fuzz.programs import Program, scope_of
+
+OF_NOTHING = {"mean", "var", "std", "var_mean", "std_mean", "native_layer_norm", "native_group_norm", "median"}
+
+
+class Watch(TorchDispatchMode):
+    """Notes what operators are asked for that has no defined result."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reason = ""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> object:
+        result = func(*args, **(kwargs or {}))
+        name = func._schema.name.removeprefix("aten::")
+        tensors = [value for value in args if isinstance(value, torch.Tensor)]
+        first = result[0] if isinstance(result, tuple | list) and result else result
+        if name in OF_NOTHING and tensors[0].numel() == 0 and first.numel() > 0:
+            self.reason = f"{name} of no elements at all: NaN in torch, which ONNX leaves to the runtime"
+        if name in ("_to_copy", "copy_") and isinstance(first, torch.Tensor) and tensors:
+            self._converted(tensors[-1], first.dtype)
+        return result
+
+    def _converted(self, given: torch.Tensor, wanted: torch.dtype) -> None:
+        if not given.is_floating_point() or wanted.is_floating_point or wanted == torch.bool:
+            return
+        limits = torch.iinfo(wanted)
+        given = given.double()
+        if not bool(((given > limits.min - 1) & (given < float(limits.max) + 1)).all()):
+            self.reason = f"a number beyond {wanted} converted to it: C++ leaves that to the processor"
+
+
+def undefined(program: Program, size: tuple[int, int]) -> dict[int, str]:
+    """The statements without a defined result at a size, with the reason."""
+    found = {}
+    scope = scope_of(size)
+    with torch.no_grad():
+        for index, (_, statement) in enumerate(program.statements):
+            with Watch() as watch:
+                exec(statement, scope)
+            if watch.reason:
+                found[index] = watch.reason
+    return found

@@ -54,8 +54,11 @@ class Table(list[ScriptRow]):
         return self._row(lambda item, example: item(*example), shapes, others, options)
 
     def _row(self, compiled: Any, shapes: Any, others: Any, options: Any) -> Callable[[Any], Any]:
+        further = options.pop("further", ())
+
         def add(item: Any) -> Any:
-            examples = tuple(tensors_of(s, i) for i, s in enumerate([shapes, others] if others else [shapes]))
+            inputs = [shapes, *([others] if others else ()), *further]
+            examples = tuple(tensors_of(s, i) for i, s in enumerate(inputs))
 
             def make() -> Any:
                 torch.manual_seed(0)

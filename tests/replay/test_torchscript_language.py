@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from branch_zoo import BRANCHES
 from idiom_zoo import IDIOMS
 from language_zoo import LANGUAGE, OPSET, BlockA, ScriptRow, clamp_rows
 from torch import Tensor, nn
@@ -38,7 +39,7 @@ def check(row: ScriptRow, script: Any) -> None:
 @pytest.mark.filterwarnings(
     "ignore:careful", "ignore:The TorchScript type system", r"ignore:The tensor attribute self\.\w+ was assigned"
 )
-@pytest.mark.parametrize("row", [*LANGUAGE, *IDIOMS], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", [*LANGUAGE, *IDIOMS, *BRANCHES], ids=lambda row: row.name)
 def test_scripts_and_traces(row: ScriptRow) -> None:
     check(row, row.make())
 

@@ -1,12 +1,23 @@
 """Symbolic dimensions: what a user may declare of one, how torch reasons about them, and where it does."""
 
+from collections.abc import Mapping
+
+import sympy  # type: ignore[import-untyped]
 import torch
 from torch._guards import TracingContext
 from torch.export.dynamic_shapes import _DimHint, _DimHintType
 from torch.fx.experimental import _config, symbolic_shapes
 from torch.fx.experimental.symbolic_shapes import _constrain_range_for_size
 
-__all__ = ["DimHint", "DimHintType", "TracingContext", "config", "constrain_range_for_size", "optimization_hint"]
+__all__ = [
+    "DimHint",
+    "DimHintType",
+    "TracingContext",
+    "config",
+    "constrain_range_for_size",
+    "example_sizes",
+    "optimization_hint",
+]
 
 # The type of Dim.AUTO, Dim.DYNAMIC and Dim.STATIC, and which of them one is.
 DimHint = _DimHint
@@ -24,3 +35,11 @@ def optimization_hint(size: int | torch.SymInt, fallback: int) -> int:
     # Until torch 2.11 the function was hint_int.
     name = "optimization_hint" if hasattr(symbolic_shapes, "optimization_hint") else "hint_int"
     return int(getattr(symbolic_shapes, name)(size, fallback))
+
+
+def example_sizes(environment: symbolic_shapes.ShapeEnv) -> Mapping[sympy.Symbol, sympy.Integer]:
+    """The example's number for each symbol that has one."""
+    # Until torch 2.10 the table was var_to_val.
+    name = "backed_var_to_val" if hasattr(environment, "backed_var_to_val") else "var_to_val"
+    table: Mapping[sympy.Symbol, sympy.Integer] = getattr(environment, name)
+    return table

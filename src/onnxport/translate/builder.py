@@ -151,7 +151,7 @@ class Builder:
                 stated = to_torch_dtype(stored)
             shape = _result_shape(op_type, tensors) if index == 0 else None
             results.append(self._value(op_type, stated, shape, stored))
-        if op_type == "Identity" and tensors[0] is not None and tensors[0].is_sequence:
+        if op_type == "Identity" and tensors[0] is not None and tensors[0].is_handle:
             results[0]._value.type, results[0]._value.shape = tensors[0]._value.type, None
         self.append(op_type, values, attrs, [t._value for t in results])
         return results

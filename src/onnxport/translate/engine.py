@@ -274,7 +274,7 @@ class Engine:
             value.name = own_name = op.shared.names.unique(name)
             if producer.outputs[0] is value:
                 producer.name = f"node_{own_name}"
-            if not result.is_sequence:
+            if not result.is_handle:
                 value.shape = op.ir_shape((*shape, 2) if result.is_complex else shape)
         self.add_sources(result)
         return result

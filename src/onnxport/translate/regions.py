@@ -29,16 +29,16 @@ def region_input(op: Builder, name: str, dtype: torch.dtype, shape: Sequence[Int
 
 def region_state(op: Builder, name: str, like: Tensor, shape: Sequence[Int] | None) -> Tensor:
     """An input of a region of the type of what it starts from: a tensor, or a sequence of tensors."""
-    state = region_input(op, name, like.dtype, None if like.is_sequence else shape)
-    if like.is_sequence:
+    state = region_input(op, name, like.dtype, None if like.is_handle else shape)
+    if like.is_handle:
         state.value.type = like.value.type
     return state
 
 
 def with_types(made: Sequence[Tensor], results: Sequence[object]) -> None:
-    """Let what a node gives be sequences where its regions give sequences."""
+    """Let what a node gives be sequences, or other handles, where its regions give such."""
     for value, result in zip(made, results, strict=True):
-        if isinstance(result, Tensor) and result.is_sequence:
+        if isinstance(result, Tensor) and result.is_handle:
             value.value.type = result.value.type
 
 

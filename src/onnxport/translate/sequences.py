@@ -1,4 +1,4 @@
-"""Lists of tensors whose length only run time knows: ONNX sequences.
+"""Lists of tensors whose length only run time knows: ONNX sequences; tensors that may be None: ONNX's optional values.
 
 The operators are those of a TorchScript replay; a tensor that is a sequence is told by the type of its value.
 """
@@ -14,9 +14,9 @@ import torch
 from onnxport.translate.builder import Builder
 from onnxport.translate.dims import Int
 from onnxport.translate.loop import emit_loop
-from onnxport.translate.regions import inside
+from onnxport.translate.regions import inside, region
 from onnxport.translate.registry import translates
-from onnxport.translate.tensor import Tensor
+from onnxport.translate.tensor import FreeRankType, Tensor
 from onnxport.weights.dtypes import from_torch_dtype
 
 
@@ -104,3 +104,36 @@ def _filled(op: Builder, start: Tensor, source: Tensor, count: Int | Tensor, pos
         return [_emit(inner, "SequenceInsert", start.dtype, state[0], item)]
 
     return emit_loop(op, body, count, [start])[0]
+
+
+@translates("onnxport::optional")
+def optional(op: Builder, tensor: Tensor, is_there: Tensor) -> Tensor:
+    """A branch whose one way gives an optional value with the tensor in it, and whose other gives one without."""
+    held = ir.TensorType(from_torch_dtype(tensor.dtype))
+    branches: dict[str, Any] = {}
+    for attribute, content in (("then_branch", tensor), ("else_branch", None)):
+        inner = op.subgraph()
+        inputs = [] if content is None else [inside(inner, content)]
+        kind = None if content is not None else ir.TypeAndShape(held, None)
+        given = inner.multi("Optional", *inputs, outputs=1, out_dtype=tensor.dtype, type=kind)[0]
+        given.value.type = ir.OptionalType(held)
+        branches[attribute] = region(inner, attribute, [], [given])
+    result = op.multi("If", op.reshape(is_there, []), outputs=1, out_dtype=tensor.dtype, **branches)[0]
+    result.value.type = ir.OptionalType(held)
+    return result
+
+
+@translates("onnxport::of_any_rank")
+def of_any_rank(op: Builder, tensor: Tensor) -> Tensor:
+    """The tensor, of which from here on nobody knows how many axes it has."""
+    value = op.Identity(tensor).value
+    value.type, value.shape = FreeRankType(from_torch_dtype(tensor.dtype)), None
+    return Tensor(op, value, tensor.dtype, None)
+
+
+@translates("onnxport::of_any_size")
+def of_any_size(op: Builder, handle: Tensor, sizes: Sequence[Int]) -> Tensor:
+    """The tensor, of which it is known here how many axes it has."""
+    value = op.Identity(handle).value
+    value.type = ir.TensorType(from_torch_dtype(handle.dtype))
+    return Tensor(op, value, handle.dtype, None)

@@ -16,12 +16,19 @@ if TYPE_CHECKING:
 Number = int | float | bool | complex
 
 
+class FreeRankType(ir.TensorType):
+    """Of a value whose number of axes only run time knows."""
+
+
+_HANDLES = (ir.SequenceType, ir.OptionalType, FreeRankType)
+
+
 class Tensor:
     """A value with its torch dtype and shape, and arithmetic bound to the builder that made it.
 
     ``shape`` is ``None`` only for intermediates whose shape no one has stated. A complex tensor
     has a complex ``dtype`` and a logical shape; its ``value`` has a trailing dimension of 2. A sequence of
-    tensors has their dtype, and a shape that means nothing.
+    tensors, and what else torch knows by a handle, has their dtype, and a shape that means nothing.
     """
 
     __slots__ = ("_shape", "_value", "dtype", "op")
@@ -74,10 +81,10 @@ class Tensor:
         return not (self.dtype.is_floating_point or self.dtype.is_complex or self.dtype == torch.bool)
 
     @property
-    def is_sequence(self) -> bool:
-        """Whether it stands for a sequence of tensors, of which it has the dtype."""
+    def is_handle(self) -> bool:
+        """Whether its shape means nothing: a sequence, a tensor that may be None, one of any number of axes."""
         # Not isinstance: behind the types of onnx_ir stands a protocol, and asking it takes as long as making a value.
-        return type(self._value.type) is ir.SequenceType
+        return type(self._value.type) in _HANDLES
 
     @property
     def real(self) -> Tensor:
@@ -91,7 +98,7 @@ class Tensor:
 
     def with_shape(self, shape: Sequence[Int]) -> Tensor:
         """The same value with its shape stated."""
-        if self._value.shape is None and not self.is_sequence:
+        if self._value.shape is None and not self.is_handle:
             self._value.shape = self.op.ir_shape((*shape, 2) if self.dtype.is_complex else shape)
         return Tensor(self.op, self._value, self.dtype, shape)
 

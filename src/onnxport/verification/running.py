@@ -39,16 +39,21 @@ def program_outputs(
 ) -> list[Compared]:
     """The same of an exported program, at sizes it may not have been checked for.
 
-    ``values`` are the outputs of the ONNX model: where they are sequences, so are the program's.
+    ``values`` are the outputs of the ONNX model: where they are sequences, so are the program's, and a tensor that may
+    be None, or have any number of axes, is a sequence of the program.
     """
     outputs = model_outputs(program.module(check_guards=False), args, kwargs)
-    sequences = [isinstance(value.type, ir.SequenceType) for value in values]
+    sequences = [_is_handle(value) for value in values]
     if not any(sequences):
         return outputs
     items: list[Compared] = []
     for output, packed in zip(outputs, sequences, strict=True):
         items += unpack(output) if packed and isinstance(output, torch.Tensor) else [output]
     return items
+
+
+def _is_handle(value: ir.Value) -> bool:
+    return isinstance(value.type, ir.SequenceType | ir.OptionalType) or value.shape is None
 
 
 def is_random(program: ExportedProgram) -> bool:

@@ -79,6 +79,28 @@ def handles(*kinds: str) -> Callable[[Handler], Handler]:
     return register
 
 
+@dataclass(slots=True)
+class Frame:
+    """A block that is run: its nodes, and which of them runs.
+
+    ``goes_on`` says whether what follows the block is run right after it, on the same values.
+    """
+
+    block: Block | Graph
+    nodes: list[Node]
+    function: str
+    goes_on: bool
+    position: int = 0
+
+
+class Finished(Exception):
+    """Raised where a graph's results are known before its end: what followed was run inside of a branch."""
+
+    def __init__(self, results: list[ReplayValue]) -> None:
+        super().__init__("The rest of the graph was run.")
+        self.results = results
+
+
 def result_of(node: Node, results: Sequence[ReplayValue]) -> ReplayValue:
     """What a handler returns of a node with these outputs."""
     return results[0] if node.outputsSize() == 1 else results
@@ -89,6 +111,8 @@ class Interpreter:
 
     def __init__(self) -> None:
         self._stack: list[tuple[Node, str]] = []
+        # The blocks of the graph that is run, from its own to the innermost.
+        self.frames: list[Frame] = []
         # The graphs of methods, by their owners and names.
         self.graphs: dict[object, Graph] = {}
         # What attributes of modules and objects hold, by the identities of these, with them: as it came with the
@@ -157,15 +181,51 @@ class Interpreter:
         env: Env = {}
         for value, argument in zip(graph.inputs(), arguments, strict=True):
             env[value.unique()] = argument
-        results = self.block(graph, env, function)
+        outer, self.frames = self.frames, []
+        try:
+            results = self.block(graph, env, function, goes_on=True)
+        except Finished as finished:
+            results = finished.results
+        finally:
+            self.frames = outer
         return results[0] if len(results) == 1 else tuple(results)
 
-    def block(self, block: Block | Graph, env: Env, function: str | None = None) -> list[ReplayValue]:
+    def block(
+        self, block: Block | Graph, env: Env, function: str | None = None, goes_on: bool = False
+    ) -> list[ReplayValue]:
         """Run the nodes of a block and return its results; ``function`` is the name of the one it is part of."""
         function = self.function if function is None else function
-        for node in block.nodes():
-            self._node(node, env, function)
+        frame = Frame(block, list(block.nodes()), function, goes_on)
+        self.frames.append(frame)
+        try:
+            for position, node in enumerate(frame.nodes):
+                frame.position = position
+                self._node(node, env, function)
+        finally:
+            self.frames.pop()
         return [env[value.unique()] for value in block.outputs()]
+
+    def rest(self, env: Env, results: Sequence[ReplayValue]) -> list[ReplayValue]:
+        """Run what follows the running node to the end of its graph, as if the node gave these results."""
+        frames = [(frame, frame.position) for frame in self.frames]
+        try:
+            while True:
+                frame = self.frames[-1]
+                for output, result in zip(frame.nodes[frame.position].outputs(), results, strict=True):
+                    env[output.unique()] = result
+                for position in range(frame.position + 1, len(frame.nodes)):
+                    frame.position = position
+                    self._node(frame.nodes[position], env, frame.function)
+                results = [env[value.unique()] for value in frame.block.outputs()]
+                if len(self.frames) == 1:
+                    return results
+                self.frames.pop()
+        except Finished as finished:
+            return finished.results
+        finally:
+            self.frames[:] = [frame for frame, _ in frames]
+            for frame, position in frames:
+                frame.position = position
 
     def _node(self, node: Node, env: Env, function: str) -> None:
         kind = node.kind()

@@ -1,4 +1,8 @@
-"""``prim::If``: followed where the graph knows the way, captured as ``cond`` where only run time does."""
+"""``prim::If``: followed where the graph knows the way, captured as ``cond`` where only run time does.
+
+Two branches may give tensors with different numbers of axes, and no tensor of a captured graph stands for both: then
+what follows them, to the end of the graph, is run inside of each. ``squeeze`` of an axis that varies is such a branch.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,16 @@ from collections.abc import Callable, Sequence
 import torch
 from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 
-from onnxport.capture.replay.control.closures import Closure, Operand, free_values, sampling
-from onnxport.capture.replay.control.specs import UnlikeBranches, spec_of
-from onnxport.capture.replay.interpreter import NodeCall, handles, result_of
-from onnxport.capture.replay.values.stand_ins import ReplayValue, Truth, known_truth
-from onnxport.torch_graph import Block, Type
+from onnxport.capture.replay.control.closures import Body, Closure, Operand, free_values, sampling
+from onnxport.capture.replay.control.specs import NumberSpec, UnlikeBranches, UnlikeRanks, ValueSpec, spec_of
+from onnxport.capture.replay.interpreter import Env, Finished, NodeCall, handles, result_of
+from onnxport.capture.replay.ops.calls import call_operator
+from onnxport.capture.replay.ops.python_ops import COMPARISONS
+from onnxport.capture.replay.values.stand_ins import ReplayValue, Truth, known_truth, materialized, plain_number
+from onnxport.torch_graph import Block
 from onnxport.torch_internals.operators import cond_op
+
+Condition = torch.SymBool | Truth
 
 
 @handles("prim::If")
@@ -25,60 +33,102 @@ def _if(call: NodeCall, given: ReplayValue) -> ReplayValue:
         # A check: the model as exported is for inputs that pass it.
         if _raises(blocks[other]):
             return _followed(call, blocks[taken])
-    # Whether sizes decide: then following the example is a guard, and that is reported.
-    by_size = isinstance(condition, torch.SymBool) and not has_free_unbacked_symbols(condition)
-    if by_size and not _computes(blocks):
-        # Nothing but numbers is chosen here.
-        return _followed(call, blocks[0 if condition else 1])
+    bodies = [_body(call, block) for block in blocks]
     try:
-        return result_of(call.node, _captured(call, condition, blocks))
+        return result_of(call.node, _chosen(call, condition, bodies, blocks))
     except UnlikeBranches:
-        if not by_size:
+        # Where sizes decide, following the example is a guard, and that is reported.
+        if not isinstance(condition, torch.SymBool) or has_free_unbacked_symbols(condition):
             raise
     return _followed(call, blocks[0 if condition else 1])
 
 
 def _followed(call: NodeCall, block: Block) -> ReplayValue:
-    return result_of(call.node, call.run.block(block, call.env))
+    return result_of(call.node, call.run.block(block, call.env, goes_on=True))
 
 
 def _raises(block: Block) -> bool:
     return any(node.kind() == "prim::RaiseException" for node in block.nodes())
 
 
-def _computes(blocks: Sequence[Block]) -> bool:
-    """Whether blocks call anything on tensors or lists of them, or give any."""
-    nodes = [node for block in blocks for node in block.nodes()]
-    values = [value for node in nodes for value in (*node.outputs(), *node.inputs()) if _is_list(value.type())]
-    values += [output for node in nodes for output in node.outputs()]
-    values += [output for block in blocks for output in block.outputs()]
-    return any(value.type().kind() == "TensorType" or _is_list(value.type()) for value in values) or any(
-        node.kind() == "prim::CallMethod" for node in nodes
-    )
+def _body(call: NodeCall, block: Block) -> Body:
+    return lambda env: call.run.block(block, env)
 
 
-def _is_list(type_: Type) -> bool:
-    """Whether a type is that of lists of tensors."""
-    return type_.kind() == "ListType" and type_.getElementType().kind() == "TensorType"
+@handles("aten::squeeze")
+def _squeeze(call: NodeCall, x: ReplayValue, *axes: ReplayValue) -> ReplayValue:
+    """Of an axis that varies: it goes where it has size 1, and else stays."""
+    axis = plain_number(axes[0]) if axes and not isinstance(axes[0], list) else None
+    size = x.shape[axis] if isinstance(x, torch.Tensor) and x.dim() and isinstance(axis, int) else 0
+    is_one = known_truth(COMPARISONS["aten::eq"](size, 1))
+    if isinstance(is_one, bool):
+        call.trace()
+        return call_operator(call.node, [x, *axes])
+    name = next(call.node.inputs()).unique()
+
+    def without(env: Env) -> list[ReplayValue]:
+        return [materialized(env[name]).select(axis, 0)]
+
+    def same(env: Env) -> list[ReplayValue]:
+        return [materialized(env[name]).clone()]
+
+    return result_of(call.node, _chosen(call, is_one, [without, same], [], [name]))
 
 
-def _captured(call: NodeCall, condition: torch.SymBool | Truth, blocks: Sequence[Block]) -> list[ReplayValue]:
+def _chosen(
+    call: NodeCall, condition: Condition, bodies: Sequence[Body], blocks: Sequence[Block], names: Sequence[int] = ()
+) -> list[ReplayValue]:
+    """What one of two bodies gives, where only run time knows which."""
+    run = call.run
+    try:
+        return _captured(call, condition, bodies, [*names, *free_values(blocks)])
+    except UnlikeRanks:
+        if not all(frame.goes_on for frame in run.frames):
+            raise
+    rest = [_with_rest(call, body, blocks[n] if blocks else None) for n, body in enumerate(bodies)]
+    results = _captured(call, condition, rest, [*names, *free_values(blocks, run.frames)], returned=True)
+    raise Finished(results)
+
+
+def _with_rest(call: NodeCall, body: Body, block: Block | None) -> Body:
+    """A body and all that follows the node, to the end of the graph."""
+
+    def run_all(env: Env) -> list[ReplayValue]:
+        try:
+            results = body(env) if block is None else call.run.block(block, env, goes_on=True)
+        except Finished as finished:
+            return finished.results
+        return call.run.rest(env, results)
+
+    return run_all
+
+
+def _captured(
+    call: NodeCall, condition: Condition, bodies: Sequence[Body], names: Sequence[int], returned: bool = False
+) -> list[ReplayValue]:
     """Both branches as the functions of a ``cond``.
 
     They are run first to see what they give: from the two values of a variable follows how it leaves.
     """
     call.trace()
-    closure = Closure(call.run, call.env, free_values(blocks))
+    closure = Closure(call.run, call.env, list(dict.fromkeys(names)))
     with sampling():
-        samples = [closure.sampled(block) for block in blocks]
+        samples = [closure.sampled(body) for body in bodies]
         if closure.attributes or closure.containers:
-            samples = [closure.sampled(block) for block in blocks]
-        specs = [spec_of(one, other, closure.symbols) for one, other in zip(*samples, strict=True)]
+            samples = [closure.sampled(body) for body in bodies]
+        count = len(samples[0]) - len(closure.attributes) - len(closure.containers)
+        specs = [
+            spec_of(one, other, closure.symbols, returned=returned and position < count)
+            for position, (one, other) in enumerate(zip(*samples, strict=True))
+        ]
+    effects = closure.writes or samples[0][count:]
+    if isinstance(condition, torch.SymBool) and _chooses_numbers(specs, samples) and not effects:
+        return _numbers(condition, specs, [closure.block(body, closure.operands) for body in bodies])
 
     def branch(which: int) -> Callable[..., tuple[torch.Tensor, ...]]:
         def run_branch(*operands: Operand) -> tuple[torch.Tensor, ...]:
             own = closure.own(operands)
-            results = closure.block(blocks[which], own)
+            results = closure.block(bodies[which], own)
             leaving = [x for spec, result in zip(specs, results, strict=True) for x in spec.flatten(result)]
             return (*leaving, *closure.written(own))
 
@@ -91,6 +141,43 @@ def _captured(call: NodeCall, condition: torch.SymBool | Truth, blocks: Sequence
     values = iter(cond_op(predicate, branch(0), branch(1), tuple(closure.operands)) if leaves else ())
     results = [spec.unflatten(values) for spec in specs]
     closure.write_back(list(values))
-    count = call.node.outputsSize()
     closure.assign(results[count:])
     return results[:count]
+
+
+def _chooses_numbers(specs: Sequence[ValueSpec], samples: Sequence[Sequence[ReplayValue]]) -> bool:
+    """Whether nothing but numbers differs between the branches, and such as no tensor holds."""
+    if not all(type(spec) in (ValueSpec, NumberSpec) for spec in specs):
+        return False
+    chosen = [pair for spec, *pair in zip(specs, *samples, strict=True) if isinstance(spec, NumberSpec)]
+    return bool(chosen) and not any(isinstance(value, Truth) for pair in chosen for value in pair)
+
+
+def _numbers(
+    condition: torch.SymBool, specs: Sequence[ValueSpec], results: Sequence[Sequence[ReplayValue]]
+) -> list[ReplayValue]:
+    """Numbers of which sizes choose one: such stay numbers that other sizes are computed from."""
+    return [
+        _number(condition, one, other) if isinstance(spec, NumberSpec) else one
+        for spec, one, other in zip(specs, *results, strict=True)
+    ]
+
+
+def _number(condition: torch.SymBool, one: ReplayValue, other: ReplayValue) -> ReplayValue:
+    kinds = (bool, torch.SymBool)
+    if isinstance(one, kinds) and isinstance(other, kinds):
+        return _either(condition, one, other)
+    first, second = plain_number(one), plain_number(other)
+    weight = torch.sym_ite(condition, 1, 0)
+    if isinstance(first, float | torch.SymFloat) or isinstance(second, float | torch.SymFloat):
+        return first * torch.sym_float(weight) + second * torch.sym_float(1 - weight)
+    return second + weight * (first - second)
+
+
+def _either(condition: torch.SymBool, one: bool | torch.SymBool, other: bool | torch.SymBool) -> ReplayValue:
+    otherwise = torch.sym_not(condition)
+    first = (condition if one else None) if isinstance(one, bool) else condition & one
+    second = (otherwise if other else None) if isinstance(other, bool) else otherwise & other
+    if first is None or second is None:
+        return second if first is None else first
+    return first | second

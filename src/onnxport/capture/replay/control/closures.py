@@ -8,7 +8,7 @@ into lists. A ``Closure`` makes the one of the other: what is read becomes opera
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -16,11 +16,13 @@ import torch
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from onnxport.capture.replay.interpreter import Env, Interpreter
+from onnxport.capture.replay.interpreter import Env, Frame, Interpreter
 from onnxport.capture.replay.ops.objects import Instance, held_by, read_attribute, substituted, write_attribute
 from onnxport.capture.replay.values.stand_ins import (
+    FreeRank,
     ItemType,
     Number,
+    Optionally,
     ReplayValue,
     Sequenced,
     Stacked,
@@ -29,31 +31,43 @@ from onnxport.capture.replay.values.stand_ins import (
     rebuilt,
     with_own_containers,
 )
-from onnxport.torch_graph import Block
+from onnxport.torch_graph import Block, Graph, Node
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.fake_tensors import detect_fake_mode
 
 Operand = torch.Tensor | torch.SymInt
+Body = Callable[[Env], list[ReplayValue]]
+"""What runs on the values around it: a block, or more than one."""
 Held = dict[tuple[int, str], tuple[object, ReplayValue, ReplayValue]]
 """Attributes, by owner and name: the owner, the value, and a copy of the value's containers."""
 
 
-def free_values(blocks: Sequence[Block]) -> list[int]:
-    """The values that blocks read and do not make, in order."""
+def free_values(blocks: Sequence[Block], rest: Sequence[Frame] = ()) -> list[int]:
+    """The values that blocks read and do not make, in order, and so what follows the running nodes of frames."""
     made: set[int] = set()
     read: dict[int, None] = {}
 
-    def walk(block: Block) -> None:
-        made.update(value.unique() for value in block.inputs())
-        for node in block.nodes():
+    def walk(nodes: Iterable[Node]) -> None:
+        for node in nodes:
             read.update((value.unique(), None) for value in node.inputs() if value.unique() not in made)
             for inner in node.blocks():
-                walk(inner)
+                enter(inner)
             made.update(value.unique() for value in node.outputs())
+
+    def enter(block: Block) -> None:
+        made.update(value.unique() for value in block.inputs())
+        walk(block.nodes())
+        leave(block)
+
+    def leave(block: Block | Graph) -> None:
         read.update((value.unique(), None) for value in block.outputs() if value.unique() not in made)
 
     for block in blocks:
-        walk(block)
+        enter(block)
+    for frame in reversed(rest):
+        made.update(value.unique() for value in frame.nodes[frame.position].outputs())
+        walk(frame.nodes[frame.position + 1 :])
+        leave(frame.block)
     return [value for value in read if value not in made]
 
 
@@ -113,7 +127,7 @@ class Closure:
         """The names of one list or dict."""
         return self._same[name]
 
-    def sampled(self, block: Block, inputs: Sequence[ReplayValue] = ()) -> list[ReplayValue]:
+    def sampled(self, block: Block | Body, inputs: Sequence[ReplayValue] = ()) -> list[ReplayValue]:
         """Run a block to see what it gives and which operands it writes to."""
         operands = [_copied(operand) for operand in self.operands]
         before = [getattr(operand, "_version", 0) for operand in operands]
@@ -150,14 +164,16 @@ class Closure:
             env.update(dict.fromkeys(names, env[names[0]]))
         return env
 
-    def block(self, block: Block, operands: Sequence[Operand], inputs: Sequence[ReplayValue] = ()) -> list[ReplayValue]:
+    def block(
+        self, block: Block | Body, operands: Sequence[Operand], inputs: Sequence[ReplayValue] = ()
+    ) -> list[ReplayValue]:
         """Run a block on operands.
 
         Inputs beyond those of the block are for the attributes that are written to and the containers that are changed;
         so are such results.
         """
         env = self.environment(operands)
-        own = list(block.inputs())
+        own = [] if callable(block) else list(block.inputs())
         for key, given in zip(self.containers, inputs[len(own) + len(self.attributes) :], strict=False):
             env.update(dict.fromkeys(self._same[key], given))
         before = {name: (env[name], with_own_containers(env[name])) for name in self._same}
@@ -177,7 +193,7 @@ class Closure:
             for (owner, name), given in zip(self.attributes, inputs[len(own) :], strict=False):
                 write_attribute(run, owner, name, substituted(given, run.substitutes))
             given_state = {key: (owner, value, with_own_containers(value)) for key, (owner, value) in run.state.items()}
-            results = run.block(block, env)
+            results = block(env) if callable(block) else run.block(block, env)
             self._note_attributes(given_state, run.state)
             held_now = [read_attribute(run, owner, name) for owner, name in self.attributes]
             for key, (container, was) in before.items():
@@ -260,6 +276,10 @@ def _open(value: ReplayValue) -> ReplayValue:
     """A value with the tensors and sizes in it bare."""
     if isinstance(value, Number):
         return value.value
+    if isinstance(value, Optionally):
+        return [value.is_there, value.tensor]
+    if isinstance(value, FreeRank):
+        return value.handle
     if isinstance(value, Sequenced):
         sizes = None if value.item_type is None or value.item_type.sizes is None else list(value.item_type.sizes)
         return [value.handle, sizes]
@@ -272,6 +292,8 @@ def _closed(original: ReplayValue, value: ReplayValue) -> ReplayValue:
     """What ``_open`` made of a value, like the value again."""
     if isinstance(original, Number):
         return Number(value, original.dtype)  # type: ignore[arg-type]
+    if isinstance(original, Optionally):
+        return Optionally(*cast(list[torch.Tensor], value))
     if isinstance(original, Sequenced):
         handle, sizes = parts_of(value)
         found = original.item_type
@@ -281,7 +303,7 @@ def _closed(original: ReplayValue, value: ReplayValue) -> ReplayValue:
     if isinstance(original, list | tuple | dict):
         pairs = zip(parts_of(original), parts_of(value), strict=True)
         return rebuilt(original, [_closed(*pair) for pair in pairs])
-    return type(original)(cast(torch.Tensor, value)) if isinstance(original, Truth | Stacked) else value
+    return type(original)(cast(torch.Tensor, value)) if isinstance(original, Truth | Stacked | FreeRank) else value
 
 
 def _copied(operand: Operand) -> Operand:

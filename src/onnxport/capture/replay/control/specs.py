@@ -10,20 +10,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from onnxport.capture.replay.values.items import (
     Symbols,
     common_type,
     handle_of,
     has_run_time_length,
+    is_inner,
     item_type_of,
     says_the_same,
     without_inner_sizes,
 )
+from onnxport.capture.replay.values.sequences import handle_operator
 from onnxport.capture.replay.values.stand_ins import (
     UNINITIALIZED,
+    FreeRank,
     ItemType,
     Number,
+    Optionally,
     ReplayValue,
     Sequenced,
     Truth,
@@ -33,6 +38,7 @@ from onnxport.capture.replay.values.stand_ins import (
     rebuilt,
 )
 from onnxport.errors import CaptureError
+from onnxport.torch_internals.sympy_functions import Max
 
 _NUMBERS = (int, float, torch.SymInt, torch.SymFloat)
 _BOOLS = (bool, torch.SymBool, Truth)
@@ -67,14 +73,15 @@ class ValueSpec:
 
 @dataclass
 class TensorSpec(ValueSpec):
-    """Of a tensor: itself."""
+    """Of a tensor: itself. ``symbols`` are the unbacked symbols that sizes may refer to outside of a branch."""
 
     example: torch.Tensor
+    symbols: Symbols = ()
 
     def flatten(self, value: ReplayValue) -> list[torch.Tensor]:
         """The tensor in the dtype of the example; zeros if no one will read it."""
         if isinstance(value, Uninitialized):
-            return [torch.zeros(self.example.shape, dtype=self.example.dtype)]
+            return [_stand_in(self.example, self.symbols)]
         tensor: torch.Tensor = materialized(value)
         # A branch may not return one of its operands as it is.
         return [tensor.clone() if tensor.dtype == self.example.dtype else tensor.to(self.example.dtype)]
@@ -82,6 +89,60 @@ class TensorSpec(ValueSpec):
     def unflatten(self, tensors: Iterator[torch.Tensor]) -> ReplayValue:
         """The tensor."""
         return next(tensors)
+
+
+def _stand_in(example: torch.Tensor, symbols: Symbols) -> torch.Tensor:
+    """What is given in the place of a tensor that no one will read."""
+    sizes = [1 if is_inner(size, symbols) else size for size in example.shape]
+    return torch.zeros(sizes, dtype=example.dtype)
+
+
+@dataclass
+class OptionalSpec(ValueSpec):
+    """Of a tensor that may be None: whether it is there, and the tensor."""
+
+    tensor: TensorSpec
+
+    def flatten(self, value: ReplayValue) -> list[torch.Tensor]:
+        """Whether it is there, and the tensor or what stands for it."""
+        if isinstance(value, Optionally):
+            return [value.is_there.clone(), *self.tensor.flatten(value.tensor)]
+        is_there = value is not None and not isinstance(value, Uninitialized)
+        given = value if is_there else UNINITIALIZED
+        return [torch.scalar_tensor(is_there, dtype=torch.bool), *self.tensor.flatten(given)]
+
+    def unflatten(self, tensors: Iterator[torch.Tensor]) -> ReplayValue:
+        """The tensor, if it is there."""
+        return Optionally(next(tensors), next(tensors))
+
+
+@dataclass
+class FreeRankSpec(ValueSpec):
+    """Of a tensor that has another number of axes on another path: what carries any."""
+
+    dtype: torch.dtype
+
+    def flatten(self, value: ReplayValue) -> list[torch.Tensor]:
+        """The handle of the tensor."""
+        if isinstance(value, FreeRank):
+            return [value.handle.clone()]
+        tensor = torch.zeros([], dtype=self.dtype) if isinstance(value, Uninitialized) else materialized(value)
+        return [handle_operator("of_any_rank")(tensor.to(self.dtype))]
+
+    def unflatten(self, tensors: Iterator[torch.Tensor]) -> ReplayValue:
+        """The tensor by its handle."""
+        return FreeRank(next(tensors))
+
+
+@dataclass
+class AnySizeSpec(FreeRankSpec):
+    """Of a tensor whose sizes on two paths torch can't compare: it leaves by a handle, and -1 are sizes to be read."""
+
+    sizes: Sequence[int | torch.SymInt]
+
+    def unflatten(self, tensors: Iterator[torch.Tensor]) -> ReplayValue:
+        """The tensor, with sizes that only run time knows."""
+        return handle_operator("of_any_size")(next(tensors), self.sizes)
 
 
 @dataclass
@@ -164,22 +225,39 @@ class UnlikeBranches(CaptureError):
     """Two branches give what no one variable can hold."""
 
 
-def spec_of(a: ReplayValue, b: ReplayValue, symbols: Symbols = (), in_loop: bool = False) -> ValueSpec:
+class UnlikeRanks(UnlikeBranches):
+    """Two branches give tensors that have not the same number of axes."""
+
+
+def spec_of(
+    a: ReplayValue, b: ReplayValue, symbols: Symbols = (), in_loop: bool = False, returned: bool = False
+) -> ValueSpec:
     """The spec of a variable that is ``a`` after one branch and ``b`` after the other, or around an iteration.
 
     ``symbols`` are the unbacked symbols that sizes may refer to outside. In a loop, numbers are taken to change even if
-    they are the same after one iteration.
+    they are the same after one iteration. ``returned`` says that nothing is done with tensors any more
+    but to return them, so that they may have any number of axes.
     """
     if isinstance(a, Uninitialized) or isinstance(b, Uninitialized):
         return _of_one(b if isinstance(a, Uninitialized) else a, symbols)
     a, b = (value.tensor() if isinstance(value, Number) else value for value in (a, b))
+    if isinstance(a, FreeRank) or isinstance(b, FreeRank):
+        return FreeRankSpec((a.handle if isinstance(a, FreeRank) else materialized(a)).dtype)
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+        if a.dim() != b.dim() and returned:
+            return FreeRankSpec(a.dtype)
+        if not in_loop and a.dim() == b.dim() and _are_uneven(a, b):
+            sizes = [one if _certainly_same(one, other) else -1 for one, other in zip(a.shape, b.shape, strict=True)]
+            return AnySizeSpec(a.dtype, [-1 if is_inner(size, symbols) else size for size in sizes])
         if a.dim() != b.dim() and not in_loop:
-            raise UnlikeBranches(
+            raise UnlikeRanks(
                 f"One branch gives a tensor of {a.dim()} axes and the other one of {b.dim()}, and which is taken "
-                "depends on the data. Give both the same number of axes."
+                "only run time knows. Give both the same number of axes."
             )
-        return TensorSpec(a)
+        return TensorSpec(a, symbols)
+    if _may_be_none(a, b):
+        present = next(value for value in (a, b) if isinstance(value, torch.Tensor | Optionally))
+        return OptionalSpec(TensorSpec(present.tensor if isinstance(present, Optionally) else present, symbols))
     if isinstance(a, _BOOLS) and isinstance(b, _BOOLS):
         return ValueSpec(a) if _agree(a, b) and not in_loop else NumberSpec(is_bool=True)
     if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
@@ -188,7 +266,7 @@ def spec_of(a: ReplayValue, b: ReplayValue, symbols: Symbols = (), in_loop: bool
         return _sequence(common_type(item_type_of(a), item_type_of(b)), symbols)
     if _alike(a, b):
         pairs = zip(parts_of(a), parts_of(b), strict=True)
-        return ContainerSpec(a, [spec_of(one, other, symbols, in_loop) for one, other in pairs])
+        return ContainerSpec(a, [spec_of(one, other, symbols, in_loop, returned) for one, other in pairs])
     if a is b or (type(a) is type(b) and not isinstance(a, list | tuple | dict) and a == b):
         return ValueSpec(a)
     raise UnlikeBranches(
@@ -197,12 +275,32 @@ def spec_of(a: ReplayValue, b: ReplayValue, symbols: Symbols = (), in_loop: bool
     )
 
 
+def _are_uneven(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether sizes differ, one of which may be negative for all that torch knows: it can't tell the strides then."""
+    if all(_certainly_same(*pair) for pair in zip(a.shape, b.shape, strict=True)):
+        return False
+    strides = (*a.stride(), *b.stride())
+    return any(isinstance(stride, torch.SymInt) and stride.node.expr.has(Max) for stride in strides)
+
+
+def _certainly_same(one: int | torch.SymInt, other: int | torch.SymInt) -> bool:
+    return statically_known_true(one == other)
+
+
+def _may_be_none(a: ReplayValue, b: ReplayValue) -> bool:
+    """Whether two values are a tensor and None, or such that only run time knows which of these they are."""
+    known = all(value is None or isinstance(value, torch.Tensor | Optionally) for value in (a, b))
+    return known and (a is None) + (b is None) < 2 and not all(isinstance(value, torch.Tensor) for value in (a, b))
+
+
 def _of_one(value: ReplayValue, symbols: Symbols) -> ValueSpec:
     """The spec of a variable that only one of two branches has."""
     if isinstance(value, Uninitialized):
         return ValueSpec(UNINITIALIZED)
     if isinstance(value, torch.Tensor):
-        return TensorSpec(value)
+        return TensorSpec(value, symbols)
+    if isinstance(value, Optionally):
+        return OptionalSpec(TensorSpec(value.tensor, symbols))
     if has_run_time_length(value):
         return _sequence(item_type_of(value), symbols)
     if isinstance(value, list | tuple | dict):

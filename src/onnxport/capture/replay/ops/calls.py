@@ -115,7 +115,10 @@ class Callee:
         if name in _KEPT:
             return values[0]
         function = _ARITHMETIC.get(name)
-        return None if function is None else Number.of(function(*(plain_number(value) for value in values)))  # type: ignore[arg-type]
+        if function is None:
+            return None
+        result = function(*(plain_number(value) for value in values))
+        return result.tensor if isinstance(result, Truth) else Number.of(result)  # type: ignore[arg-type]
 
     def _convert(self, argument: Argument, kind: str, value: ReplayValue, promoting: bool) -> ReplayValue:
         if type(value) is Number and promoting:

@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 
 from onnxport.capture.replay.interpreter import NodeCall, find_function, handles, result_of
-from onnxport.capture.replay.values.stand_ins import UNINITIALIZED, Number, Plain, ReplayValue, materialized
+from onnxport.capture.replay.values.stand_ins import (
+    UNINITIALIZED,
+    Number,
+    Optionally,
+    Plain,
+    ReplayValue,
+    materialized,
+)
 from onnxport.errors import CaptureError
 from onnxport.torch_graph import Node, Type, graph_of
 
@@ -129,7 +136,7 @@ def is_of_type(value: ReplayValue, kind: Type) -> bool:
 def _same(call: NodeCall, value: ReplayValue) -> ReplayValue:
     if value is None and call.node.kind() == "aten::_unwrap_optional":
         raise CaptureError("The model unwraps an optional value that is None for these inputs.")
-    return value
+    return value.tensor if isinstance(value, Optionally) else value
 
 
 # --- effects ---------------------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from collections.abc import Callable, MutableMapping
 import torch
 
 from onnxport.capture.diagnosis.user_lines import line_of_caller
-from onnxport.capture.replay.values.stand_ins import ReplayValue, Truth, plain_number
+from onnxport.capture.replay.values.sizes import is_otherwise_at_zero
+from onnxport.capture.replay.values.stand_ins import Number, Optionally, ReplayValue, Truth, plain_number
 from onnxport.torch_internals.torchscript import TracerWarning, get_tracing_state
 
 Function = Callable[..., ReplayValue]
@@ -49,6 +50,13 @@ def _not(value: ReplayValue) -> ReplayValue:
     return torch.sym_not(value) if isinstance(value, torch.SymBool) else not value
 
 
+def _is(a: ReplayValue, b: ReplayValue) -> ReplayValue:
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Optionally) and other is None:
+            return Truth(torch.logical_not(one.is_there))
+    return a is b
+
+
 def to_bool(value: ReplayValue) -> ReplayValue:
     """A number as a bool; that of a tensor is known at run time only."""
     if isinstance(value, torch.Tensor):
@@ -58,7 +66,7 @@ def to_bool(value: ReplayValue) -> ReplayValue:
         return Truth(scalar if scalar.dtype == torch.bool else scalar != 0)
     number = plain_number(value) if not isinstance(value, Truth) else value
     if isinstance(number, torch.SymInt | torch.SymFloat):
-        return number != 0
+        return COMPARISONS["aten::ne"](number, 0)
     return number if isinstance(number, Truth | torch.SymBool) else bool(number)
 
 
@@ -129,8 +137,23 @@ _TEXT = (
     "isspace isupper islower zfill center ljust rjust splitlines partition rpartition expandtabs swapcase"
 )
 
+
+def _comparison(compare: Function) -> Function:
+    """Of what may be sizes: torch takes those that vary for positive, and they may be 0."""
+
+    def apply(a: ReplayValue, b: ReplayValue) -> ReplayValue:
+        if not _is_symbolic(a, b):
+            return compare(a, b)
+        found = compare(a, b)
+        if is_otherwise_at_zero(compare, a, b, found):
+            return Truth(compare(*(Number.of(side).tensor() for side in (a, b))))  # type: ignore[arg-type]
+        return found
+
+    return apply
+
+
 COMPARISONS: dict[str, Function] = {
-    f"aten::{name}": getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")
+    f"aten::{name}": _comparison(getattr(operator, name)) for name in ("eq", "ne", "lt", "le", "gt", "ge")
 }
 """Of numbers, sizes among them."""
 
@@ -157,8 +180,8 @@ FUNCTIONS: dict[str, Function] = {
     "aten::__not__": _not,
     "aten::__lshift__": operator.lshift,
     "aten::__rshift__": operator.rshift,
-    "aten::__is__": lambda a, b: a is b,
-    "aten::__isnot__": lambda a, b: a is not b,
+    "aten::__is__": _is,
+    "aten::__isnot__": lambda a, b: _not(_is(a, b)),
     "aten::Bool": to_bool,
     "aten::Int": to_int,
     "aten::Float": to_float,

@@ -8,10 +8,12 @@ from typing import TypeGuard
 import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
-from onnxport.capture.replay.values.sequences import sequence_operator
+from onnxport.capture.replay.values.sequences import handle_operator, sequence_operator
 from onnxport.capture.replay.values.stand_ins import (
+    FreeRank,
     ItemType,
     Number,
+    Optionally,
     ReplayValue,
     Sequenced,
     Stacked,
@@ -86,11 +88,12 @@ def without_inner_sizes(item_type: ItemType | None, symbols: Symbols) -> ItemTyp
     """
     if item_type is None or item_type.sizes is None:
         return item_type
-    sizes = (None if _is_inner(size, symbols) else size for size in item_type.sizes)
+    sizes = (None if is_inner(size, symbols) else size for size in item_type.sizes)
     return ItemType(item_type.dtype, tuple(sizes))
 
 
-def _is_inner(size: Size | None, symbols: Symbols) -> bool:
+def is_inner(size: Size | None, symbols: Symbols) -> bool:
+    """Whether only a branch or a loop body knows a size."""
     return isinstance(size, torch.SymInt) and any(symbol not in symbols for symbol in free_unbacked_symbols(size))
 
 
@@ -232,9 +235,13 @@ def without_item(items: Sequence[ReplayValue], position: Size) -> Sequenced:
 
 
 def with_handles(value: ReplayValue) -> ReplayValue:
-    """A result with a handle in the place of each list whose length only run time knows."""
+    """A result with a handle in the place of each list whose length only run time knows, and of what is like it."""
     if has_run_time_length(value):
         return _handle_of_all(value, item_type_of(value)).clone()
+    if isinstance(value, Optionally):
+        return handle_operator("optional")(value.tensor, value.is_there)
+    if isinstance(value, FreeRank):
+        return value.handle.clone()
     if isinstance(value, list | tuple | dict):
         return rebuilt(value, [with_handles(part) for part in parts_of(value)])
     return value

@@ -2,6 +2,7 @@
 
 A sequence is carried by one tensor, its handle, so that branches and loops can pass it on. While capturing, the handle
 says no more than the element type of the items. When a captured program is run, it holds the items themselves, packed.
+So are a tensor that may be None (a sequence of one item or none) and one whose number of axes only run time knows.
 """
 
 from __future__ import annotations
@@ -100,6 +101,18 @@ def _join(sequence: torch.Tensor, axis: int, new_axis: bool, sizes: Sequence[int
     return torch.stack(items, axis) if new_axis else torch.cat(items, axis)
 
 
+def _optional(tensor: torch.Tensor, is_there: torch.Tensor) -> torch.Tensor:
+    return pack([tensor] if is_there else [], tensor.dtype)
+
+
+def _of_any_rank(tensor: torch.Tensor) -> torch.Tensor:
+    return pack([tensor], tensor.dtype)
+
+
+def _of_any_size(handle: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
+    return unpack(handle)[0]
+
+
 def _fake_handle(source: torch.dtype | torch.Tensor | Sequence[torch.Tensor], *_: object) -> torch.Tensor:
     """Of the element type of what it is made from: a dtype, a tensor, a list of them, or another handle."""
     if isinstance(source, torch.dtype):
@@ -130,6 +143,9 @@ _OPERATORS: dict[str, tuple[str, Callable[..., torch.Tensor], Callable[..., torc
     "sequence_extend": ("(Tensor sequence, Tensor other) -> Tensor", _extend, _fake_handle),
     "sequence_at": ("(Tensor sequence, SymInt position, SymInt[] sizes) -> Tensor", _at, _fake_item),
     "sequence_length": ("(Tensor sequence) -> Tensor", _length, _fake_length),
+    "optional": ("(Tensor tensor, Tensor is_there) -> Tensor", _optional, _fake_handle),
+    "of_any_size": ("(Tensor handle, SymInt[] sizes) -> Tensor", _of_any_size, _fake_item),
+    "of_any_rank": ("(Tensor tensor) -> Tensor", _of_any_rank, _fake_handle),
     "sequence_join": ("(Tensor sequence, int axis, bool new_axis, SymInt[] sizes) -> Tensor", _join, _fake_item),
 }
 
@@ -148,5 +164,10 @@ def _defined() -> object:
 
 def sequence_operator(name: str) -> Callable[..., torch.Tensor]:
     """The operator on sequences of this name, such as ``insert``."""
-    overload: Callable[..., torch.Tensor] = getattr(_defined(), f"sequence_{name}").default
+    return handle_operator(f"sequence_{name}")
+
+
+def handle_operator(name: str) -> Callable[..., torch.Tensor]:
+    """The operator on handles of this name, such as ``optional``."""
+    overload: Callable[..., torch.Tensor] = getattr(_defined(), name).default
     return overload

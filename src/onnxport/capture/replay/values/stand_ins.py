@@ -54,6 +54,24 @@ class Truth:
 
 
 @dataclass(frozen=True, eq=False)
+class Optionally:
+    """A tensor or None, as ``is_there``, a tensor without axes, tells at run time. Any tensor stands for None."""
+
+    is_there: torch.Tensor
+    tensor: torch.Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class FreeRank:
+    """A tensor whose number of axes only run time knows: all that can be done with it is to return it.
+
+    ``handle`` is the tensor that carries it.
+    """
+
+    handle: torch.Tensor
+
+
+@dataclass(frozen=True, eq=False)
 class ItemType:
     """What the tensors of a list have in common: their dtype and sizes.
 
@@ -123,6 +141,16 @@ def materialized(value: ReplayValue) -> Any:
         return value.tensor
     if type(value) is Growing:
         raise CaptureError(SHAPES_CHANGE)
+    if type(value) is Optionally:
+        raise CaptureError(
+            "A branch that only run time takes decides whether this is a tensor or None, and an operator takes it as "
+            "it is. Ask for `is None` first, and call the operator in both branches."
+        )
+    if type(value) is FreeRank:
+        raise CaptureError(
+            "How many axes this tensor has, only run time knows, and what is computed from it depends on that. "
+            "Name the axes that squeeze removes, or give both branches the same number of axes."
+        )
     if type(value) is Stacked or type(value) is Sequenced:
         raise CaptureError(
             "An operator takes a list of tensors whose length only run time knows, and ONNX needs to know how many "

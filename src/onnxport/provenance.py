@@ -112,14 +112,14 @@ def provenance_of(node: ir.Node) -> Provenance | None:
 
 def attach(node: ir.Node, provenance: Provenance) -> None:
     """Let a node be known to come from a call."""
-    node.meta[_PROVENANCE] = provenance
+    node.meta.data[_PROVENANCE] = provenance
 
 
 def pass_on(node: ir.Node, replacement: ir.Node) -> None:
     """Let a node that takes the place of another, or of a part of it, come from where that one comes from."""
     provenance = node.meta.data.get(_PROVENANCE)
     if provenance is not None:
-        replacement.meta[_PROVENANCE] = provenance
+        replacement.meta.data[_PROVENANCE] = provenance
     if node.metadata_props:
         replacement.metadata_props.update(node.metadata_props)
 
@@ -246,7 +246,7 @@ def write_texts(model: ir.Model) -> None:
     known: dict[Provenance, dict[str, str]] = {}
     stacks: dict[torch.fx.Graph, _Stacks] = {}
     for node in _nodes(model):
-        provenance = provenance_of(node)
+        provenance: Provenance | None = node.meta.data.get(_PROVENANCE)
         if provenance is None:
             continue
         texts = known.get(provenance)
@@ -262,8 +262,7 @@ def _nodes(model: ir.Model) -> Iterator[ir.Node]:
     while pending:
         for node in pending.pop():
             yield node
-            if node.attributes:
-                pending.extend(bodies(node))
+            pending += bodies(node)
 
 
 _Stacks = dict[tuple[str, ...], tuple[str, str, str]]
@@ -273,12 +272,15 @@ _Stacks = dict[tuple[str, ...], tuple[str, str, str]]
 def _texts(provenance: Provenance, stacks: _Stacks) -> dict[str, str]:
     node, name = provenance.node, provenance.node.name
     stack = module_stack(node)
-    path, classes, scopes = _module_texts(tuple(stack)[: provenance.depth], stack, stacks)
-    target, shown = _target_texts(node.target)
-    callee = provenance.function if provenance.function else target
+    keys = tuple(stack)[: provenance.depth]
+    modules = stacks.get(keys)
+    path, classes, scopes = _module_texts(keys, stack, stacks) if modules is None else modules
+    callee, quoted, shown = _target_texts(node.target)
+    if provenance.function:
+        callee, quoted = provenance.function, repr(provenance.function)
     return {
         NAMESPACE: f"{path}{name}: {callee}",
-        CLASS_HIERARCHY: f"{classes}{callee!r}]",
+        CLASS_HIERARCHY: f"{classes}{quoted}]",
         FX_NODE: _call_text(node, name, shown),
         NAME_SCOPES: f"{scopes}{name!r}]",
         STACK_TRACE: _user_frames(node),
@@ -286,31 +288,33 @@ def _texts(provenance: Provenance, stacks: _Stacks) -> dict[str, str]:
 
 
 @functools.cache
-def _target_texts(target: object) -> tuple[str, str]:
+def _target_texts(target: object) -> tuple[str, str, str]:
+    """A callee as it is named, the same in quotes, and as a printed graph shows it."""
     # A Python function shows its address, which differs from process to process.
-    return _ADDRESS.sub("", str(target)), str(pretty_print_target(target))
+    named = _ADDRESS.sub("", str(target))
+    return named, repr(named), str(pretty_print_target(target))
 
 
 def _call_text(node: torch.fx.Node, name: str, target: str) -> str:
     """A call as ``Node.format_node`` shows it, which takes several times as long."""
-    head = f"%{name} : [num_users={len(node.users)}] = {node.op}[target={target}]"
-    kwargs = node.kwargs
-    return f"{head}(args = {_argument_text(node.args)}, kwargs = {_argument_text(kwargs) if kwargs else '{}'})"
+    args, kwargs = node.args, node.kwargs
+    texts = [f"%{item.name}" if type(item) is torch.fx.Node else _argument_text(item) for item in args]
+    shown = f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
+    named = _argument_text(kwargs) if kwargs else "{}"
+    return f"%{name} : [num_users={len(node.users)}] = {node.op}[target={target}](args = {shown}, kwargs = {named})"
 
 
 def _argument_text(argument: object) -> str:
-    if isinstance(argument, torch.fx.Node):
-        return f"%{argument.name}"
     kind = type(argument)
     if kind is int or kind is float or kind is str or argument is None:
         return str(argument)
-    if isinstance(argument, tuple):
-        texts = ", ".join(
-            [f"%{item.name}" if type(item) is torch.fx.Node else _argument_text(item) for item in argument]
-        )
-        return f"({texts},)" if len(argument) == 1 else f"({texts})"
+    if isinstance(argument, torch.fx.Node):
+        return f"%{argument.name}"
     if isinstance(argument, list):
         return f"[{', '.join([_argument_text(item) for item in argument])}]"
+    if isinstance(argument, tuple):
+        texts = ", ".join([_argument_text(item) for item in argument])
+        return f"({texts},)" if len(argument) == 1 else f"({texts})"
     if isinstance(argument, dict):
         return f"{{{', '.join([f'{name}: {_argument_text(item)}' for name, item in argument.items()])}}}"
     return str(argument)
@@ -320,11 +324,11 @@ def _module_texts(
     keys: tuple[str, ...], stack: Mapping[str, tuple[str, object]], stacks: _Stacks
 ) -> tuple[str, str, str]:
     """Namespace, classes and scopes of the modules around a call, each text open for the call itself."""
+    if not keys:
+        return "", "[", "["
     found = stacks.get(keys)
     if found is not None:
         return found
-    if not keys:
-        return "", "[", "["
     path, classes, scopes = _module_texts(keys[:-1], stack, stacks)
     name, module = stack[keys[-1]]
     kind = class_name(module)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,8 +15,15 @@ from onnxport.errors import OpsetError
 from onnxport.legalize import legalize
 
 OPSETS = range(7, 27)
-# Those between which most rules lie.
-EACH_CHANGE = (7, 8, 9, 10, 11, 12, 13, 15, 17, 19, 21, 26)
+# Operators whose rules need what came after the oldest opset: Where, Scatter, OneHot, or integers in an operator.
+_FROM_9 = """
+BitShift BitwiseAnd BitwiseOr BitwiseXor Compress DeformConv EyeLike GatherElements GatherND GridSample MatMul
+MatMulInteger Min NegativeLogLikelihoodLoss NonZero OneHot QuantizeLinear Range Relu Round ScatterElements ScatterND
+SoftmaxCrossEntropyLoss ThresholdedRelu Trilu Where
+"""
+FIRST_OPSET = {"ConstantOfShape": 8, **dict.fromkeys(_FROM_9.split(), 9), "ReverseSequence": 10, "Unique": 11}
+HALF = np.float16
+BOTH = (False, True)
 RNG = np.random.default_rng(0)
 
 
@@ -29,19 +36,27 @@ class Literal:
 
 @dataclass(frozen=True)
 class Case:
-    """An operator with inputs; from opset ``lowest`` to ``highest`` it must work, beside that it may be refused."""
+    """An operator with inputs; from opset ``lowest`` on it is written, below it is refused.
+
+    Up to ``highest`` onnxruntime runs what is written, and right; above it can't, or does it wrong.
+    """
 
     op: str
     inputs: Sequence[np.ndarray | Literal | None]
     attributes: dict[str, object] = field(default_factory=dict)
     outputs: int = 1
-    lowest: int = 9
+    lowest: int = 0
     highest: int = 26
     source: int = 23
     dynamic: bool = False
     expected: Callable[..., np.ndarray] | None = None
     note: str = ""
-    tolerance: float = 1e-5
+    atol: float = 1e-5
+    rtol: float = 1e-5
+
+    def __post_init__(self) -> None:
+        if not self.lowest:
+            object.__setattr__(self, "lowest", FIRST_OPSET.get(self.op, OPSETS[0]))
 
     def __str__(self) -> str:
         attributes = ",".join(f"{name}={value}" for name, value in self.attributes.items())
@@ -62,6 +77,22 @@ def F(*shape: int, dtype: type = np.float32) -> np.ndarray:
 
 def I(*shape: int, low: int = -9, high: int = 9, dtype: type = np.int64) -> np.ndarray:  # noqa: E743
     return RNG.integers(low, high, shape).astype(dtype)
+
+
+def B(*shape: int) -> np.ndarray:
+    return I(*shape, low=0, high=2, dtype=np.bool_)
+
+
+def U(*shape: int, high: int = 256, dtype: type = np.uint8) -> np.ndarray:
+    return I(*shape, low=0, high=high, dtype=dtype)
+
+
+def one_at_run_time(item: float, dtype: type = np.int64) -> np.ndarray:
+    return np.array(item, dtype)
+
+
+def at_run_time(*items: float, dtype: type = np.int64) -> np.ndarray:
+    return np.array(items, dtype)
 
 
 def ints(*items: int) -> Literal:
@@ -173,29 +204,31 @@ def expected_of(one: Case, model: onnx.ModelProto) -> list[np.ndarray]:
     return run(model, one)
 
 
-def check(one: Case, opsets: Sequence[int], place: str = "", lowest: int | None = None) -> None:
-    """Compare at all these opsets; what is refused below the lowest is refused with reasons, not written wrongly."""
+def check(one: Case, opsets: Iterable[int], place: str = "", lowest: int = OPSETS[0]) -> None:
+    """Compare at these opsets; below the lowest of the row, or of the place it is put, it must be refused."""
     model = model_of(one, place)
     reference = expected_of(one, model_of(one))
-    needed = one.lowest if lowest is None else lowest
-    faults: list[str] = []
-    for opset in opsets:
-        try:
-            written = at_opset(model, opset)
-        except OpsetError as error:
-            if needed <= opset <= one.highest:
-                faults.append(f"{opset}: {error}")
-            continue
-        if opset > one.highest:
-            continue
-        try:
-            _compare(run(written, one), reference, one.tolerance)
-        except Exception as error:  # noqa: BLE001  (onnxruntime's exceptions have no common base)
-            faults.append(f"{opset}: {type(error).__name__} {error}")
+    lowest = max(one.lowest, lowest)
+    faults = [f"{opset}: {fault}" for opset in opsets if (fault := _fault(one, model, reference, opset, lowest))]
     assert not faults, "\n".join(faults)
 
 
-def _compare(got: list[np.ndarray], expected: list[np.ndarray], tolerance: float) -> None:
+def _fault(one: Case, model: onnx.ModelProto, reference: list[np.ndarray], opset: int, lowest: int) -> str:
+    """What is wrong with a row at an opset; empty if nothing is."""
+    try:
+        written = at_opset(model, opset)
+    except OpsetError as error:
+        return f"{error}" if opset >= lowest else ""
+    if opset < lowest:
+        return f"written, though the row says that it is refused below {lowest}"
+    try:
+        _compare(run(written, one), reference, one)
+    except Exception as error:  # noqa: BLE001  (onnxruntime's exceptions have no common base)
+        return f"{type(error).__name__} {error}" if opset <= one.highest else ""
+    return "" if opset <= one.highest else f"runs, though the row says that it does not above {one.highest}"
+
+
+def _compare(got: list[np.ndarray], expected: list[np.ndarray], one: Case) -> None:
     for result, reference in zip(got, expected, strict=True):
         assert result.dtype == reference.dtype
         assert result.shape == reference.shape
@@ -203,5 +236,5 @@ def _compare(got: list[np.ndarray], expected: list[np.ndarray], tolerance: float
             assert result.tolist() == reference.tolist()
             continue
         np.testing.assert_allclose(
-            result.astype(np.float64), reference.astype(np.float64), rtol=tolerance, atol=tolerance
+            result.astype(np.float64), reference.astype(np.float64), rtol=one.rtol, atol=one.atol
         )

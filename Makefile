@@ -6,7 +6,7 @@ STAMP := .venv/.onnxport-installed
 WORKERS ?= auto
 BENCH ?=
 
-.PHONY: help setup demo test lint format bench kernels coefficients sweep operators fuzz test-oldest test-versions clean
+.PHONY: help setup demo test lint format bench kernels coefficients sweep operators fuzz test-oldest test-versions consumers clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
@@ -71,6 +71,23 @@ TORCH ?=
 
 test-versions: ## run a core selection with each version of torch and write docs/compatibility.md (TORCH="2.9.0 2.15.0" for less)
 	$(PYTHON) tools/versions.py $(TORCH)
+
+CONSUMERS ?= --write docs/consumers.md
+READERS := .venv-consumers/.installed
+WEB := build/web/node_modules/onnxruntime-web
+
+$(READERS): $(STAMP)
+	test -x .venv-consumers/bin/python || $(BIN)/python -m venv --system-site-packages .venv-consumers
+	$(BIN)/python -c 'import site; print(site.getsitepackages()[0])' > "$$(.venv-consumers/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/onnxport.pth"
+	.venv-consumers/bin/pip install -q opencv-python-headless tract MNN openvino onnxsim onnxslim
+	touch $@
+
+$(WEB):
+	mkdir -p build/web
+	npm install --no-audit --no-fund --prefix build/web onnxruntime-web
+
+consumers: $(READERS) $(WEB) ## give small models to other readers of ONNX and write docs/consumers.md (CONSUMERS="--models mlp" for less)
+	OMP_NUM_THREADS=1 .venv-consumers/bin/python -m benchmarks.consumers $(CONSUMERS)
 
 clean: ## remove what the targets leave behind, but not .venv
 	rm -rf mlp.onnx mlp.onnx.data build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -7,13 +7,14 @@ import importlib.util
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import torch
 import typer
 
 from onnxport.errors import InputError, OnnxExporterError
 from onnxport.export import export
+from onnxport.weights.metadata import Metadata
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -163,6 +164,7 @@ def export_command(
     report: Annotated[bool, typer.Option(help="Write a report beside the file.")] = False,
     external_data: Annotated[bool, typer.Option(help="Save the weights in a file of their own.")] = False,
     optimize: Annotated[bool, typer.Option(help="Clean up the graph.")] = True,
+    metadata: Annotated[str, typer.Option(help="What to say of where nodes come from: full, names or none.")] = "full",
     allow_pickle: Annotated[bool, typer.Option(help="Run the pickles in a .pt2 file that you trust.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
@@ -182,6 +184,7 @@ def export_command(
             report=report,
             artifacts_dir=destination.parent,
             optimize=optimize,
+            metadata=cast(Metadata, metadata),
             verbose=False if quiet else None,
         )
         program.save(destination, external_data=external_data)

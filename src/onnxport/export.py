@@ -17,6 +17,7 @@ from onnxport.legalize import check_ir_version, check_opset
 from onnxport.onnx_build.opsets import DEFAULT_OPSET
 from onnxport.options import Keywords, Modules, Options, Table
 from onnxport.program import ONNXProgram
+from onnxport.weights.metadata import Metadata, check_metadata
 
 
 @overload
@@ -65,6 +66,7 @@ def export(
     autograd_inlining: bool = True,
     ir_version: int | None = None,
     example_outputs: Any = None,
+    metadata: Metadata = "full",
 ) -> ONNXProgram | None:
     """Export a PyTorch model to ONNX.
 
@@ -99,6 +101,8 @@ def export(
             example_outputs: Deprecated; each warns what to do instead.
         ir_version: The version of the file format, for readers that know only older ones: from 3 on, and an error
             where the model has what came later. The default is the one that goes with the opset.
+        metadata: How much a saved file says of where its nodes come from: ``"full"`` has the call, its modules and its
+            lines in the model's code, ``"names"`` only the modules, ``"none"`` nothing.
 
     Returns:
         The program: callable with torch tensors, and saved with ``save``. With ``dynamo=False`` and a file, None.
@@ -138,7 +142,9 @@ def export(
         operator_export_type=int(operator_export_type),
         inlines_autograd=autograd_inlining,
         training=TrainingMode(int(training)),
+        metadata=metadata,
     )
+    check_metadata(metadata)
     check_ir_version(ir_version, functions=options.functions)
     if not dynamo:
         legacy = replace(options, optimize=do_constant_folding)

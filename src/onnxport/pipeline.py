@@ -75,6 +75,7 @@ def convert(
         write_texts(model)
     result = ONNXProgram(model, captured.program, events)
     result.functional = functional
+    result.metadata = options.metadata
     return result
 
 

@@ -38,9 +38,11 @@ ORIGINAL_NAME = "pkg.torch.onnx.original_node_name"
 # Of the graph.
 GRAPH_SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
 RANGE_CONSTRAINTS = "pkg.torch.export.ExportedProgram.range_constraints"
-# Of weights: the normalisation that one holds as well, and the other names of the state dict that one stands for.
+# Of weights: the normalisation that one holds as well, how its elements follow from the state dict's where a file has
+# them in another order, and the other names of the state dict that one stands for.
 FOLDED = "onnxport.folded"
-_ALIASES = "onnxport.aliases"
+ARRANGED = "onnxport.arranged"
+ALIASES = "onnxport.aliases"
 
 _PROVENANCE = "onnxport.provenance"
 """The key in ``ir.Node.meta``."""
@@ -231,14 +233,14 @@ def enclosing_modules(node: torch.fx.Node) -> tuple[EnclosingModule, ...]:
 
 def aliases(weight: ir.Value) -> list[str]:
     """The other names of the state dict that a weight stands for."""
-    text = weight.metadata_props.get(_ALIASES)
+    text = weight.metadata_props.get(ALIASES)
     return text.split(",") if text else []
 
 
 def add_aliases(weight: ir.Value, *names: str) -> None:
     """Remember other state-dict names of a weight, by which new values can be applied to it."""
     if names:
-        weight.metadata_props[_ALIASES] = ",".join([*aliases(weight), *names])
+        weight.metadata_props[ALIASES] = ",".join([*aliases(weight), *names])
 
 
 def write_texts(model: ir.Model) -> None:

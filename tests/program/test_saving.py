@@ -57,11 +57,22 @@ def with_everything() -> ir.Model:
     return made
 
 
+def written_by_protobuf(model: ir.Model) -> bytes:
+    """What protobuf makes of a model in which initializers are described by their tensors alone."""
+    proto = ir.serde.serialize_model(model)
+    described = {info.name: info for info in proto.graph.value_info}
+    for tensor in proto.graph.initializer:
+        if tensor.name in described:
+            tensor.metadata_props.extend(described[tensor.name].metadata_props)
+            proto.graph.value_info.remove(described[tensor.name])
+    return proto.SerializeToString()
+
+
 @pytest.mark.parametrize("make", [programs.linear, with_everything])
 def test_single_file_has_the_bytes_protobuf_would_write(make, tmp_path: Path) -> None:
     made = make()
     saving.save_model(made, tmp_path / "m.onnx")
-    expected = ir.serde.serialize_model(made).SerializeToString()
+    expected = written_by_protobuf(made)
     assert (tmp_path / "m.onnx").read_bytes() == expected
     assert saving.to_bytes(made) == expected
     stream = io.BytesIO()
@@ -77,7 +88,7 @@ def test_external_data_holds_the_same_tensors(make, tmp_path: Path) -> None:
     reloaded = onnx.load(tmp_path / "m.onnx")
     for tensor in reloaded.graph.initializer:
         tensor.ClearField("data_location")
-    assert reloaded.SerializeToString() == ir.serde.serialize_model(made).SerializeToString()
+    assert reloaded.SerializeToString() == written_by_protobuf(made)
 
 
 def test_data_is_aligned_and_small_tensors_stay_inline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,10 +28,11 @@ from onnxport.program.runtime import Initializer, RuntimeSession, default_sessio
 from onnxport.program.values import ComputedValues
 from onnxport.provenance import FOLDED, aliases
 from onnxport.weights.disk import Disk
+from onnxport.weights.metadata import Metadata, check_metadata
 from onnxport.weights.safetensors import Files, mapped_tensors
 from onnxport.weights.saving import save_model
 from onnxport.weights.torch_tensor import TorchTensor
-from onnxport.weights.wire import Selection, require_content
+from onnxport.weights.wire import Selection, as_proto, require_content
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -50,6 +51,7 @@ class ONNXProgram:
         events: What happened on the way, stage by stage, if it was recorded.
         functional: The functional graph that was translated, if the program came from ``export``.
         verification: How it compares with the model, if it was exported with ``verify=True``.
+        metadata: How much files say of where nodes come from, unless ``save`` is told otherwise.
 
     >>> import onnx_ir as ir, torch
     >>> from onnxport.program import ONNXProgram
@@ -69,6 +71,7 @@ class ONNXProgram:
         self.events = events
         self.functional: FunctionalProgram | None = None
         self.verification: Verification | None = None
+        self.metadata: Metadata = "full"
         self._session: RuntimeSession | None = None
         self._initializer: Initializer = default_session
 
@@ -132,7 +135,7 @@ class ONNXProgram:
     def model_proto(self) -> onnx.ModelProto:
         """The model as an ``onnx.ModelProto``, with a copy of the weights in it."""
         require_content(self.model)
-        return ir.serde.serialize_model(self.model)
+        return as_proto(self.model, Selection(metadata=self.metadata))
 
     def optimize(self, *, fold_batch_norm: bool = False) -> None:
         """Optimize the model in place: fold constants, and take out what is redundant or unused.
@@ -191,6 +194,7 @@ class ONNXProgram:
         include_initializers: bool = True,
         keep_initializers_as_inputs: bool = False,
         external_data: bool | None = None,
+        metadata: Metadata | None = None,
         sync: bool = True,
     ) -> None:
         """Save the model.
@@ -205,6 +209,9 @@ class ONNXProgram:
             include_initializers: Write the weights. If not, the file has only their names, to attach them later.
             keep_initializers_as_inputs: List the weights as inputs of the graph, so that inference can override them.
             external_data: Put the weights in ``<destination>.data``. Models above 2 GB always do.
+            metadata: How much to say of where nodes come from: ``"full"`` has the call, its modules and its lines in
+                the model's code, ``"names"`` only the modules, ``"none"`` nothing. The default is what ``export`` was
+                told.
             sync: Wait until the files are on the device (``fsync``), so that they outlast a loss of power.
 
         Raises:
@@ -212,11 +219,13 @@ class ONNXProgram:
             SaveError: The destination cannot be written; what stood there is untouched.
             OnnxExporterError: Weights have no values, and are to be included.
         """
+        amount = self.metadata if metadata is None else metadata
+        check_metadata(amount)
         with contextlib.nullcontext() if self.events is None else self.events.stage("save"):
             save_model(
                 self.model,
                 destination,
-                selection=Selection(include_initializers, keep_initializers_as_inputs),
+                selection=Selection(include_initializers, keep_initializers_as_inputs, metadata=amount),
                 external_data=external_data,
                 disk=Disk(sync=sync),
             )

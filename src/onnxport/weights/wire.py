@@ -16,7 +16,9 @@ import onnx
 import onnx_ir as ir
 
 from onnxport.errors import OnnxExporterError, Problem
+from onnxport.weights.arrangement import Arrangement, arrange
 from onnxport.weights.kinds import is_weight
+from onnxport.weights.metadata import Metadata, inner_graphs, trim_metadata
 from onnxport.weights.torch_tensor import TorchTensor
 
 # Smaller tensors stay in the protobuf: the entry that points elsewhere would be as large as they are.
@@ -44,6 +46,7 @@ class Selection:
     weights: bool = True
     weights_as_inputs: bool = False
     outputs: Sequence[ir.Value] | None = None
+    metadata: Metadata = "full"
 
 
 @dataclass
@@ -76,8 +79,9 @@ def require_content(model: ir.Model) -> None:
 
 def single_file(model: ir.Model, selection: Selection) -> Layout:
     """Lay the model out as one file that holds everything."""
-    tensors = _spliced(model, selection)
-    proto = _skeleton(model, selection, tensors, lambda name: ("", 0))
+    arrangement = _arrangement(model, selection)
+    tensors = _spliced(arrangement, selection)
+    proto = _skeleton(model, selection, arrangement, tensors, lambda name: ("", 0))
     initializers: list[Piece] = []
     for initializer in proto.graph.initializer:
         body: list[Piece] = [initializer.SerializeToString()]
@@ -92,17 +96,33 @@ def single_file(model: ir.Model, selection: Selection) -> Layout:
 
 def with_data_file(model: ir.Model, selection: Selection, location: str) -> Layout:
     """Lay the model out as a small file and a data file that it refers to as ``location``."""
-    tensors = _spliced(model, selection)
+    arrangement = _arrangement(model, selection)
+    tensors = _spliced(arrangement, selection)
     offsets: dict[str, int] = {}
     data: list[Piece] = []
     end = 0
-    for name, tensor in tensors.items() if selection.weights else _literals(model, tensors):
+    for name, tensor in tensors.items():
+        if not selection.weights and is_weight(arrangement.initializers[name]):
+            continue
         boundary = PAGE_BYTES if tensor.nbytes >= PAGED_FROM_BYTES else ALIGNMENT_BYTES
         offsets[name] = -(-end // boundary) * boundary
         data += [bytes(offsets[name] - end), tensor]
         end = offsets[name] + tensor.nbytes
-    proto = _skeleton(model, selection, tensors, lambda name: (location, offsets.get(name, 0)))
+    proto = _skeleton(model, selection, arrangement, tensors, lambda name: (location, offsets.get(name, 0)))
     return Layout(model=[proto.SerializeToString()], data=data)
+
+
+def as_proto(model: ir.Model, selection: Selection) -> onnx.ModelProto:
+    """The model of a single file as an object, of any size."""
+    arrangement = _arrangement(model, selection)
+    tensors = _spliced(arrangement, selection)
+    proto = _skeleton(model, selection, arrangement, tensors, lambda name: ("", 0))
+    for initializer in proto.graph.initializer:
+        if initializer.name in tensors:
+            initializer.ClearField("external_data")
+            initializer.ClearField("data_location")
+            initializer.raw_data = tensors[initializer.name].tobytes()
+    return proto
 
 
 def relocated(model: bytes, location: str) -> bytes:
@@ -150,10 +170,18 @@ def _fields(message: bytes | mmap.mmap, within: tuple[int, int], number: int) ->
             yield _read_varint(message, body)[1], position
 
 
-def _spliced(model: ir.Model, selection: Selection) -> dict[str, ir.TensorProtocol]:
+def _arrangement(model: ir.Model, selection: Selection) -> Arrangement:
+    """What is written of the graph; weights that others are to attach or override are those of the state dict."""
+    graph = model.graph
+    if not selection.weights or selection.weights_as_inputs:
+        return Arrangement(dict(graph.initializers))
+    return arrange(graph, graph.outputs if selection.outputs is None else selection.outputs)
+
+
+def _spliced(arrangement: Arrangement, selection: Selection) -> dict[str, ir.TensorProtocol]:
     """The initializers whose bytes protobuf never sees."""
     tensors: dict[str, ir.TensorProtocol] = {}
-    for name, value in model.graph.initializers.items():
+    for name, value in arrangement.initializers.items():
         tensor = value.const_value
         if tensor is None:
             continue
@@ -163,14 +191,10 @@ def _spliced(model: ir.Model, selection: Selection) -> dict[str, ir.TensorProtoc
     return tensors
 
 
-def _literals(model: ir.Model, tensors: dict[str, ir.TensorProtocol]) -> list[tuple[str, ir.TensorProtocol]]:
-    initializers = model.graph.initializers
-    return [(name, tensor) for name, tensor in tensors.items() if not is_weight(initializers[name])]
-
-
 def _skeleton(
     model: ir.Model,
     selection: Selection,
+    arrangement: Arrangement,
     tensors: dict[str, ir.TensorProtocol],
     place: Callable[[str], tuple[str, int]],
 ) -> onnx.ModelProto:
@@ -183,10 +207,14 @@ def _skeleton(
     view = ir.GraphView(
         inputs,
         graph.outputs if selection.outputs is None else selection.outputs,
-        nodes=graph,
+        nodes=[node for node in graph if node not in arrangement.left_out] if arrangement.left_out else graph,
         initializers=[
-            _stand_in(value, tensors[name], place(name)) if name in tensors else value
-            for name, value in graph.initializers.items()
+            _stand_in(
+                value,
+                _reference(name, tensors[name], place(name)) if name in tensors else value.const_value,
+                absent=not selection.weights and is_weight(value),
+            )
+            for name, value in arrangement.initializers.items()
         ],
         doc_string=graph.doc_string,
         opset_imports=graph.opset_imports,
@@ -207,35 +235,54 @@ def _skeleton(
             device_configurations=model.device_configurations,
         )
     )
+    for entry in proto.graph.initializer:
+        for key, text in arrangement.initializers[entry.name].metadata_props.items():
+            entry.metadata_props.add(key=key, value=text)
+    if arrangement.renamed:
+        _rename_inputs(proto.graph, arrangement.renamed)
     if not selection.weights:
         kept = [entry for entry in proto.graph.initializer if not is_weight(graph.initializers[entry.name])]
         proto.graph.ClearField("initializer")
         proto.graph.initializer.extend(kept)
+    trim_metadata(proto, selection.metadata)
     return proto
 
 
-def _stand_in(value: ir.Value, tensor: ir.TensorProtocol, place: tuple[str, int]) -> ir.Value:
+def _stand_in(value: ir.Value, tensor: ir.TensorProtocol | None, *, absent: bool) -> ir.Value:
+    """An initializer of which only the tensor is written, or if that is absent only what is known of it.
+
+    A tensor states its own type and shape. A second statement in ``value_info`` is not expected by tools that replace
+    initializers, and would be wrong once they have.
+    """
+    stand_in = ir.Value(name=value.name, const_value=tensor)
+    if absent:
+        stand_in.type, stand_in.shape = value.type, value.shape
+        stand_in.metadata_props.update(value.metadata_props)
+    stand_in.meta.update(value.meta)
+    return stand_in
+
+
+def _reference(name: str, tensor: ir.TensorProtocol, place: tuple[str, int]) -> ir.ExternalTensor:
     location, offset = place
-    reference = ir.ExternalTensor(
+    return ir.ExternalTensor(
         location,
         offset,
         tensor.nbytes,
         tensor.dtype,
         shape=ir.Shape(tensor.shape.numpy()),
-        name=cast(str, value.name),
+        name=name,
         doc_string=tensor.doc_string,
         metadata_props=dict(tensor.metadata_props),
     )
-    stand_in = ir.Value(
-        name=value.name,
-        shape=value.shape,
-        type=value.type,
-        doc_string=value.doc_string,
-        const_value=reference,
-        metadata_props=dict(value.metadata_props),
-    )
-    stand_in.meta.update(value.meta)
-    return stand_in
+
+
+def _rename_inputs(graph: onnx.GraphProto, renamed: dict[str, str]) -> None:
+    for node in graph.node:
+        for index, name in enumerate(node.input):
+            if name in renamed:
+                node.input[index] = renamed[name]
+        for inner in inner_graphs(node):
+            _rename_inputs(inner, renamed)
 
 
 def _assemble(proto: onnx.ModelProto, initializers: list[Piece]) -> list[Piece]:

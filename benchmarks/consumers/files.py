@@ -1,0 +1,114 @@
+"""The files that readers are given: each model by each exporter, static and dynamic, with inputs and outputs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchmarks.consumers.models import MODELS, SmallModel
+from benchmarks.measure import quiet
+
+EXPORTERS = ("onnxport", "dynamo", "torchscript")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One model, with sizes that vary or not, at one opset."""
+
+    model: SmallModel
+    dynamic: bool
+    opset: int
+
+    @property
+    def name(self) -> str:
+        """The name of its files."""
+        return f"{self.model.name}-{'dynamic' if self.dynamic else 'static'}-{self.opset}"
+
+
+def cases(opset: int, names: list[str]) -> list[Case]:
+    """The cases of some models, or of all if none is named."""
+    chosen = [model for model in MODELS if not names or model.name in names]
+    return [Case(model, dynamic, opset) for model in chosen for dynamic in (False, True)]
+
+
+def write_values(case: Case, folder: Path) -> None:
+    """Write what readers are fed and what eager makes of it: data, and sizes where they vary, that nobody traced."""
+    path = folder / f"{case.name}.json"
+    if path.exists():
+        return
+    inputs = case.model.example(case.model.other_sizes if case.dynamic else case.model.sizes, seed=2)
+    with torch.no_grad():
+        output = case.model.build()(*inputs)
+    tensors = {"inputs": [_plain(x.numpy()) for x in inputs], "outputs": [_plain(output.numpy())]}
+    path.write_text(json.dumps(tensors))
+
+
+def _plain(array: np.ndarray) -> dict[str, object]:
+    return {"dtype": str(array.dtype), "shape": list(array.shape), "data": array.reshape(-1).tolist()}
+
+
+def write_file(case: Case, exporter: str, folder: Path, *, keep: bool) -> str:
+    """Export a case, unless its file is there and to be kept; what the exporter says if it refuses."""
+    path = folder / exporter / f"{case.name}.onnx"
+    failed = path.with_suffix(".txt")
+    if keep and failed.exists():
+        return failed.read_text()
+    if keep and path.exists():
+        return ""
+    path.parent.mkdir(exist_ok=True)
+    failed.unlink(missing_ok=True)
+    try:
+        with quiet(), torch.no_grad():
+            _EXPORT[exporter](case, path)
+    except Exception as error:  # noqa: BLE001  (whatever an exporter raises is a row of the table)
+        failed.write_text(f"{type(error).__name__}: {str(error)[:300]}")
+        return failed.read_text()
+    return ""
+
+
+def _arguments(case: Case) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...], list[str]]:
+    inputs = case.model.example(case.model.sizes, seed=1)
+    return case.model.build(), inputs, [f"in{index}" for index in range(len(inputs))]
+
+
+def _onnxport(case: Case, path: Path) -> None:
+    import onnxport
+
+    model, inputs, names = _arguments(case)
+    onnxport.export(
+        model, inputs, path, input_names=names, output_names=["out"], opset_version=case.opset,
+        dynamic_shapes=case.model.axes if case.dynamic else None, external_data=False,
+    )  # fmt: skip
+
+
+def _dynamo(case: Case, path: Path) -> None:
+    model, inputs, names = _arguments(case)
+    made: dict[str, torch.export.Dim] = {}
+    shapes = tuple(
+        {axis: made.setdefault(name, torch.export.Dim(name, min=1, max=4096)) for axis, name in axes.items()}
+        for axes in case.model.axes
+    )
+    torch.onnx.export(  # noqa: TID251  (what ours is compared with)
+        model, inputs, path, dynamo=True, input_names=names, output_names=["out"], opset_version=case.opset,
+        dynamic_shapes=shapes if case.dynamic else None, external_data=False,
+    )  # fmt: skip
+
+
+def _torchscript(case: Case, path: Path) -> None:
+    model, inputs, names = _arguments(case)
+    torch.onnx.export(  # noqa: TID251  (what ours is compared with)
+        model, inputs, path, dynamo=False, input_names=names, output_names=["out"], opset_version=case.opset,
+        dynamic_axes=dict(zip(names, case.model.axes, strict=True)) if case.dynamic else None,
+    )  # fmt: skip
+
+
+_EXPORT: dict[str, Callable[[Case, Path], None]] = {
+    "onnxport": _onnxport,
+    "dynamo": _dynamo,
+    "torchscript": _torchscript,
+}

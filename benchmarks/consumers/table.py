@@ -1,0 +1,106 @@
+"""The table of readers against exporters, and what of ours failed."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from dataclasses import dataclass
+
+from benchmarks.consumers.files import EXPORTERS
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a reader says of a file, empty if it runs and agrees with eager; for quantizers, the elements quantized."""
+
+    error: str
+    elements: int = 0
+
+
+Results = dict[tuple[str, str, str], Result]
+"""By reader, exporter and the name of the case."""
+
+TITLES = {
+    "onnxruntime": "onnxruntime",
+    "onnxruntime-web": "onnxruntime-web, in node",
+    "checker": "onnx's checker and strict shape inference",
+    "shapes": "onnxruntime's symbolic shape inference",
+    "shapes at 20": "the same at opset 20",
+    "openvino": "OpenVINO",
+    "opencv": "OpenCV",
+    "tract": "tract, sizes set by the caller",
+    "mnn": "MNN",
+    "quantize": "quantize_dynamic runs",
+    "quantized": "quantize_dynamic quantizes as much as of the best file",
+    "preprocess": "quant_pre_process",
+    "onnxsim": "onnxsim",
+    "onnxslim": "onnxslim",
+}
+PACKAGES = (
+    "onnxruntime", "openvino", "opencv-python-headless", "tract", "MNN", "onnxsim", "onnxslim", "onnx", "torch",
+)  # fmt: skip
+
+
+def counts(results: Results) -> dict[str, dict[str, tuple[int, int]]]:
+    """By reader and exporter: how many cases pass, of how many."""
+    found: dict[str, dict[str, tuple[int, int]]] = {}
+    for (reader, exporter, _), cell in results.items():
+        passed, total = found.setdefault(reader, {}).get(exporter, (0, 0))
+        found[reader][exporter] = passed + (not cell.error), total + 1
+    if "quantize" in found:
+        found["quantized"] = _quantized(results)
+    return found
+
+
+def _quantized(results: Results) -> dict[str, tuple[int, int]]:
+    elements = {key[1:]: cell.elements for key, cell in results.items() if key[0] == "quantize" and not cell.error}
+    exporters = {exporter for _, exporter, _ in results}
+    names = {name for reader, _, name in results if reader == "quantize"}
+    best = {name: max(elements.get((exporter, name), 0) for exporter in exporters) for name in names}
+    return {
+        exporter: (sum(elements.get((exporter, name), -1) == best[name] for name in names), len(names))
+        for exporter in exporters
+    }
+
+
+def table(results: Results) -> str:
+    """The counts as a table of markdown."""
+    found = counts(results)
+    exporters = [exporter for exporter in EXPORTERS if any(exporter in row for row in found.values())]
+    titles = {"onnxport": "onnxport", "dynamo": "torch.onnx", "torchscript": "torch.onnx, TorchScript"}
+    lines = [f"| reader | {' | '.join(titles[e] for e in exporters)} |", "|---|" + "---|" * len(exporters)]
+    for reader, title in TITLES.items():
+        if reader in found:
+            cells = [f"{passed}/{total}" for passed, total in (found[reader].get(e, (0, 0)) for e in exporters)]
+            lines.append(f"| {title} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def failures(results: Results, exporter: str) -> str:
+    """What readers say of the files of one exporter that they don't take."""
+    lines = []
+    for (reader, by, case), cell in results.items():
+        if by == exporter and cell.error:
+            told = " ".join(cell.error.split()).replace("|", "/")[:160]
+            lines.append(f"- {TITLES[reader]}, {case}: {told}")
+    return "\n".join(lines)
+
+
+def page(results: Results, opset: int) -> str:
+    """docs/consumers.md."""
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
+    models = len({case for reader, _, case in results if reader == "onnxruntime"})
+    return f"""# Readers of ONNX files
+
+Which readers take what onnxport writes, beside torch.onnx's two exporters: {models} cases (small models, each with
+fixed sizes and with sizes that vary) at opset {opset}, as one file each. A case counts when the reader runs the file
+and its values are eager's, on data and (where they vary) at sizes that nobody traced. `make consumers` writes
+this page.
+
+{table(results)}
+
+Measured with {versions}.
+
+## What readers don't take of ours
+
+{failures(results, "onnxport") or "Nothing."}
+"""

@@ -6,7 +6,7 @@ STAMP := .venv/.onnxport-installed
 WORKERS ?= auto
 BENCH ?=
 
-.PHONY: help setup demo test lint format bench kernels coefficients sweep operators fuzz test-oldest test-versions consumers clean
+.PHONY: help setup demo test lint format bench kernels coefficients sweep packed operators fuzz test-oldest test-versions consumers clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
@@ -55,6 +55,11 @@ sweep: $(STAMP) ## export torch's samples of every operator, in all dtypes, and 
 	$(SWEEP) --errors --out build/sweep/errors.json
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/ops/matrix.py \
 		7 9 11 13 15 17 18 20 21 23 26 --out build/sweep/opsets.json
+
+PACKED ?= --reference
+
+packed: $(STAMP) ## packed sequences in every way at every opset, torch.onnx beside ours (PACKED="--rows gru" for less)
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/packed/packed_runs.py $(PACKED)
 
 FUZZ ?= --seed 1000 --programs 3000
 

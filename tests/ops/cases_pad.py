@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.utils.rnn import pad_sequence
 
 from cases import B, I, R, case
 
@@ -41,6 +42,20 @@ PAD = [
     case("aten::replication_pad1d", lambda x: OPS.replication_pad1d(x, [1, 2]), R("b", 2, "n")),
     case("aten::replication_pad2d", lambda x: OPS.replication_pad2d(x, [1, 2, 0, 1]), R("b", 2, "m", "n")),
     case("aten::replication_pad3d", lambda x: OPS.replication_pad3d(x, [1, 1, 0, 1, 2, 0]), R("b", 2, 3, 4, 5)),
+    case(
+        "aten::pad_sequence",
+        lambda x, y, z: pad_sequence([x, y, z], padding_value=-1.0),
+        R("n", 2),
+        R("m", 2),
+        R("k", 2),
+    ),
+    case(
+        "aten::pad_sequence",
+        lambda x, y: pad_sequence([x, y], batch_first=True, padding_side="left"),
+        R("m"),
+        R("n", dtype=torch.int64),
+        name="left",
+    ),
 ]
 
 FOLD = [

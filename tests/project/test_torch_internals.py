@@ -12,6 +12,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from onnxport import torch_internals
 from onnxport.torch_internals.exporting import onnx_flags
+from onnxport.torch_internals.layers import variable_functions
 from onnxport.torch_internals.torchscript import jit_state, jit_trace
 
 ROOT = Path(__file__).parents[2] / "src"
@@ -51,6 +52,8 @@ EXAMPLES = {
     "jit_state": jit_state,
     "jit_trace": jit_trace,
     "onnx_flags": onnx_flags,
+    "packing": torch.nn.utils.rnn,
+    "variable_functions": variable_functions,
 }
 
 

@@ -41,4 +41,6 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "jit_state": ("_python_cu",),
     "jit_trace": ("_trace_module_map",),
     "onnx_flags": ("_is_onnx_exporting",),
+    "packing": ("_packed_sequence_init_args",),
+    "variable_functions": ("_pack_padded_sequence", "_pad_packed_sequence"),
 }

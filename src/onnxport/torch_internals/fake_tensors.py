@@ -3,7 +3,7 @@
 from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import detect_fake_mode
 from torch._prims_common import is_contiguous_for_memory_format_or_false
-from torch._subclasses.fake_impls import get_fast_op_impls
+from torch._subclasses.fake_impls import get_fast_op_impls, op_implementations_dict
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
@@ -18,6 +18,7 @@ __all__ = [
     "enable_python_dispatcher",
     "get_fast_op_impls",
     "is_contiguous_for_memory_format_or_false",
+    "op_implementations_dict",
 ]
 
 # Real tensors within a capture: to look at weights, or to run a function on made-up values.

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import torch
+from torch import _VF as variable_functions
 from torch._C import TensorBase
 from torch.autograd.function import _is_setup_context_defined
 from torch.fx.passes.shape_prop import _extract_tensor_metadata
@@ -16,6 +17,7 @@ __all__ = [
     "extract_tensor_metadata",
     "is_setup_context_defined",
     "pretty_print_target",
+    "variable_functions",
 ]
 
 # How a printed graph names the target of a call.

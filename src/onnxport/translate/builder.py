@@ -51,6 +51,7 @@ class Shared:
         self.opset_imports: dict[str, int] = {}
         self.functions: dict[tuple[str, str, str], ir.Function] = {}
         self.shapes: dict[tuple[Int, ...], ir.Shape] = {}
+        self.facts: dict[ir.Value, object] = {}
         #: Whether a translation has looked at more than numbers, dtypes and shapes.
         self.looked = False
 
@@ -392,6 +393,16 @@ class Builder:
         """A slice of one axis; ``end=None`` goes to the end."""
         stop: Int = INT64_MAX if end is None else end
         return self.Slice(x, [start], [stop], [axis], None if step == 1 else [step])
+
+    # What is known of a value beyond its type
+
+    def remember(self, x: Tensor, fact: object) -> None:
+        """Keep what a translation knows of a result for those that are given it."""
+        self.shared.facts[x.value] = fact
+
+    def recall(self, x: Tensor) -> object:
+        """What an earlier translation knew of its result, or None."""
+        return self.shared.facts.get(x.value)
 
     def subgraph(self) -> Builder:
         """A builder for a graph attribute (an If or Loop body) that sees this one's values."""

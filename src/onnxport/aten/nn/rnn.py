@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from onnxport.translate import Builder, Int, Number, Tensor, translates
+from onnxport.aten.nn.packed import packed_rows, packing_of, padded_rows, within_lengths
+from onnxport.translate import Builder, Int, Tensor, translates
 from onnxport.translate.regions import region, region_input
 
 
@@ -124,7 +125,7 @@ def _projected_layer(
         rows = direction.w_ih.shape[0]
         scanned = [gates.with_shape([steps, batch, rows])]
         if lengths is not None:
-            scanned.append(_inside(op, lengths, steps))
+            scanned.append(within_lengths(op, lengths, steps))
         inner = op.subgraph()
         carried = [region_input(inner, "state", item.dtype, item.shape) for item in start]
         elements = [region_input(inner, "element", item.dtype, item.shape[1:]) for item in scanned]
@@ -163,13 +164,6 @@ def _lstm_step(op: Builder, weights: Direction, gates: Tensor, hidden: Tensor, c
     cell = op.Add(op.Mul(op.Sigmoid(f), cell), op.Mul(op.Sigmoid(i), op.Tanh(g)))
     hidden = op.Mul(op.Sigmoid(o), op.Tanh(cell))
     return op.MatMul(hidden, op.transpose(weights.w_hr, [1, 0])), cell
-
-
-def _inside(op: Builder, lengths: Tensor, steps: Int) -> Tensor:
-    """Which of the [time, batch] places belong to a sequence."""
-    zero, one = op.scalar(0, torch.int64), op.scalar(1, torch.int64)
-    times = op.unsqueeze(op.Range(zero, op.scalar(steps, torch.int64), one).with_shape([steps]), [1])
-    return op.Less(times, op.unsqueeze(op.cast(lengths, torch.int64), [0]))
 
 
 def _part(op: Builder, state: Tensor, position: int, count: int) -> Tensor:
@@ -253,14 +247,13 @@ def _register(name: str, unit: Unit) -> None:
         bidirectional: bool,
     ) -> Sequence[Tensor]:
         states = [hx] if isinstance(hx, Tensor) else hx
-        inside = _packed_mask(op, batch_sizes, states[0].shape[1])
-        lengths = op.cast(op.ReduceSum(op.cast(inside, torch.int64), [0], keepdims=0), torch.int32)
-        x = _unpacked(op, data, inside)
+        packing = packing_of(op, batch_sizes, states[0].shape[1])
+        x = padded_rows(op, data, packing)
+        lengths = op.cast(packing.lengths, torch.int32)
         result, finals = _layers(
-            op, unit, x, states, params, has_biases, num_layers, dropout, train, bidirectional,
-            lengths.with_shape([inside.shape[1]]),
-        )  # fmt: skip
-        return _packed(op, result, inside), *finals
+            op, unit, x, states, params, has_biases, num_layers, dropout, train, bidirectional, lengths
+        )
+        return packed_rows(op, result, packing), *finals
 
     translates(f"aten::{name}.input")(padded)
     translates(f"aten::{name}.data")(packed)
@@ -270,60 +263,6 @@ _register("lstm", LSTM)
 _register("gru", GRU)
 _register("rnn_tanh", RNN_TANH)
 _register("rnn_relu", RNN_RELU)
-
-
-# Packed sequences: the sequences' elements step by step, the longest sequence first
-
-
-def _packed_mask(op: Builder, batch_sizes: Tensor, batch: Int) -> Tensor:
-    """Which of the [time, batch] places are taken, from how many sequences there are at each step."""
-    zero, one = op.scalar(0, torch.int64), op.scalar(1, torch.int64)
-    sequences = op.Range(zero, op.scalar(batch, torch.int64), one).with_shape([batch])
-    return op.Less(sequences, op.unsqueeze(batch_sizes, [1])).with_shape([batch_sizes.shape[0], batch])
-
-
-def _unpacked(op: Builder, data: Tensor, inside: Tensor) -> Tensor:
-    """[time, batch, …] from packed rows; places that are not taken hold any row."""
-    counted = op.CumSum(op.cast(op.reshape(inside, [-1]), torch.int64), op.scalar(0, torch.int64))
-    rows = op.Max(counted - 1, op.scalar(0, torch.int64))
-    places = op.Reshape(rows, op.shape(inside)).with_shape(inside.shape)
-    return op.Gather(data, places, axis=0).with_shape([*inside.shape, *data.shape[1:]])
-
-
-def _packed(op: Builder, x: Tensor, inside: Tensor) -> Tensor:
-    """Packed rows from [time, batch, …]."""
-    rows = op.Reshape(x, [-1, *x.shape[2:]])
-    return op.Compress(rows, op.Reshape(inside, [-1]), axis=0)
-
-
-@translates("aten::_pack_padded_sequence")
-def pack_padded_sequence(op: Builder, input: Tensor, lengths: Tensor, batch_first: bool) -> Sequence[Tensor]:
-    x = op.transpose(input, [1, 0, *range(2, input.rank)]) if batch_first else input
-    inside = _inside(op, lengths, x.shape[0]).with_shape(x.shape[:2])
-    sizes = op.ReduceSum(op.cast(inside, torch.int64), [1], keepdims=0)
-    longest = op.ReduceMax(lengths, [0], keepdims=1)
-    return _packed(op, x, inside), op.Slice(sizes, [0], op.cast(longest, torch.int64), [0])
-
-
-@translates("aten::_pad_packed_sequence")
-def pad_packed_sequence(
-    op: Builder, data: Tensor, batch_sizes: Tensor, batch_first: bool, padding_value: Number, total_length: int
-) -> Sequence[Tensor]:
-    zero, one = op.scalar(0, torch.int64), op.scalar(1, torch.int64)
-    batch = op.Gather(batch_sizes, zero, axis=0)
-    sequences = op.Range(zero, batch, one)
-    inside = op.Less(sequences.with_shape([-1]), op.unsqueeze(batch_sizes, [1]))
-    lengths = op.ReduceSum(op.cast(inside, torch.int64), [0], keepdims=0)
-    inside = inside.with_shape([batch_sizes.shape[0], -1])
-    behind = list(range(2, data.rank + 1))
-    x = op.Where(op.Unsqueeze(inside, behind), _unpacked(op, data, inside), op.scalar(padding_value, data.dtype))
-    if total_length > 0:
-        missing = op.Sub(op.const([total_length], torch.int64), op.Shape(batch_sizes))
-        amounts = op.Concat(
-            op.const([0] * (data.rank + 1), torch.int64), missing, op.const([0] * data.rank, torch.int64), axis=0
-        )
-        x = op.Pad(x, amounts, op.scalar(padding_value, data.dtype))
-    return op.Transpose(x, perm=[1, 0, *range(2, data.rank + 1)]) if batch_first else x, lengths
 
 
 # Cells

@@ -8,6 +8,7 @@ shows the operator itself as before.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Sequence
 
 import torch
@@ -32,6 +33,7 @@ def operators_of_any_size() -> contextlib.AbstractContextManager[None]:
         _aten.gradient.array: _gradient_of_scalar,
         _aten.gradient.scalarrayint: _gradient_of_scalars,
         _aten.gradient.scalarrayarray: _gradient_of_scalars,
+        _aten.pad_sequence.default: _pad_sequence,
     }
     shapes: dict[OpOverload, Kernel] = {
         _aten.adaptive_max_pool3d.default: _pooled_to,
@@ -173,6 +175,22 @@ def _gradient_of_scalars(
 ) -> list[torch.Tensor]:
     axes = _axes(self, dim)
     return [_slope(self, axis, step, edge_order) for axis, step in zip(axes, spacing, strict=True)]
+
+
+def _pad_sequence(
+    sequences: Sequence[torch.Tensor],
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    padding_side: str = "right",
+) -> torch.Tensor:
+    longest = functools.reduce(torch.sym_max, [sequence.shape[0] for sequence in sequences])
+    behind = [0, 0] * (sequences[0].dim() - 1)
+    padded = []
+    for sequence in sequences:
+        missing = longest - sequence.shape[0]
+        amounts = [0, missing] if padding_side == "right" else [missing, 0]
+        padded.append(torch.constant_pad_nd(sequence.to(sequences[0].dtype), [*behind, *amounts], padding_value))
+    return torch.stack(padded, 0 if batch_first else 1)
 
 
 def _pooled_to(self: torch.Tensor, output_size: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:

@@ -15,8 +15,10 @@ from onnxport.capture.patches.any_size import operators_of_any_size
 from onnxport.capture.patches.counts import counts_left_open
 from onnxport.capture.patches.detached_data import data_as_detached
 from onnxport.capture.patches.fourier import transforms_of_any_size
+from onnxport.capture.patches.packed import sequences_packed
 from onnxport.capture.patches.quick_shapes import shapes_told_at_once
 from onnxport.capture.patches.recurrent import recurrences_of_any_length
+from onnxport.capture.patches.tensor_numbers import numbers_in_and_out_of_tensors
 from onnxport.torch_internals.symbolic_sizes import config as symbolic_config
 
 
@@ -81,6 +83,7 @@ PATCHES: tuple[Patch, ...] = (
             "gradient.array",
             "gradient.scalarrayint",
             "gradient.scalarrayarray",
+            "pad_sequence.default",
             "adaptive_max_pool3d.default",
             "fractional_max_pool3d.default",
             "geqrf.default",
@@ -128,6 +131,37 @@ PATCHES: tuple[Patch, ...] = (
         known="torch 2.13",
         until="their schemas take SymInt, and opt_einsum symbolic sizes",
         enter=counts_left_open,
+    ),
+    Patch(
+        replaces=(
+            "torch._VF._pack_padded_sequence",
+            "torch._VF._pad_packed_sequence",
+            "torch.nn.utils.rnn._packed_sequence_init_args",
+            "torch.nn.utils.rnn.pad_packed_sequence.__code__",
+            "torch.nn.RNNBase.get_expected_hidden_size",
+            "torch.nn.LSTM.get_expected_cell_size",
+            "torch._subclasses.fake_impls.op_implementations_dict",
+        ),
+        why="The sizes of a packed sequence depend on the lengths, and packing has no fake kernel.",
+        known="torch 2.13",
+        until="packing and padding have fake kernels that leave their sizes open",
+        enter=sequences_packed,
+    ),
+    Patch(
+        replaces=(
+            "torch.zeros",
+            "torch.ones",
+            "torch.empty",
+            "torch.full",
+            "torch.tensor",
+            "torch.as_tensor",
+            "torch._subclasses.fake_tensor.FakeTensor.tolist",
+        ),
+        why="Their bindings read sizes that are tensors, and lists of sizes and of tensors, as plain numbers; "
+        "a list of a tensor's numbers has as many as the example.",
+        known="torch 2.13",
+        until="their bindings take SymInt and fake tensors, and tolist keeps its length open",
+        enter=numbers_in_and_out_of_tensors,
     ),
     Patch(
         replaces=("torch._subclasses.fake_impls.get_fast_op_impls()",),

@@ -111,7 +111,8 @@ def nest(value: Any, specs: Any) -> Any:
     if isinstance(value, Mapping):
         named = dict(zip(value, children, strict=True))
         return OrderedDict(named) if isinstance(value, OrderedDict) else named
-    return type(value)(*children) if hasattr(value, "_fields") else type(value)(children)
+    # Not by calling the class, which may look at what it is given.
+    return type(value)._make(children) if hasattr(value, "_fields") else type(value)(children)
 
 
 class _Matcher:

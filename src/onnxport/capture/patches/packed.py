@@ -1,0 +1,227 @@
+"""Packed sequences, whose sizes only run time knows.
+
+How many rows a ``PackedSequence`` has and how many steps follows from the lengths, so torch can't pack fake tensors.
+While capturing, packing and padding are opaque operators of ours, whose results have as many rows and steps as there
+will be. The number of sequences is the one thing that stays known: it is the first of the batch sizes, which
+recurrent layers read again and again, and each time a number without example would come of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.nn.utils import rnn
+
+from onnxport.capture.patches.replacing import attributes_replaced, code_replaced, items_replaced
+from onnxport.torch_internals.fake_tensors import FakeTensor, FakeTensorMode, op_implementations_dict
+from onnxport.torch_internals.layers import variable_functions as _VF
+from onnxport.torch_internals.operators import OpOverload
+
+Pair = tuple[torch.Tensor, torch.Tensor]
+Count = int | torch.SymInt
+_ITEMS = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)
+# torch releases a library's operators with the object.
+_LIBRARIES: list[torch.library.Library] = []
+
+
+class _Batches:
+    """How many sequences there are, by the memory of the batch sizes; a memory that is known here is not reused."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, tuple[torch.UntypedStorage, int, Count | None]] = {}
+
+    def note(self, batch_sizes: torch.Tensor, count: Count | None = None) -> None:
+        """These are batch sizes, of so many sequences if that is known; what was known of them stays."""
+        storage = batch_sizes.untyped_storage()
+        if count is not None or storage._cdata not in self._counts:
+            self._counts[storage._cdata] = (storage, batch_sizes._version, count)
+
+    def has(self, first: torch.Tensor) -> bool:
+        """Whether a tensor is the first of some batch sizes."""
+        if not self._counts or first.dtype != torch.int64 or first.dim() > 0 or first.storage_offset() != 0:
+            return False
+        known = self._counts.get(first.untyped_storage()._cdata)
+        return known is not None and known[1] == first._version
+
+    def count(self, first: torch.Tensor) -> Count | None:
+        """The number of sequences, if it is known."""
+        return self._counts[first.untyped_storage()._cdata][2]
+
+
+@contextlib.contextmanager
+def sequences_packed() -> Iterator[None]:
+    """While this is open, sequences are packed and padded by opaque operators, and their number stays known."""
+    batches = _Batches()
+    rows: list[tuple[object, str, object]] = [
+        (_VF, "_pack_padded_sequence", _packing(_VF._pack_padded_sequence, batches)),
+        (_VF, "_pad_packed_sequence", _padding(_VF._pad_packed_sequence)),
+        (rnn, "_packed_sequence_init_args", _noting(rnn._packed_sequence_init_args, batches)),
+    ]
+    rows += [
+        (kind, name, _expecting(getattr(kind, name)))
+        for kind, name in ((nn.RNNBase, "get_expected_hidden_size"), (nn.LSTM, "get_expected_cell_size"))
+    ]
+    rules = {operator: _known_item(op_implementations_dict[operator], batches) for operator in _ITEMS}
+    # Models hold the function itself, so putting another in its module is not enough.
+    padded = code_replaced(rnn.pad_packed_sequence, _pad_packed_sequence)  # type: ignore[arg-type]
+    with attributes_replaced(rows), items_replaced(op_implementations_dict, rules), padded:
+        yield
+
+
+def _pad_packed_sequence(
+    sequence: Any, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
+) -> Pair:
+    """``pad_packed_sequence`` without asking whether the total length is enough; it runs among the names of its module.
+
+    Whether it is depends on the lengths: a model for which it is not fails in eager mode.
+    """
+    padded, lengths = _VF._pad_packed_sequence(
+        sequence.data,
+        sequence.batch_sizes,
+        batch_first,
+        padding_value,
+        total_length,  # type: ignore[arg-type]
+    )
+    order = sequence.unsorted_indices
+    if order is None:
+        return padded, lengths
+    return padded.index_select(0 if batch_first else 1, order), lengths[order.cpu()]
+
+
+def _packing(original: Callable[..., Pair], batches: _Batches) -> Callable[..., Pair]:
+    def pack(input: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> Pair:
+        if not isinstance(input, FakeTensor):
+            return original(input, lengths, batch_first)
+        steps, count = input.shape[:2] if not batch_first else (input.shape[1], input.shape[0])
+        torch._check(
+            lengths.shape[0] == count,
+            lambda: f"Expected `len(lengths)` to be equal to batch_size, but got {lengths.shape[0]} and {count}",
+        )
+        data, batch_sizes = _operator("pack_padded_sequence")(input, lengths, batch_first)
+        torch._check(batch_sizes.shape[0] <= steps)
+        batches.note(batch_sizes, count)
+        return data, batch_sizes
+
+    return pack
+
+
+def _padding(original: Callable[..., Pair]) -> Callable[..., Pair]:
+    def pad(
+        data: torch.Tensor, batch_sizes: torch.Tensor, batch_first: bool, padding_value: float, total: Count | None
+    ) -> Pair:
+        if isinstance(data, FakeTensor):
+            # Scripts state it always.
+            total = None if total is not None and statically_known_true(total == batch_sizes.shape[0]) else total
+            count = batch_sizes[0].item()
+            return _operator("pad_packed_sequence")(data, batch_sizes, count, batch_first, padding_value, total)
+        longest = batch_sizes.size(0)
+        if total is not None and total < longest:
+            raise ValueError(
+                "Expected total_length to be at least the length of the longest sequence in input, but got "
+                f"total_length={total} and max sequence length being {longest}"
+            )
+        return original(data, batch_sizes, batch_first, padding_value, longest if total is None else total)
+
+    return pad
+
+
+def _expecting(original: Callable[..., tuple[Count, ...]]) -> Callable[..., tuple[Count, ...]]:
+    """The sizes that a layer asks of its states; torch makes a plain number of the first batch size."""
+
+    def expected(self: nn.RNNBase, input: torch.Tensor, batch_sizes: torch.Tensor | None) -> tuple[Count, ...]:
+        if not isinstance(batch_sizes, FakeTensor):
+            return original(self, input, batch_sizes)
+        # As of an input with one sequence, in each of the layer's ways to order axes.
+        states, _, width = original(self, input.new_empty(1, 1, self.input_size), None)
+        count: Any = batch_sizes[0].item()
+        return states, count, width
+
+    return expected
+
+
+def _noting(original: Callable[..., tuple[Any, ...]], batches: _Batches) -> Callable[..., tuple[Any, ...]]:
+    """Take note of the batch sizes of every packed sequence that is put together.
+
+    torch.export also puts together ones that hold something else about each tensor, such as where it comes from.
+    """
+
+    def parts(data: Any, batch_sizes: Any = None, *indices: Any, **named: Any) -> tuple[Any, ...]:
+        if not isinstance(data, torch.Tensor | list | tuple) and len(indices) == 2:
+            return data, batch_sizes, *indices
+        made = original(data, batch_sizes, *indices, **named)
+        if isinstance(made[1], FakeTensor):
+            batches.note(made[1])
+        return made
+
+    return parts
+
+
+def _known_item(original: Callable[..., Any], batches: _Batches) -> Callable[..., Any]:
+    def item(mode: FakeTensorMode, operator: OpOverload, first: FakeTensor) -> Any:
+        if not batches.has(first):
+            return original(mode, operator, first)
+        count = batches.count(first)
+        if count is None:
+            count = original(mode, operator, first)
+            batches.note(first, count)
+        return count
+
+    return item
+
+
+def _real_pad(
+    data: torch.Tensor, batch_sizes: torch.Tensor, batch: int, batch_first: bool, value: float, total: int | None
+) -> Pair:
+    longest = batch_sizes.shape[0] if total is None else total
+    pair: Pair = torch.ops.aten._pad_packed_sequence(data, batch_sizes, batch_first, value, longest)
+    return pair
+
+
+def _fake_pack(input: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> Pair:
+    context = torch.library.get_ctx()
+    rows, steps = context.new_dynamic_size(min=1), context.new_dynamic_size(min=1)
+    return input.new_empty([rows, *input.shape[2:]]), lengths.new_empty([steps])
+
+
+def _fake_pad(
+    data: torch.Tensor, batch_sizes: torch.Tensor, batch: Count, batch_first: bool, value: float, total: Count | None
+) -> Pair:
+    steps = batch_sizes.shape[0] if total is None else total
+    leading = [batch, steps] if batch_first else [steps, batch]
+    return data.new_empty([*leading, *data.shape[1:]]), batch_sizes.new_empty([batch])
+
+
+def _operator(name: str) -> Callable[..., Pair]:
+    overload: Callable[..., Pair] = getattr(_defined(), name).default
+    return overload
+
+
+@functools.cache
+def _defined() -> Any:
+    # Defined when a model first needs them: registering a fake kernel reads the source of its caller.
+    library = torch.library.Library("onnxport", "FRAGMENT")
+    _LIBRARIES.append(library)
+    for schema, kernel, fake in (
+        (
+            "pack_padded_sequence(Tensor input, Tensor lengths, bool batch_first) -> (Tensor, Tensor)",
+            torch.ops.aten._pack_padded_sequence.default,
+            _fake_pack,
+        ),
+        (
+            "pad_packed_sequence(Tensor data, Tensor batch_sizes, SymInt batch, bool batch_first, "
+            "Scalar padding_value, SymInt? total_length) -> (Tensor, Tensor)",
+            _real_pad,
+            _fake_pad,
+        ),
+    ):
+        library.define(schema)
+        name = schema.partition("(")[0]
+        library.impl(name, kernel, "CompositeExplicitAutograd")
+        torch.library.register_fake(f"onnxport::{name}", fake, lib=library)
+    return torch.ops.onnxport

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn.attention.flex_attention import flex_attention
 
 import onnxport
+from cases import Wrapped
 from onnxport import ops
 
 HALVES = [torch.float16, torch.bfloat16]
 
 
 class Attention(torch.nn.Module):
-    def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.scaled_dot_product_attention(query, key, value)
+    def forward(self, *operands: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(*operands)
 
 
 def operands(dtype: torch.dtype, rank: int) -> list[torch.Tensor]:
@@ -43,14 +45,25 @@ def test_the_result_alone_is_rounded(dtype: torch.dtype, rank: int, opset: int) 
 
 
 @pytest.mark.parametrize("opset", [13, 20])
-@pytest.mark.parametrize("dtype", HALVES)
-def test_three_axes_give_what_four_do(dtype: torch.dtype, opset: int) -> None:
+@pytest.mark.parametrize("mask", ["", "bool", "added"])
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+def test_three_axes_give_what_four_do(dtype: torch.dtype, mask: str, opset: int) -> None:
+    allowed = torch.ones(32, 32, dtype=torch.bool).tril(-1)  # the first query attends to nothing
+    masks = {"": [], "bool": [allowed], "added": [torch.zeros(32, 32).masked_fill(~allowed, -torch.inf).to(dtype)]}
     results = []
     for rank in (3, 4):
-        given = operands(dtype, rank)
+        given = [*operands(dtype, rank), *masks[mask]]
         (result,) = onnxport.export(Attention(), tuple(given), opset_version=opset)(*given)
         results.append(result.reshape(4, 32, 16))
-    assert torch.equal(*results)
+    assert not mask or not results[0][:, 0].any()
+    torch.testing.assert_close(*results, rtol=0, atol=2e-6 if dtype == torch.float32 else 0)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_flex_attention_alone_is_rounded(dtype: torch.dtype) -> None:
+    given = operands(dtype, 4)
+    (result,) = onnxport.export(Wrapped(flex_attention), tuple(given), opset_version=20)(*given)
+    assert result.dtype == dtype and rounded_once(result, exact(*given))
 
 
 @pytest.mark.parametrize("dtype", HALVES)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from onnxport.onnx_build.attention import attention_dtype, attention_scale
+from onnxport.onnx_build.attention import AttentionFormula, TorchAttention
 from onnxport.ops.library import define_with_kernel
 from onnxport.weights.dtypes import carrier_dtype
 
@@ -109,52 +110,45 @@ def _kernel(
         key, value = torch.cat([past_key, key], 2), torch.cat([past_value, value], 2)
     # An operator's results may be neither its arguments nor each other's memory.
     present_key, present_value = (part.clone(memory_format=torch.contiguous_format) for part in (key, value))
-    groups, rest = divmod(query.shape[1], key.shape[1])
-    if rest:
+    if query.shape[1] % key.shape[1]:
         raise ValueError(f"The {query.shape[1]} heads of Q can't be shared out among the {key.shape[1]} of K and V.")
-    query, key, value = (part.to(attention_dtype(part.dtype)) for part in (query, key, value))
-    bias = _as_bias(attn_mask, query, key.shape[2])
-    bias = _restricted(bias, 0 if past_key is None else past_key.shape[2], nonpad_kv_seqlen, options)
-    stages = _scores(query, key.repeat_interleave(groups, 1), bias, options)
-    output = stages[-1] @ value.repeat_interleave(groups, 1)
+    formula = AttentionFormula(
+        TorchAttention(carrier_dtype(options.softmax_precision) if options.softmax_precision else None),
+        query,
+        key,
+        mask=None if attn_mask is None else _padded(attn_mask, key.shape[2]),
+        allowed=_allowed(query, key, 0 if past_key is None else past_key.shape[2], nonpad_kv_seqlen, options),
+        scale=options.scale,
+        change=(lambda scores: options.softcap * torch.tanh(scores / options.softcap)) if options.softcap > 0 else None,
+    )
+    weights = formula.weights()
+    output = formula.result(weights, value)
     if q.dim() == 3:
         output = output.transpose(1, 2).flatten(2)
-    shown = stages[options.qk_matmul_output_mode]
+    shown = (formula.scores, formula.changed, formula.masked, weights)[options.qk_matmul_output_mode]
     return output.to(q.dtype).contiguous(), present_key, present_value, shown.to(q.dtype).contiguous()
 
 
-def _restricted(
-    bias: torch.Tensor, past: int, nonpad_kv_seqlen: torch.Tensor | None, options: _Options
-) -> torch.Tensor:
-    """The bias, with minus infinity at the keys that come too late or too early for a query, or are padding."""
-    queries, length = bias.shape[-2:]
+def _allowed(
+    query: torch.Tensor, key: torch.Tensor, past: int, nonpad_kv_seqlen: torch.Tensor | None, options: _Options
+) -> torch.Tensor | None:
+    """Where a key comes neither too late nor too early for a query, and is not padding; None if that is everywhere."""
+    queries, device = query.shape[2], query.device
     # The first position of the queries, counted in keys; by sample where a cache outside says how full it is.
     first: torch.Tensor | int = past
     if nonpad_kv_seqlen is not None:
         first = (nonpad_kv_seqlen - queries).reshape(-1, 1, 1, 1)
-    keys = torch.arange(length, device=bias.device)
-    after = keys - torch.arange(queries, device=bias.device).unsqueeze(1) - first
+    keys = torch.arange(key.shape[2], device=device)
+    after = keys - torch.arange(queries, device=device).unsqueeze(1) - first
+    conditions = []
     right = 0 if options.is_causal else options.right_window_size
     if right >= 0:
-        bias = bias.masked_fill(after > right, -math.inf)
+        conditions.append(after <= right)
     if options.left_window_size >= 0:
-        bias = bias.masked_fill(-after > options.left_window_size, -math.inf)
+        conditions.append(-after <= options.left_window_size)
     if nonpad_kv_seqlen is not None:
-        bias = bias.masked_fill(keys >= nonpad_kv_seqlen.reshape(-1, 1, 1, 1), -math.inf)
-    return bias
-
-
-def _scores(query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor, options: _Options) -> list[torch.Tensor]:
-    """The scores as they are, bounded by ``softcap``, with the mask, and as weights."""
-    # Both operands take the root of the scale, so that a product of half-precision numbers does not overflow.
-    root = math.sqrt(attention_scale(query.shape[3]) if options.scale is None else options.scale)
-    scores = (query * root) @ (key * root).transpose(2, 3)
-    softcap = options.softcap
-    capped = softcap * torch.tanh(scores / softcap) if softcap > 0 else scores
-    masked = capped + bias
-    precision = masked.dtype if not options.softmax_precision else carrier_dtype(options.softmax_precision)
-    weights = torch.softmax(masked.to(precision), -1).to(masked.dtype)
-    return [scores, capped, masked, weights.masked_fill((bias == -math.inf).all(-1, keepdim=True), 0)]
+        conditions.append(keys < nonpad_kv_seqlen.reshape(-1, 1, 1, 1))
+    return functools.reduce(torch.logical_and, conditions) if conditions else None
 
 
 def _check(
@@ -184,15 +178,12 @@ def _split(x: torch.Tensor, heads: int) -> torch.Tensor:
     return split.transpose(1, 2)
 
 
-def _as_bias(mask: torch.Tensor | None, query: torch.Tensor, length: int) -> torch.Tensor:
-    """What is added to the scores, at least of shape (q_length, length)."""
-    bias = query.new_zeros(query.shape[2], length)
-    if mask is None:
-        return bias
-    if 1 < mask.shape[-1] < length:
-        padding = (0, length - mask.shape[-1])
-        mask = torch.nn.functional.pad(mask, padding, value=False if mask.dtype == torch.bool else -math.inf)
-    return bias.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else bias + mask
+def _padded(mask: torch.Tensor, length: int) -> torch.Tensor:
+    """A mask that ends before the keys do forbids the rest."""
+    if not 1 < mask.shape[-1] < length:
+        return mask
+    forbids = False if mask.dtype == torch.bool else -math.inf
+    return torch.nn.functional.pad(mask, (0, length - mask.shape[-1]), value=forbids)
 
 
 def _fake(

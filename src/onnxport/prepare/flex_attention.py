@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from onnxport.onnx_build.attention import attention_dtype
+from onnxport.onnx_build.attention import AttentionFormula, TorchAttention
 from onnxport.prepare.trace import Attach, splice, trace_call
 from onnxport.torch_internals.operators import HigherOrderOperator
 
@@ -50,17 +50,18 @@ def _dense(score_mod: Callable[..., Any], mask_mod: Callable[..., Any], scale: f
         score_extra: Sequence[object],
         mask_extra: Sequence[object],
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        groups = query.shape[1] // key.shape[1]
-        if groups > 1:
-            key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
-        precise = attention_dtype(query.dtype)
-        scores = (query.to(precise) @ key.to(precise).transpose(-2, -1)) * scale
         sizes = (query.shape[0], query.shape[1], query.shape[2], key.shape[2])
         places = [torch.arange(size, device=query.device) for size in sizes]
-        scores = _mapped(score_mod, 1, len(score_extra))(scores, *places, *score_extra).to(precise)
-        allowed = _mapped(mask_mod, 0, len(mask_extra))(*places, *mask_extra)
-        scores = torch.where(allowed, scores, -math.inf)
-        result = torch.ops.aten._safe_softmax.default(scores, -1).to(query.dtype) @ value
+
+        def change(scores: torch.Tensor) -> torch.Tensor:
+            # Chosen, not added: where a score is masked out, the function of the user may give anything.
+            changed = _mapped(score_mod, 1, len(score_extra))(scores, *places, *score_extra).to(scores.dtype)
+            allowed = _mapped(mask_mod, 0, len(mask_extra))(*places, *mask_extra)
+            return torch.where(allowed, changed, -math.inf)
+
+        formula = AttentionFormula(TorchAttention(), query, key, scale=scale, change=change)
+        result = formula.result(formula.weights(), value).to(query.dtype)
+        scores = formula.masked
         # The operator speaks of powers of two.
         return result, scores.logsumexp(-1) / math.log(2), scores.amax(-1) / math.log(2)
 

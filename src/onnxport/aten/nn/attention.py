@@ -12,7 +12,7 @@ from onnxport.aten.linalg.products import linear, transposed
 from onnxport.aten.nn.norm import layer_norm
 from onnxport.aten.random.draws import dropout
 from onnxport.errors import TranslationError
-from onnxport.onnx_build.attention import attention_dtype, attention_scale
+from onnxport.onnx_build.attention import AttentionFormula, attention_dtype, attention_scale
 from onnxport.translate import Builder, Int, Tensor, translates
 
 
@@ -29,8 +29,9 @@ def scaled_dot_product_attention(
     enable_gqa: bool = False,
 ) -> Tensor:
     if dropout_p > 0 or not _is_attention(query, key, value, attn_mask):
-        scores = _Scores(op, query, key, attn_mask, is_causal, scale)
-        return scores.result(dropout(op, scores.weights(), dropout_p, True), value)
+        formula = _formula(op, query, key, attn_mask, is_causal, scale)
+        weights = dropout(op, formula.or_zero(formula.weights()), dropout_p, True)
+        return op.cast(formula.result(weights, value), query.dtype)
     if attn_mask is not None:
         attn_mask = _whole(op, _in_dtype_of(op, attn_mask, query), query.shape[2], key.shape[2])
     return op.Attention(query, key, value, attn_mask, is_causal=True if is_causal else None, scale=scale)
@@ -62,36 +63,34 @@ def _whole(op: Builder, mask: Tensor, rows: Int, columns: Int) -> Tensor:
     return op.expand(mask, [*have[:-2], *sizes])
 
 
-class _Scores:
-    """How much each query attends to each key, before the softmax; any number of leading axes, which broadcast."""
+class _Nodes:
+    """The terms of a translation; any number of leading axes, which broadcast."""
 
-    def __init__(
-        self, op: Builder, query: Tensor, key: Tensor, mask: Tensor | None, is_causal: bool, scale: float | None
-    ) -> None:
+    def __init__(self, op: Builder, query: Tensor) -> None:
         self.op = op
-        self.dtype = query.dtype
-        query, key = (op.cast(x, attention_dtype(x.dtype)) for x in (query, key))
-        self.heads = query.shape[-3] if query.rank > 2 else 1
-        key = self.repeated(key)
-        bias = None if mask is None else _in_dtype_of(op, mask, query)
-        if is_causal:
-            allowed = _causal(op, query.shape[-2], key.shape[-2])
-            bias = (
-                allowed
-                if bias is None
-                else op.And(bias, allowed)
-                if bias.dtype == torch.bool
-                else (bias + _as_bias(op, allowed, query))
-            )
-        if bias is not None and bias.dtype == torch.bool:
-            bias = _as_bias(op, bias, query)
-        scores = _scaled(op, query, scale) @ transposed(op, key)
-        self.scores = scores if bias is None else scores + bias
-        self.bias = None if mask is None else bias
+        self.heads = _heads(query)
+
+    def wide(self, operand: Tensor) -> Tensor:
+        return self.op.cast(operand, attention_dtype(operand.dtype))
+
+    def scale(self, query: Tensor) -> float | Tensor:
+        size = query.shape[-1]
+        if isinstance(size, int):
+            return attention_scale(size)
+        return self.op.Reciprocal(self.op.Sqrt(self.op.scalar(size, query.dtype)))
+
+    def times(self, query: Tensor, factor: float | Tensor) -> Tensor:
+        return query * factor
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ transposed(self.op, self.repeated(key))
+
+    def weighed(self, weights: Tensor, value: Tensor) -> Tensor:
+        return weights @ self.op.cast(self.repeated(value), weights.dtype)
 
     def repeated(self, x: Tensor) -> Tensor:
         """Keys or values with a head for each of the queries': each one serves as many in a row."""
-        have = x.shape[-3] if x.rank > 2 else 1
+        have = _heads(x)
         if have == self.heads or have == 1 or not isinstance(have, int) or not isinstance(self.heads, int):
             return x
         *batch, heads, length, size = x.shape
@@ -99,35 +98,40 @@ class _Scores:
         several = self.op.expand(self.op.unsqueeze(x, [x.rank - 2]), [*batch, heads, times, length, size])
         return self.op.reshape(several, [*batch, self.heads, length, size])
 
-    def weights(self, safe: bool = True) -> Tensor:
-        """The softmax; where it would be 0/0, because a query may attend to nothing, a safe one is 0."""
-        op = self.op
-        weights = op.Softmax(self.scores, axis=-1)
-        if self.bias is None or not safe:
-            return weights
-        attends = op.ReduceMax(self.bias, [-1]) > -math.inf
-        return op.Where(attends, weights, op.like(0, weights))
+    def is_bool(self, mask: Tensor) -> bool:
+        return mask.dtype == torch.bool
 
-    def result(self, weights: Tensor, value: Tensor) -> Tensor:
-        """The values, each by its weight."""
-        return self.op.cast(weights @ self.op.cast(self.repeated(value), weights.dtype), self.dtype)
+    def both(self, mask: Tensor, allowed: Tensor) -> Tensor:
+        return self.op.And(mask, allowed)
 
-    def logsumexp(self) -> Tensor:
-        """The logarithm of what the softmax divides by."""
-        return self.op.ReduceLogSumExp(self.scores, [-1], keepdims=0)
+    def as_bias(self, allowed: Tensor, query: Tensor) -> Tensor:
+        return self.op.Where(allowed, self.op.like(0, query), self.op.like(-math.inf, query))
 
+    def added(self, mask: Tensor, query: Tensor) -> Tensor:
+        return self.op.cast(mask, query.dtype)
 
-def _scaled(op: Builder, query: Tensor, scale: float | None) -> Tensor:
-    size = query.shape[-1]
-    if scale is not None:
-        return query * scale
-    if isinstance(size, int):
-        return query * attention_scale(size)
-    return query / op.Sqrt(op.scalar(size, query.dtype))
+    def plus(self, one: Tensor, other: Tensor) -> Tensor:
+        return one + other
+
+    def softmax(self, scores: Tensor) -> Tensor:
+        return self.op.Softmax(scores, axis=-1)
+
+    def attending(self, bias: Tensor, mask: Tensor) -> Tensor | None:
+        return self.op.ReduceMax(bias, [-1]) > -math.inf
+
+    def zero_unless(self, attending: Tensor, numbers: Tensor) -> Tensor:
+        return self.op.Where(attending, numbers, self.op.like(0, numbers))
 
 
-def _as_bias(op: Builder, allowed: Tensor, query: Tensor) -> Tensor:
-    return op.Where(allowed, op.like(0, query), op.like(-math.inf, query))
+def _heads(x: Tensor) -> Int:
+    return x.shape[-3] if x.rank > 2 else 1
+
+
+def _formula(
+    op: Builder, query: Tensor, key: Tensor, mask: Tensor | None, is_causal: bool, scale: float | None
+) -> AttentionFormula[Tensor]:
+    allowed = _causal(op, query.shape[-2], key.shape[-2]) if is_causal else None
+    return AttentionFormula(_Nodes(op, query), query, key, mask=mask, allowed=allowed, scale=scale)
 
 
 def _causal(op: Builder, rows: Int, columns: Int) -> Tensor:
@@ -163,13 +167,13 @@ def attention_math(
 ) -> tuple[Tensor, Tensor]:
     # Here a mask is added, whatever its dtype.
     bias = None if attn_mask is None else op.cast(attn_mask, query.dtype)
-    scores = _Scores(op, query, key, bias, is_causal, scale)
-    weights = scores.weights()
+    formula = _formula(op, query, key, bias, is_causal, scale)
+    weights = formula.or_zero(formula.weights())
     if dropout_mask is not None:
         weights = op.Where(dropout_mask, weights / (1 - dropout_p), op.like(0, weights))
     else:
         weights = dropout(op, weights, dropout_p, True)
-    return scores.result(weights, value), weights
+    return op.cast(formula.result(weights, value), query.dtype), weights
 
 
 @translates(
@@ -197,7 +201,9 @@ def fused_attention(
     used = _used_results(op)
     if used - {0, 1}:
         raise TranslationError("only the result of this kernel and its logsumexp can be exported")
-    logsumexp = _Scores(op, query, key, mask, is_causal, scale).logsumexp() if 1 in used else None
+    logsumexp = None
+    if 1 in used:
+        logsumexp = op.ReduceLogSumExp(_formula(op, query, key, mask, is_causal, scale).masked, [-1], keepdims=0)
     assert op.call is not None
     return [result, logsumexp, *[None] * (len(op.call.meta["val"]) - 2)]
 
@@ -229,9 +235,9 @@ def native_multi_head_attention(
     weights = None
     if need_weights or mask is not None:
         allowed = None if mask is None else _allowed(op, mask, mask_type)
-        scores = _Scores(op, q, k, allowed, False, None)
-        weights = scores.weights(safe=False)
-        result = scores.result(weights, v)
+        formula = _formula(op, q, k, allowed, False, None)
+        weights = formula.weights(safe=False)
+        result = op.cast(formula.result(weights, v), q.dtype)
     else:
         result = scaled_dot_product_attention(op, q, k, v, None, 0.0, False, None)
     joined = op.reshape(op.transpose(result.with_shape(q.shape), [0, 2, 1, 3]), query.shape)

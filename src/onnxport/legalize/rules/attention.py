@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnxport.legalize.known import constant_array
 from onnxport.legalize.rewriter import Replacement, lowers
 from onnxport.legalize.rule_builder import Refusal, RuleBuilder
-from onnxport.onnx_build.attention import attention_dtype, attention_scale
+from onnxport.onnx_build.attention import AttentionFormula, attention_dtype, attention_scale
 from onnxport.onnx_build.literals import INT64_MAX
 from onnxport.weights.dtypes import from_torch_dtype, to_torch_dtype
 
@@ -51,70 +51,126 @@ class _Heads:
         return op.Reshape(op.Transpose(value, perm=_SWAP_HEADS), op.i64([0, 0, -1])) if self.flat else value
 
 
+@dataclass(frozen=True)
+class _RuleNodes:
+    """The terms of a rule; keys are given turned, and what all layers share is written once for all of them."""
+
+    op: RuleBuilder
+    heads: _Heads
+
+    def wide(self, operand: ir.Value) -> ir.Value:
+        if operand.dtype is None:
+            return operand
+        return self.op.cast(operand, from_torch_dtype(attention_dtype(to_torch_dtype(operand.dtype))))
+
+    def scale(self, query: ir.Value) -> float | ir.Value:
+        size = query.shape[3] if query.shape is not None else None
+        if isinstance(size, int):
+            return attention_scale(size)
+        return self.op.Reciprocal(self.op.Sqrt(self.op.cast(self.op.dim(query, 3), query.dtype)))
+
+    def times(self, query: ir.Value, factor: float | ir.Value) -> ir.Value:
+        return self.op.Mul(query, self.op.like(factor, query) if isinstance(factor, float) else factor)
+
+    def scores(self, query: ir.Value, key: ir.Value) -> ir.Value:
+        return self.heads.spread(self.op.MatMul(self.heads.stacked(query, _static(query, 3)), key))
+
+    def weighed(self, weights: ir.Value, value: ir.Value) -> ir.Value:
+        return self.heads.spread(self.op.MatMul(self.heads.stacked(weights, 0), value))
+
+    def is_bool(self, mask: ir.Value) -> bool:
+        return mask.dtype == ir.DataType.BOOL
+
+    def both(self, mask: ir.Value, allowed: ir.Value) -> ir.Value:
+        return self.op.shared(("allowed", mask, allowed), lambda: self.op.And(mask, allowed))
+
+    def as_bias(self, allowed: ir.Value, query: ir.Value) -> ir.Value:
+        op = self.op
+        return op.shared(
+            ("bias", allowed, query.dtype),
+            lambda: op.where(allowed, op.like(0, query), op.like(-math.inf, query)),
+        )
+
+    def added(self, mask: ir.Value, query: ir.Value) -> ir.Value:
+        return self.op.cast(mask, query.dtype)
+
+    def plus(self, one: ir.Value, other: ir.Value) -> ir.Value:
+        return self.op.shared(("sum", one, other), lambda: self.op.Add(one, other))
+
+    def softmax(self, scores: ir.Value) -> ir.Value:
+        """A type that is asked for is that of the softmax alone, unless it is that of the operands."""
+        op = self.op
+        precision = ir.DataType(op.attr_int("softmax_precision", 0))
+        if precision in (ir.DataType.UNDEFINED, op.needed(0).dtype):
+            return op.Softmax(scores, axis=-1)
+        return op.cast(op.Softmax(op.cast(scores, precision), axis=-1), scores.dtype)
+
+    def attending(self, bias: ir.Value, mask: ir.Value) -> ir.Value | None:
+        op, known = self.op, constant_array(self.op.input(3))
+        if known is not None and not op.attr_int("is_causal", 0):
+            blocked = np.logical_not(known) if known.dtype == np.bool_ else np.isneginf(known.astype(np.float64))
+            if not blocked.all(axis=-1).any():
+                return None
+        return op.shared(
+            ("attending", bias),
+            lambda: op.Greater(op.reduce("ReduceMax", bias, [-1]), op.like(-math.inf, bias)),
+        )
+
+    def zero_unless(self, attending: ir.Value, numbers: ir.Value) -> ir.Value:
+        return self.op.where(attending, numbers, self.op.like(0, numbers))
+
+    def capped(self, scores: ir.Value) -> ir.Value:
+        """The scores, bounded smoothly to ± the attribute of that name."""
+        softcap = self.op.like(self.op.attr_float("softcap", 0.0), scores)
+        return self.op.Mul(self.op.Tanh(self.op.Div(scores, softcap)), softcap)
+
+
 @lowers("Attention", below=23)
 def attention(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Softmax(scale Q Kᵀ + bias) V."""
-    heads, query, key, value, turned = _operands(op)
-    bias = _bias(op, query, turned)
-    scale = _scale(op, query)
-    if scale is not None:
-        query = op.Mul(query, scale)
-    scores = heads.spread(op.MatMul(heads.stacked(query, _static(query, 3)), turned))
-    stages = _masked(op, scores, bias)
-    weights = _softmax(op, stages[-1])
-    rows = None if bias is None else _rows_attending(op, bias)
+    terms, query, key, value, turned = _operands(op)
+    mask = _unexpanded(op.input(3))
+    allowed = _causal(op, query, turned) if op.attr_int("is_causal", 0) else None
+    formula = AttentionFormula(
+        terms,
+        query,
+        turned,
+        mask=None if mask is None else _pad_mask(op, mask, turned),
+        allowed=allowed,
+        scale=op.attr_float("scale", 1.0) if "scale" in node.attributes else None,
+        change=terms.capped if op.attr_float("softcap", 0.0) else None,
+    )
+    weights = formula.weights()
     mode = op.attr_int("qk_matmul_output_mode", 0)
-    if rows is not None and mode == 3 and op.wants(3):
-        weights = op.where(rows, weights, op.like(0, weights))
-        rows = None
-    stages.append(weights)
-    result = heads.spread(op.MatMul(heads.stacked(weights, 0), value))
-    if rows is not None:
-        result = op.where(rows, result, op.like(0, result))
-    results = (heads.joined(result), key, value, stages[mode])
+    # Zeros are put where there are fewer numbers, unless the weights are looked at.
+    shown = mode == 3 and op.wants(3)
+    weights = formula.or_zero(weights) if shown else weights
+    result = formula.result(weights, value)
+    result = result if shown else formula.or_zero(result)
+    results = (
+        terms.heads.joined(result),
+        key,
+        value,
+        (formula.scores, formula.changed, formula.masked, weights)[mode],
+    )
     return [op.cast(one, node.outputs[0].dtype) if op.wants(at) else None for at, one in enumerate(results)]
 
 
-def _operands(op: RuleBuilder) -> tuple[_Heads, ir.Value, ir.Value, ir.Value, ir.Value]:
-    """Heads, queries, keys and values with those of the past before them, and the keys turned for the product."""
-    query, key, value = (_wide(op, op.needed(at)) for at in range(3))
-    flat = op.rank(query) == 3
-    heads = _Heads(op, _heads(op, query, "q_num_heads"), _heads(op, key, "kv_num_heads"), flat)
+def _operands(op: RuleBuilder) -> tuple[_RuleNodes, ir.Value, ir.Value, ir.Value, ir.Value]:
+    """Terms, queries, keys and values with those of the past before them, and the keys turned for the product."""
+    first, second = op.needed(0), op.needed(1)
+    heads = _Heads(op, _heads(op, first, "q_num_heads"), _heads(op, second, "kv_num_heads"), op.rank(first) == 3)
+    terms = _RuleNodes(op, heads)
+    query, key, value = (terms.wide(op.needed(at)) for at in range(3))
     query = heads.apart(query, heads.queries, _SWAP_HEADS)
     value = heads.apart(value, heads.keys, _SWAP_HEADS)
-    past_key, past_value = (None if past is None else _wide(op, past) for past in (op.input(4), op.input(5)))
+    past_key, past_value = (None if past is None else terms.wide(past) for past in (op.input(4), op.input(5)))
     whole_key = past_key is not None or op.wants(1)
     key = heads.apart(key, heads.keys, _SWAP_HEADS if whole_key else [0, 2, 3, 1])
     if past_key is not None and past_value is not None:
         key = op.Concat(past_key, key, axis=2)
         value = op.Concat(past_value, value, axis=2)
-    return heads, query, key, value, key if flat and not whole_key else _turn(op, key)
-
-
-def _masked(op: RuleBuilder, scores: ir.Value, bias: ir.Value | None) -> list[ir.Value]:
-    """The scores as they are, bounded, and with the mask."""
-    stages = [scores]
-    softcap = op.attr_float("softcap", 0.0)
-    if softcap:
-        scores = op.Mul(op.Tanh(op.Div(scores, op.like(softcap, scores))), op.like(softcap, scores))
-    stages.append(scores)
-    stages.append(scores if bias is None else op.Add(scores, bias))
-    return stages
-
-
-def _softmax(op: RuleBuilder, scores: ir.Value) -> ir.Value:
-    """The weights; a type that is asked for is that of the softmax alone, unless it is that of the operands."""
-    precision = ir.DataType(op.attr_int("softmax_precision", 0))
-    if precision in (ir.DataType.UNDEFINED, op.needed(0).dtype):
-        return op.Softmax(scores, axis=-1)
-    return op.cast(op.Softmax(op.cast(scores, precision), axis=-1), scores.dtype)
-
-
-def _wide(op: RuleBuilder, value: ir.Value) -> ir.Value:
-    """An operand in the type that attention is computed in."""
-    return (
-        value if value.dtype is None else op.cast(value, from_torch_dtype(attention_dtype(to_torch_dtype(value.dtype))))
-    )
+    return terms, query, key, value, key if heads.flat and not whole_key else _turn(op, key)
 
 
 def _heads(op: RuleBuilder, value: ir.Value, name: str) -> int:
@@ -150,16 +206,6 @@ def _turn(op: RuleBuilder, key: ir.Value) -> ir.Value:
     return op.Transpose(key, perm=[0, 1, 3, 2])
 
 
-def _scale(op: RuleBuilder, query: ir.Value) -> ir.Value | None:
-    if "scale" in op.node.attributes:
-        factor = op.attr_float("scale", 1.0)
-        return None if factor == 1.0 else op.like(factor, query)
-    size = query.shape[3] if query.shape is not None else None
-    if isinstance(size, int):
-        return op.like(attention_scale(size), query)
-    return op.Reciprocal(op.Sqrt(op.cast(op.dim(query, 3), query.dtype)))
-
-
 def _dim_key(value: ir.Value, axis: int) -> object:
     """What stands for a size when asking whether two nodes could share a mask."""
     dim = value.shape[axis] if value.shape is not None else None
@@ -168,40 +214,10 @@ def _dim_key(value: ir.Value, axis: int) -> object:
     return dim.value if dim is not None and dim.value is not None else value
 
 
-def _bias(op: RuleBuilder, query: ir.Value, turned: ir.Value) -> ir.Value | None:
-    """What is added to the scores: the mask, with minus infinity where nothing may be attended to.
-
-    All layers usually share one mask, so it is built once for all nodes that are given the same.
-    """
-    mask = _unexpanded(op.input(3))
-    causal = _causal(op, query, turned) if op.attr_int("is_causal", 0) else None
-    if mask is not None:
-        mask = _pad_mask(op, mask, turned)
-    if mask is None:
-        return None if causal is None else _as_bias(op, causal, query)
-    if mask.dtype == ir.DataType.BOOL:
-        if causal is not None:
-            given, allowed = mask, causal
-            mask = op.shared(("allowed", mask, causal), lambda: op.And(given, allowed))
-        return _as_bias(op, mask, query)
-    mask = op.cast(mask, query.dtype)
-    if causal is None:
-        return mask
-    given, addend = mask, _as_bias(op, causal, query)
-    return op.shared(("bias", mask, addend), lambda: op.Add(given, addend))
-
-
 def _unexpanded(mask: ir.Value | None) -> ir.Value | None:
     """A mask as it was before it was repeated, which adding it to the scores does anyway."""
     producer = None if mask is None else mask.producer()
     return mask if producer is None or producer.op_type != "Expand" else producer.inputs[0]
-
-
-def _as_bias(op: RuleBuilder, allowed: ir.Value, query: ir.Value) -> ir.Value:
-    return op.shared(
-        ("bias", allowed, query.dtype),
-        lambda: op.where(allowed, op.like(0, query), op.like(-math.inf, query)),
-    )
 
 
 def _causal(op: RuleBuilder, query: ir.Value, turned: ir.Value) -> ir.Value:
@@ -235,21 +251,6 @@ def _pad_mask(op: RuleBuilder, mask: ir.Value, turned: ir.Value) -> ir.Value:
     pads = op.i64([0] * (2 * op.rank(mask) - 1) + [want - have])
     boolean = mask.dtype == ir.DataType.BOOL
     return op.Pad(mask, pads, op.like(False if boolean else -math.inf, mask))
-
-
-def _rows_attending(op: RuleBuilder, bias: ir.Value) -> ir.Value | None:
-    """Which queries attend to anything; the result of the others is zero where Softmax would give NaN."""
-    if op.input(3) is None:
-        return None
-    known = constant_array(op.input(3))
-    if known is not None and not op.attr_int("is_causal", 0):
-        blocked = np.logical_not(known) if known.dtype == np.bool_ else np.isneginf(known.astype(np.float64))
-        if not blocked.all(axis=-1).any():
-            return None
-    return op.shared(
-        ("attending", bias),
-        lambda: op.Greater(op.reduce("ReduceMax", bias, [-1]), op.like(-math.inf, bias)),
-    )
 
 
 @lowers("RotaryEmbedding", below=23)

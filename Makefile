@@ -6,7 +6,7 @@ STAMP := .venv/.onnxport-installed
 WORKERS ?= auto
 BENCH ?=
 
-.PHONY: help setup demo test lint format bench kernels coefficients sweep packed operators fuzz test-oldest test-versions consumers clean
+.PHONY: help setup demo test lint format bench kernels coefficients sweep packed operators fuzz test-torchao test-oldest test-versions consumers clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
@@ -68,6 +68,12 @@ fuzz: $(STAMP) ## random modules, eager against onnxruntime, for hours (FUZZ="--
 
 operators: $(STAMP) ## write docs/operators.md from the registry and the last sweep
 	$(BIN)/python tools/operators.py build/sweep docs/operators.md
+
+test-torchao: $(STAMP) ## run the tests of quantized models with torchao, in an environment beside .venv that sees its packages
+	test -x .venv-torchao/bin/python || $(BIN)/python -m venv --without-pip .venv-torchao
+	$(BIN)/python -c "import site; print(site.getsitepackages()[0])" > $$(ls -d .venv-torchao/lib/python*/site-packages)/main.pth
+	$(BIN)/pip install -q --no-deps --upgrade --target $$(ls -d .venv-torchao/lib/python*/site-packages) torchao==0.18.0
+	OMP_NUM_THREADS=1 .venv-torchao/bin/python -m pytest -n $(WORKERS) tests/quantized
 
 test-oldest: ## run the tests of capture, prepare and program with the oldest versions that are declared
 	$(PYTHON) tools/versions.py oldest --env .venv-oldest --keep --only capture prepare program

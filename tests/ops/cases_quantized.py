@@ -163,4 +163,11 @@ CASES = [
         SCALES,
         R(6, dtype=torch.int32, low=0, high=3),
     ),
+    case(
+        "aten::_weight_int8pack_mm",
+        torch._weight_int8pack_mm,
+        R("b", 32),
+        R(16, 32, dtype=torch.int8, low=-99, high=99),
+        R(16, low=0.01, high=0.02),
+    ),
 ]

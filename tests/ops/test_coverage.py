@@ -20,6 +20,8 @@ ELSEWHERE = {
     "aten::lstm.data": "tests/ops/test_packed_sequences.py",
     "aten::rnn_relu.data": "tests/ops/test_packed_sequences.py",
     "aten::rnn_tanh.data": "tests/ops/test_packed_sequences.py",
+    "aten::_scaled_mm": "tests/quantized/test_float8.py",
+    "torchao::": "tests/quantized/test_torchao.py",
     # What torch makes of attention on other devices; on the CPU only the form they share a translation with occurs.
     "aten::_scaled_dot_product_": "tests/ops/cases_attention.py",
 }

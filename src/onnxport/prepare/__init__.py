@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from onnxport.prepare.functional import FunctionalProgram, Mutation, MutationKin
 from onnxport.prepare.functionalize import functionalize, writes
 from onnxport.prepare.inline import REGIONS, SharedRegion, inline, needs_inlining
 from onnxport.prepare.rebind import has_assignments, rebind_data
+from onnxport.prepare.subclasses import unwrap, unwrapped_signature, wrapped_weights
 from onnxport.prepare.vmap import expand_vmaps, has_vmaps
 from onnxport.prepare.workspace import Workspace
 from onnxport.provenance import operator_name, source_line
@@ -58,9 +60,14 @@ def prepare(exported_program: ExportedProgram, has_translation: HasTranslation, 
     signature = exported_program.graph_signature
     returned = [spec.kind.name for spec in signature.output_specs]
     functional_outputs = any(kind != OutputKind.USER_OUTPUT.name for kind in returned)
+    constants = exported_program.constants.items()
+    state = {**exported_program.state_dict, **{k: v for k, v in constants if isinstance(v, torch.Tensor)}}
+    wrapped = wrapped_weights(signature, state)
     graph, owner, final = _prepare_module(
-        exported_program.graph_module, has_translation, events, must_copy=functional_outputs
+        exported_program.graph_module, has_translation, events, must_copy=functional_outputs, wrapped=wrapped
     )
+    if wrapped:
+        signature, state = unwrapped_signature(signature, state, wrapped)
     mutations = []
     for spec in signature.input_specs:
         name = spec.arg.name
@@ -74,12 +81,11 @@ def prepare(exported_program: ExportedProgram, has_translation: HasTranslation, 
             if spec.kind.name in _MUTATED_OUTPUTS:
                 mutations.append(Mutation(_MUTATED_OUTPUTS[spec.kind.name], str(spec.target), value))
         output.args = (tuple(value for kind, value in zip(returned, values, strict=True) if kind == "USER_OUTPUT"),)
-    constants = exported_program.constants.items()
     return FunctionalProgram(
         graph=graph,
         owner=owner,
         signature=signature if graph is exported_program.graph else _renamed(signature, output.args[0]),
-        state={**exported_program.state_dict, **{k: v for k, v in constants if isinstance(v, torch.Tensor)}},
+        state=state,
         range_constraints=exported_program.range_constraints,
         mutations=mutations,
     )
@@ -122,20 +128,22 @@ def _prepare_module(
     has_translation: HasTranslation,
     events: EventLog,
     must_copy: bool = False,
+    wrapped: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[torch.fx.Graph, torch.fx.GraphModule, dict[str, torch.fx.Node]]:
     """Prepare one graph and those it calls; the graph itself comes back when it needs nothing."""
-    if not (must_copy or _needs_change(module, has_translation)):
+    if not (must_copy or wrapped or _needs_change(module, has_translation)):
         return module.graph, module, {}
     with patched_torch():
-        return _changed(module, has_translation, events)
+        return _changed(module, has_translation, events, wrapped)
 
 
 def _changed(
-    module: torch.fx.GraphModule, has_translation: HasTranslation, events: EventLog
+    module: torch.fx.GraphModule, has_translation: HasTranslation, events: EventLog, wrapped: Mapping[str, str]
 ) -> tuple[torch.fx.Graph, torch.fx.GraphModule, dict[str, torch.fx.Node]]:
     workspace = Workspace(module)
     graph = workspace.graph
     inline(workspace, module.graph)
+    unwrap(graph, wrapped, workspace.attach)
     rebind_data(graph)
     expand_flex_attention(graph, workspace.attribute, workspace.attach)
     expand_vmaps(graph, workspace.attribute, workspace.attach)

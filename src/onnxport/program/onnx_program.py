@@ -27,6 +27,8 @@ from onnxport.program.feeds import bind_inputs
 from onnxport.program.runtime import Initializer, RuntimeSession, default_session, output_to_torch, to_torch
 from onnxport.program.values import ComputedValues
 from onnxport.provenance import FOLDED, aliases
+from onnxport.torch_internals.subclasses import plain_tensors
+from onnxport.weights.arranged import ArrangedTensor
 from onnxport.weights.disk import Disk
 from onnxport.weights.metadata import Metadata, check_metadata
 from onnxport.weights.safetensors import Files, mapped_tensors
@@ -239,16 +241,17 @@ class ONNXProgram:
         """
         if not isinstance(state_dict, Mapping):
             state_dict = mapped_tensors(state_dict)
+        given = {part: plain for name, tensor in state_dict.items() for part, plain in plain_tensors(tensor, name)}
         targets = self._weights_by_name()
-        unknown = [name for name in state_dict if name not in targets]
+        unknown = [name for name in given if name not in targets]
         chosen: dict[str, tuple[str, TorchTensor]] = {}
         problems: list[Problem] = []
-        for name, tensor in state_dict.items():
+        for name, tensor in given.items():
             if name in unknown:
                 continue
             value = targets[name]
             target = str(value.name)
-            new = TorchTensor(tensor, name=target)
+            new = _new_content(value, tensor, target)
             problems += _mismatches(name, value, new)
             if target in chosen and not _same(chosen[target][1], new):
                 problems.append(Problem(f"{name}: shares its weight with {chosen[target][0]}, but the values differ."))
@@ -321,6 +324,14 @@ class ONNXProgram:
 
 def _names(values: Sequence[ir.Value]) -> list[str]:
     return [str(value.name) for value in values]
+
+
+def _new_content(value: ir.Value, tensor: torch.Tensor, name: str) -> TorchTensor:
+    """Another weight as the model holds the one it has."""
+    held = value.const_value
+    if isinstance(held, ArrangedTensor) and held.source.shape == tensor.shape and held.source.dtype == tensor.dtype:
+        return held.like(tensor)
+    return TorchTensor(tensor, name=name)
 
 
 def _suggestion(name: str, known: Mapping[str, object]) -> str:

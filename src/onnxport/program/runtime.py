@@ -32,6 +32,7 @@ Initializer = Callable[["str | bytes"], "onnxruntime.InferenceSession"]
 # Element types numpy has no name for cross over as unsigned integers of the same width.
 _CARRIERS: dict[int, type[np.uint8 | np.uint16]] = {1: np.uint8, 2: np.uint16}
 _ERROR_SEVERITY = 3
+_FLOAT32_ACCURACY = "1"
 
 
 def default_session(model: str | bytes) -> onnxruntime.InferenceSession:
@@ -41,6 +42,8 @@ def default_session(model: str | bytes) -> onnxruntime.InferenceSession:
     require(["onnxruntime"])
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _ERROR_SEVERITY
+    # Products with dequantized weights are fused to MatMulNBits, which by default rounds the other side to 8 bits too.
+    options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", _FLOAT32_ACCURACY)
     available = onnxruntime.get_available_providers()
     providers = [name for name in ("CUDAExecutionProvider", "CPUExecutionProvider") if name in available]
     return onnxruntime.InferenceSession(model, sess_options=options, providers=providers)

@@ -6,6 +6,7 @@ spells a private name of torch, so that a new version is read against these file
 ====================  =============================================================================================
 ``operators``         overloads, schemas, kernels, registrations, decompositions, higher-order operators
 ``fake_tensors``      tensors without values, and the modes that see every call
+``subclasses``        tensors that wrap other tensors
 ``pytree``            nested containers
 ``symbolic_sizes``    symbolic dimensions, guards, and how they are configured
 ``sympy_functions``   the functions in their expressions

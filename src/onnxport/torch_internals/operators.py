@@ -27,6 +27,7 @@ from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 __all__ = [
     "OPDEFS",
+    "SCALAR_TYPES",
     "Argument",
     "CustomOpDef",
     "DispatchKey",
@@ -51,6 +52,13 @@ __all__ = [
     "vmap_increment_nesting",
     "while_loop_op",
 ]
+
+# The dtypes by the integers that stand for them in schemas and TorchScript.
+SCALAR_TYPES = (
+    *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64),
+    *(torch.complex32, torch.complex64, torch.complex128, torch.bool, torch.qint8, torch.quint8, torch.qint32),
+    *(torch.bfloat16, torch.quint4x2, torch.quint2x4),
+)
 
 # What the dispatcher knows: torch.library registers with it and has no question to ask it.
 dispatch_find_schema_or_throw = _dispatch_find_schema_or_throw

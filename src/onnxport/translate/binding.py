@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 
-from onnxport.torch_internals.operators import OpOverload
+from onnxport.torch_internals.operators import SCALAR_TYPES, Argument, OpOverload
 
 Parameter = tuple[int, str, object]
 
@@ -14,10 +14,18 @@ Parameter = tuple[int, str, object]
 def parameters_of(target: OpOverload, wanted: frozenset[str]) -> list[Parameter]:
     """The wanted parameters of an operator: position, name and default of each."""
     return [
-        (position, argument.name, argument.default_value if argument.has_default_value() else None)
+        (position, argument.name, _default(argument) if argument.has_default_value() else None)
         for position, argument in enumerate(target._schema.arguments)
         if argument.name in wanted
     ]
+
+
+def _default(argument: Argument) -> object:
+    value: object = argument.default_value
+    # Schemas that a library infers from Python functions state a dtype by its number.
+    if type(value) is int and str(argument.real_type) == "ScalarType":
+        return SCALAR_TYPES[value]
+    return value
 
 
 def bind_parameters(

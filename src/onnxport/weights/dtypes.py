@@ -7,6 +7,11 @@ import torch
 
 from onnxport.errors import OnnxExporterError
 
+# torch names these, which its type stubs don't, but has no tensors of them.
+INT4: torch.dtype = torch.int4  # type: ignore[attr-defined]
+UINT4: torch.dtype = torch.uint4  # type: ignore[attr-defined]
+_FOUR_BITS = {INT4: ir.DataType.INT4, UINT4: ir.DataType.UINT4}
+
 TORCH_TO_ONNX: dict[torch.dtype, ir.DataType] = {
     torch.float32: ir.DataType.FLOAT,
     torch.float64: ir.DataType.DOUBLE,
@@ -53,6 +58,8 @@ def from_torch_dtype(dtype: torch.dtype) -> ir.DataType:
     >>> from_torch_dtype(torch.bfloat16).name
     'BFLOAT16'
     """
+    if dtype in _FOUR_BITS:
+        return _FOUR_BITS[dtype]
     if dtype not in TORCH_TO_ONNX:
         raise OnnxExporterError(
             f"ONNX has no element type for {dtype}; cast the tensor to one of {_names(TORCH_TO_ONNX)} before exporting."

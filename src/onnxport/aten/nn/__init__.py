@@ -2,6 +2,7 @@
 
 from onnxport.aten.nn import (
     adaptive_pool,
+    affine,
     attention,
     conv,
     embedding,
@@ -13,11 +14,13 @@ from onnxport.aten.nn import (
     quantized,
     resize,
     rnn,
+    scaled_products,
     vision,
 )
 
 __all__ = [
     "adaptive_pool",
+    "affine",
     "attention",
     "conv",
     "embedding",
@@ -29,5 +32,6 @@ __all__ = [
     "quantized",
     "resize",
     "rnn",
+    "scaled_products",
     "vision",
 ]

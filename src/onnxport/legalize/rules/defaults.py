@@ -13,7 +13,6 @@ _LATER: tuple[tuple[str, int, dict[str, object]], ...] = (
     ("Cast CastLike", 24, {"round_mode": "up"}),
     ("SpaceToDepth", 28, {"mode": "DCR"}),
     ("DequantizeLinear", 23, {"output_dtype": 0}),
-    ("DequantizeLinear", 21, {"block_size": 0}),
     ("GRU LSTM RNN", 14, {"layout": 0}),
     ("LpPool", 18, {"ceil_mode": 0, "dilations": 1}),
     ("QuantizeLinear", 23, {"precision": 0}),

@@ -8,8 +8,63 @@ import onnx_ir as ir
 from onnxport.legalize.rewriter import Replacement, lowers
 from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 from onnxport.legalize.rules.arithmetic import rounded
+from onnxport.weights.arranged import HALF_BYTES, ArrangedTensor
 
 _BYTES = (ir.DataType.INT8, ir.DataType.UINT8)
+
+
+@lowers("DequantizeLinear", below=21)
+def dequantize_blocks(op: RuleBuilder, node: ir.Node) -> Replacement:
+    """One scale for each of the blocks along an axis: each block as a channel of its own, and 8 bits for 4."""
+    inputs = [None if value is None else _in_bytes(value) for value in node.inputs]
+    for index, value in enumerate(inputs):
+        node.replace_input_with(index, value)
+    attribute = node.attributes.pop("block_size", None)
+    size = 0 if attribute is None else attribute.as_int()
+    if size == 0:
+        return None
+    data, scale, zero = op.needed(0), op.needed(1), op.input(2)
+    axis = op.axis(data, node.attributes.get_int("axis", 1))
+    if data.shape is None or not data.shape.is_static() or scale.dtype is None:
+        raise Refusal("its blocks are those of a tensor of which not all sizes are known")
+    shape = [int(dim) for dim in data.shape.numpy()]
+    order = [*(place for place in range(len(shape)) if place != axis), axis]
+    parameters = [_rows(op, value, order, [-1]) for value in (scale, zero) if value is not None]
+    real = op.DequantizeLinear(_rows(op, data, order, [-1, size]), *parameters, axis=0)
+    real.dtype = scale.dtype
+    moved = op.Reshape(real, op.i64([shape[place] for place in order]))
+    return (
+        moved
+        if order == sorted(order)
+        else op.Transpose(moved, perm=[order.index(place) for place in range(len(shape))])
+    )
+
+
+def _rows(op: RuleBuilder, value: ir.Value, order: list[int], shape: list[int]) -> ir.Value:
+    """A value with its axes in another order, in another shape: of a weight that nobody else reads as it is stored."""
+    tensor = value.const_value
+    if isinstance(tensor, ArrangedTensor) and len(value.uses()) == 1:
+        form = tensor.arrangement.permuted(tuple(order)).reshaped(tuple(shape))
+        value.const_value = ArrangedTensor(tensor.source, form, tensor.name)
+        value.shape = ir.Shape(list(value.const_value.shape.numpy()))
+        return value
+    moved = value if order == sorted(order) else op.Transpose(value, perm=order)
+    return op.Reshape(moved, op.i64(shape))
+
+
+def _in_bytes(value: ir.Value) -> ir.Value:
+    """A value whose elements are not in four bits: before the weight was stored or converted so."""
+    if value.dtype not in HALF_BYTES:
+        return value
+    if isinstance(value.const_value, ArrangedTensor):
+        value.const_value = value.const_value.in_bytes()
+        value.dtype = value.const_value.dtype
+        return value
+    producer = value.producer()
+    before = producer.inputs[0] if producer is not None and producer.op_type == "Cast" else None
+    if before is None:
+        raise Refusal("it is given 4-bit numbers")
+    return before
 
 
 @lowers("QuantizeLinear", "DequantizeLinear", below=13)

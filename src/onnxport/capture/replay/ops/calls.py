@@ -14,21 +14,16 @@ from onnxport.capture.replay.ops.python_ops import COMPARISONS, FUNCTIONS
 from onnxport.capture.replay.values.stand_ins import Number, ReplayValue, Truth, materialized, plain_number
 from onnxport.errors import CaptureError
 from onnxport.torch_graph import Node
-from onnxport.torch_internals.operators import Argument, dispatch_find_schema_or_throw, parse_schema
+from onnxport.torch_internals.operators import SCALAR_TYPES, Argument, dispatch_find_schema_or_throw, parse_schema
 from onnxport.torch_internals.torchscript import JitType
 
 # TorchScript writes these as integers; torch.ops would pass the integers on to the captured graph.
-_DTYPES = (
-    *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64),
-    *(torch.complex32, torch.complex64, torch.complex128, torch.bool, torch.qint8, torch.quint8, torch.qint32),
-    *(torch.bfloat16, torch.quint4x2, torch.quint2x4),
-)
 _LAYOUTS = (torch.strided, torch.sparse_coo, torch.sparse_csr)
 _FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
 _CODES: dict[str, Sequence[object]] = {
-    "dtype": _DTYPES,
-    "output_dtype": _DTYPES,
-    "out_dtype": _DTYPES,
+    "dtype": SCALAR_TYPES,
+    "output_dtype": SCALAR_TYPES,
+    "out_dtype": SCALAR_TYPES,
     "layout": _LAYOUTS,
     "memory_format": _FORMATS,
 }
@@ -68,7 +63,7 @@ def _is_size(value: ReplayValue) -> bool:
 
 def dtype_code(dtype: torch.dtype) -> int:
     """The integer that stands for a dtype in TorchScript."""
-    return _DTYPES.index(dtype)
+    return SCALAR_TYPES.index(dtype)
 
 
 def dtype_of(code: ReplayValue) -> torch.dtype:
@@ -76,7 +71,7 @@ def dtype_of(code: ReplayValue) -> torch.dtype:
     if isinstance(code, torch.dtype):
         return code
     assert isinstance(code, int)
-    return _DTYPES[code]
+    return SCALAR_TYPES[code]
 
 
 @dataclass(frozen=True)

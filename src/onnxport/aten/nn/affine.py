@@ -10,9 +10,11 @@ from collections.abc import Sequence
 import torch
 
 from onnxport.translate import Builder, Int, Tensor, translates
-from onnxport.weights.dtypes import INT4, UINT4
 
-_HALF_BYTES = {torch.int8: (-8, 7, INT4), torch.uint8: (0, 15, UINT4)}
+_HALF_BYTES: dict[torch.dtype, tuple[int, int, torch.dtype]] = {
+    torch.int8: (-8, 7, torch.int4),  # type: ignore[attr-defined]
+    torch.uint8: (0, 15, torch.uint4),  # type: ignore[attr-defined]
+}
 
 
 def _split(shape: Sequence[Int], block_size: Sequence[int]) -> tuple[list[Int], list[Int]]:

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_map
 import onnxport
 from comparison import assert_agrees, exported_and_compared
 from onnxport.errors import TranslationError
-from onnxport.weights.arranged import ArrangedTensor, Arrangement
+from onnxport.weights.stored_form import StoredForm, StoredTensor
 
 ATEN = torch.ops.aten
 
@@ -144,7 +144,7 @@ def test_a_wrapper_that_is_returned_is_refused() -> None:
 @pytest.mark.parametrize("shape", [(3, 5), (1, 1), (700, 3001), (0, 3)])
 def test_four_bits_are_packed_in_the_order_that_is_written(shape: tuple[int, int]) -> None:
     source = torch.randint(-8, 8, shape, dtype=torch.int8)
-    tensor = ArrangedTensor(source, Arrangement().permuted((1, 0)).stored_as(ir.DataType.INT4), "weight")
+    tensor = StoredTensor(source, StoredForm().permuted((1, 0)).stored_as(ir.DataType.INT4), "weight")
     expected = ir.Tensor(source.T.numpy().astype(ir.DataType.INT4.numpy()), dtype=ir.DataType.INT4)
     assert tensor.tobytes() == expected.tobytes()
     assert len(tensor.tobytes()) == tensor.nbytes

@@ -8,13 +8,13 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.optimize.scope import Scope
-from onnxport.weights.arranged import HALF_BYTES, Arrangement, arranged
 from onnxport.weights.kinds import is_weight
+from onnxport.weights.stored_form import HALF_BYTES, StoredForm
 from onnxport.weights.torch_tensor import TorchTensor
 
 _D = ir.DataType
 _EIGHT_BITS = frozenset({_D.INT8, _D.UINT8, _D.FLOAT8E4M3FN, _D.FLOAT8E4M3FNUZ, _D.FLOAT8E5M2, _D.FLOAT8E5M2FNUZ})
-Stored = tuple[ir.Value, Arrangement]
+Stored = tuple[ir.Value, StoredForm]
 """A weight, and what a part of the graph makes of it that the file can hold instead."""
 
 
@@ -40,7 +40,7 @@ def _is_quantized(value: ir.Value) -> bool:
 
 
 class _Weights:
-    """The weights of a graph in the arrangements that were asked for so far."""
+    """The weights of a graph in the forms that were asked for so far."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
@@ -52,7 +52,7 @@ class _Weights:
             return None
         if value.is_initializer():
             fits = is_weight(value) and not value.is_graph_input() and isinstance(value.const_value, TorchTensor)
-            return (value, Arrangement()) if fits else None
+            return (value, StoredForm()) if fits else None
         node = value.producer()
         if node is None or node.domain != "":
             return None
@@ -73,14 +73,14 @@ class _Weights:
         return weight, form if node.op_type == "Identity" else form.reshaped(_sizes(value))
 
     def value(self, stored: Stored) -> ir.Value:
-        """The initializer for a weight in an arrangement."""
+        """The initializer for a weight in a form."""
         weight, form = stored
-        if form == Arrangement():
+        if form == StoredForm():
             return weight
         if stored not in self._made:
             assert isinstance(weight.const_value, TorchTensor)
-            name = f"{weight.name}_arranged"
-            tensor = arranged(weight.const_value, form, name)
+            name = f"{weight.name}_stored"
+            tensor = in_form(weight.const_value, form, name)
             if tensor is None:
                 # It holds more than four bits do, whatever its scheme says.
                 return self.value((weight, form.stored_as(None)))
@@ -90,7 +90,7 @@ class _Weights:
         return self._made[stored]
 
     def take_over_names(self) -> None:
-        """Let arranged weights have the names of those whose place they took."""
+        """Let the weights in other forms have the names of those whose place they took."""
         initializers = self.scope.graph.initializers
         for (weight, _), made in self._made.items():
             if self.scope.counts.get(weight, 0) or not self.scope.counts.get(made, 0) or weight.is_graph_output():

@@ -20,7 +20,7 @@ from onnxport.prepare.trace import Attach, splice, substitute, trace_call
 from onnxport.provenance import source_line
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.operators import OpOverload
-from onnxport.torch_internals.subclasses import access_inner_tensor, is_wrapper, plain_tensors
+from onnxport.torch_internals.subclasses import access_inner_tensor, plain_tensors, wraps_tensors
 
 Rebuild = Callable[[Iterator[torch.Tensor]], torch.Tensor]
 """Makes a wrapper of the innermost tensors it consists of, which it takes from an iterator in order."""
@@ -39,7 +39,7 @@ _Result = Any
 
 
 def _rebuilder(tensor: torch.Tensor) -> Rebuild:
-    if not is_wrapper(tensor):
+    if not wraps_tensors(tensor):
         return next
     attributes, context = tensor.__tensor_flatten__()  # type: ignore[attr-defined]
     inner = {attribute: _rebuilder(getattr(tensor, attribute)) for attribute in attributes}
@@ -57,7 +57,7 @@ def wrapped_weights(signature: ExportGraphSignature, state: Mapping[str, torch.T
         for spec in signature.input_specs
         if spec.target is not None
         and isinstance(state.get(spec.target), torch.Tensor)
-        and is_wrapper(state[spec.target])
+        and wraps_tensors(state[spec.target])
     }
 
 
@@ -161,7 +161,7 @@ def _flat(leaf: object) -> list[object]:
 
 def _result(value: object, nodes: Iterator[torch.fx.Node]) -> _Result:
     """The nodes of one result, taken from those of all: a wrapper has several."""
-    if isinstance(value, torch.Tensor) and is_wrapper(value):
+    if isinstance(value, torch.Tensor) and wraps_tensors(value):
         return _Parts([next(nodes) for _ in plain_tensors(value, "")], value)
     return next(nodes)
 

@@ -28,11 +28,11 @@ from onnxport.program.runtime import Initializer, RuntimeSession, default_sessio
 from onnxport.program.values import ComputedValues
 from onnxport.provenance import FOLDED, aliases
 from onnxport.torch_internals.subclasses import plain_tensors
-from onnxport.weights.arranged import ArrangedTensor
 from onnxport.weights.disk import Disk
 from onnxport.weights.metadata import Metadata, check_metadata
 from onnxport.weights.safetensors import Files, mapped_tensors
 from onnxport.weights.saving import save_model
+from onnxport.weights.stored_form import StoredTensor
 from onnxport.weights.torch_tensor import TorchTensor
 from onnxport.weights.wire import Selection, as_proto, require_content
 
@@ -329,7 +329,7 @@ def _names(values: Sequence[ir.Value]) -> list[str]:
 def _new_content(value: ir.Value, tensor: torch.Tensor, name: str) -> TorchTensor:
     """Another weight as the model holds the one it has."""
     held = value.const_value
-    if isinstance(held, ArrangedTensor) and held.source.shape == tensor.shape and held.source.dtype == tensor.dtype:
+    if isinstance(held, StoredTensor) and held.source.shape == tensor.shape and held.source.dtype == tensor.dtype:
         return held.like(tensor)
     return TorchTensor(tensor, name=name)
 

@@ -17,6 +17,7 @@ import onnx_ir as ir
 import torch
 
 from onnxport.provenance import ARRANGED
+from onnxport.weights.stored_form import StoredTensor
 from onnxport.weights.torch_tensor import TorchTensor
 
 
@@ -162,7 +163,9 @@ def _weight(value: ir.Value) -> Arranged | None:
     tensor = value.const_value
     if not value.is_initializer() or value.is_graph_input() or value.is_graph_output():
         return None
-    if not isinstance(tensor, TorchTensor) or tensor.raw.is_complex() or not tensor.has_content:
+    if not isinstance(tensor, TorchTensor) or isinstance(tensor, StoredTensor):
+        return None
+    if tensor.raw.is_complex() or not tensor.has_content:
         return None
     raw = tensor.raw.detach()
     return Arranged((raw,), tuple(raw.shape), {value: raw.numel()}, str(value.name))

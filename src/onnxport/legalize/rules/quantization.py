@@ -8,7 +8,7 @@ import onnx_ir as ir
 from onnxport.legalize.rewriter import Replacement, lowers
 from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 from onnxport.legalize.rules.arithmetic import rounded
-from onnxport.weights.arranged import HALF_BYTES, ArrangedTensor
+from onnxport.weights.stored_form import HALF_BYTES, StoredTensor
 
 _BYTES = (ir.DataType.INT8, ir.DataType.UINT8)
 
@@ -43,9 +43,9 @@ def dequantize_blocks(op: RuleBuilder, node: ir.Node) -> Replacement:
 def _rows(op: RuleBuilder, value: ir.Value, order: list[int], shape: list[int]) -> ir.Value:
     """A value with its axes in another order, in another shape: of a weight that nobody else reads as it is stored."""
     tensor = value.const_value
-    if isinstance(tensor, ArrangedTensor) and len(value.uses()) == 1:
-        form = tensor.arrangement.permuted(tuple(order)).reshaped(tuple(shape))
-        value.const_value = ArrangedTensor(tensor.source, form, tensor.name)
+    if isinstance(tensor, StoredTensor) and len(value.uses()) == 1:
+        form = tensor.form.permuted(tuple(order)).reshaped(tuple(shape))
+        value.const_value = StoredTensor(tensor.source, form, tensor.name)
         value.shape = ir.Shape(list(value.const_value.shape.numpy()))
         return value
     moved = value if order == sorted(order) else op.Transpose(value, perm=order)
@@ -56,7 +56,7 @@ def _in_bytes(value: ir.Value) -> ir.Value:
     """A value whose elements are not in four bits: before the weight was stored or converted so."""
     if value.dtype not in HALF_BYTES:
         return value
-    if isinstance(value.const_value, ArrangedTensor):
+    if isinstance(value.const_value, StoredTensor):
         value.const_value = value.const_value.in_bytes()
         value.dtype = value.const_value.dtype
         return value

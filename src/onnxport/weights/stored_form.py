@@ -19,21 +19,21 @@ HALF_BYTES: dict[ir.DataType, tuple[int, int]] = {ir.DataType.INT4: (-8, 7), ir.
 
 
 @dataclass(frozen=True)
-class Arrangement:
+class StoredForm:
     """How a weight is written: permuted and reshaped, in this order, and in which element type if not in its own."""
 
     steps: tuple[tuple[str, tuple[int, ...]], ...] = ()
     dtype: ir.DataType | None = None
 
-    def permuted(self, order: tuple[int, ...]) -> Arrangement:
+    def permuted(self, order: tuple[int, ...]) -> StoredForm:
         """With the axes in another order."""
         return replace(self, steps=(*self.steps, ("permute", order)))
 
-    def reshaped(self, shape: tuple[int, ...]) -> Arrangement:
+    def reshaped(self, shape: tuple[int, ...]) -> StoredForm:
         """In another shape."""
         return replace(self, steps=(*self.steps, ("reshape", shape)))
 
-    def stored_as(self, dtype: ir.DataType | None) -> Arrangement:
+    def stored_as(self, dtype: ir.DataType | None) -> StoredForm:
         """In another element type."""
         return replace(self, dtype=dtype)
 
@@ -45,31 +45,31 @@ class Arrangement:
         return tensor
 
 
-class ArrangedTensor(TorchTensor):
-    """A tensor of the model that refers to a torch tensor and is written as an arrangement of it.
+class StoredTensor(TorchTensor):
+    """A tensor of the model that refers to a torch tensor and is written as a form of it.
 
     >>> import torch, onnx_ir as ir
-    >>> from onnxport.weights.arranged import ArrangedTensor, Arrangement
-    >>> transposed = Arrangement().permuted((1, 0)).stored_as(ir.DataType.INT4)
-    >>> tensor = ArrangedTensor(torch.tensor([[1, 2], [-1, 7]], dtype=torch.int8), transposed)
+    >>> from onnxport.weights.stored_form import StoredTensor, StoredForm
+    >>> transposed = StoredForm().permuted((1, 0)).stored_as(ir.DataType.INT4)
+    >>> tensor = StoredTensor(torch.tensor([[1, 2], [-1, 7]], dtype=torch.int8), transposed)
     >>> tensor.dtype.name, tensor.nbytes, tensor.tobytes().hex()
     ('INT4', 2, 'f172')
     """
 
-    def __init__(self, tensor: torch.Tensor, arrangement: Arrangement, name: str | None = None) -> None:
-        super().__init__(arrangement.of(tensor), name)
+    def __init__(self, tensor: torch.Tensor, form: StoredForm, name: str | None = None) -> None:
+        super().__init__(form.of(tensor), name)
         self.source = tensor
-        self.arrangement = arrangement
-        if arrangement.dtype is not None:
-            self._dtype = arrangement.dtype
+        self.form = form
+        if form.dtype is not None:
+            self._dtype = form.dtype
 
-    def like(self, tensor: torch.Tensor) -> ArrangedTensor:
-        """Another tensor in the same arrangement."""
-        return ArrangedTensor(tensor, self.arrangement, self.name)
+    def like(self, tensor: torch.Tensor) -> StoredTensor:
+        """Another tensor in the same form."""
+        return StoredTensor(tensor, self.form, self.name)
 
-    def in_bytes(self) -> ArrangedTensor:
+    def in_bytes(self) -> StoredTensor:
         """The same with each element in a byte of its own."""
-        return ArrangedTensor(self.source, self.arrangement.stored_as(None), self.name)
+        return StoredTensor(self.source, self.form.stored_as(None), self.name)
 
     def numpy(self) -> npt.NDArray[Any]:
         """Return the values as an array."""
@@ -98,9 +98,9 @@ def _packed(elements: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     return packed
 
 
-def arranged(weight: TorchTensor, arrangement: Arrangement, name: str) -> ArrangedTensor | None:
-    """A weight in an arrangement, if its element type can hold what the weight holds."""
-    made = ArrangedTensor(weight.raw, arrangement, name)
+def in_form(weight: TorchTensor, form: StoredForm, name: str) -> StoredTensor | None:
+    """A weight in a form, if its element type can hold what the weight holds."""
+    made = StoredTensor(weight.raw, form, name)
     if made.dtype in HALF_BYTES and weight.has_content and weight.raw.numel():
         least, most = (int(bound) for bound in torch.aminmax(weight.raw))
         low, high = HALF_BYTES[made.dtype]

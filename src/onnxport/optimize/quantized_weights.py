@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnxport.optimize.scope import Scope
 from onnxport.weights.kinds import is_weight
-from onnxport.weights.stored_form import HALF_BYTES, StoredForm
+from onnxport.weights.stored_form import HALF_BYTES, StoredForm, in_form
 from onnxport.weights.torch_tensor import TorchTensor
 
 _D = ir.DataType

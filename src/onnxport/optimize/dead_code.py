@@ -9,15 +9,13 @@ import onnx_ir as ir
 from onnxport.graphs import bodies
 from onnxport.optimize.scope import Scope
 
-#: Operators whose last outputs may be left out, and how many they must have.
+#: Operators whose last outputs may be left out, and how many they must have. Recurrent ones are none of them: readers
+#: that translate those take all outputs by name (OpenCV, MNN).
 OPTIONAL_OUTPUTS = {
     "BatchNormalization": 1,
     "Dropout": 1,
-    "GRU": 1,
-    "LSTM": 1,
     "LayerNormalization": 1,
     "MaxPool": 1,
-    "RNN": 1,
     "Unique": 1,
 }
 

@@ -1,9 +1,10 @@
-"""How large whole numbers can become, as far as the calls they come from tell."""
+"""What whole numbers can be, as far as the calls they come from tell: how large, and whether they only count."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxport.translate.tensor import Tensor
@@ -68,3 +69,34 @@ def _bits(value: ir.Value | None, depth: int) -> int:
         return _UNKNOWN
     which, combined = _COMBINED[node.op_type]
     return combined([_bits(operand, depth - 1) for operand in node.inputs[which]])
+
+
+_KEEPING_ORDER = {"Identity", "Reshape", "Squeeze", "Unsqueeze"}
+
+
+def counts_from_zero(x: Tensor) -> bool:
+    """Whether the elements of a tensor are 0, 1, 2 … in order, as those of ``arange`` are."""
+    value: ir.Value | None = x.value
+    for _ in range(_DEPTH):
+        if value is None:
+            return False
+        if value.const_value is not None and not value.metadata_props:
+            numbers = value.const_value.numpy().reshape(-1)
+            return bool(np.array_equal(numbers, np.arange(numbers.size)))
+        node = value.producer()
+        if node is None:
+            return False
+        if node.op_type == "Range":
+            return _is_number(node.inputs[0], 0) and _is_number(node.inputs[2], 1)
+        if node.op_type == "Add" and _is_number(node.inputs[1], 0):
+            value = node.inputs[0]
+        else:
+            value = node.inputs[0] if node.op_type in _KEEPING_ORDER else None
+    return False
+
+
+def _is_number(value: ir.Value | None, number: int) -> bool:
+    if value is None or value.const_value is None or value.metadata_props:
+        return False
+    held = value.const_value.numpy()
+    return bool(held.size == 1 and held.item() == number)

@@ -94,7 +94,7 @@ def silu(op: Builder, self: Tensor) -> Tensor:
 
 @translates("aten::hardsigmoid")
 def hardsigmoid(op: Builder, self: Tensor) -> Tensor:
-    return op.HardSigmoid(self, alpha=1 / 6, beta=0.5)
+    return op.HardSigmoid(self, alpha=1 / 6)
 
 
 # ONNX's Shrink would do for these two, but turns NaN into 0.

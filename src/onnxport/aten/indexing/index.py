@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from onnxport.aten.axes import axis_of
+from onnxport.aten.indexing.in_order import read_in_order
 from onnxport.aten.indexing.indexing_plan import Entry, IndexingPlan, inverse_permutation, plan_indexing
 from onnxport.aten.indexing.masked import compress
 from onnxport.aten.indexing.scatter import accumulator
@@ -122,6 +123,9 @@ def index(op: Builder, self: Tensor, indices: Indices) -> Tensor:
         if item.dtype == torch.bool:
             return compress(op, self, item, plan.axes[0])
         return op.Gather(self, item, axis=plan.axes[0])
+    whole = read_in_order(op, self, items)
+    if whole is not None:
+        return whole
     taken = op.GatherND(op.transpose(self, plan.order), _coordinates(op, plan, items))
     if self.is_complex and plan.front:
         taken = taken.with_shape([op.result_shapes()[0][axis] for axis in inverse_permutation(plan.result_order)])

@@ -117,7 +117,7 @@ class _Nodes:
         return self.op.Softmax(scores, axis=-1)
 
     def attending(self, bias: Tensor, mask: Tensor) -> Tensor | None:
-        return self.op.ReduceMax(bias, [-1]) > -math.inf
+        return _attending(self.op, bias, -1)
 
     def zero_unless(self, attending: Tensor, numbers: Tensor) -> Tensor:
         return self.op.Where(attending, numbers, self.op.like(0, numbers))
@@ -142,13 +142,18 @@ def _causal(op: Builder, rows: Int, columns: Int) -> Tensor:
     return keys <= op.unsqueeze(queries, [1])
 
 
+def _attending(op: Builder, scores: Tensor, dim: int) -> Tensor:
+    """Where not everything along a dimension is masked out; counted, since shape inference follows sums everywhere."""
+    return op.ReduceSum(op.cast(scores > -math.inf, torch.float32), [dim]) > 0
+
+
 @translates("aten::_safe_softmax")
 def safe_softmax(op: Builder, self: Tensor, dim: int, dtype: torch.dtype | None) -> Tensor:
     self = self if dtype is None else op.cast(self, dtype)
     if self.rank == 0:
         return op.Where(op.Equal(self, op.like(-math.inf, self)), op.like(0, self), op.like(1, self))
     # What is masked out altogether is 0/0 in a softmax; torch makes it 0.
-    attends = op.ReduceMax(self, [dim]) > -math.inf
+    attends = _attending(op, self, dim)
     return op.Where(attends, op.Softmax(self, axis=dim), op.like(0, self))
 
 

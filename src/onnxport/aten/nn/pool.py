@@ -10,6 +10,7 @@ import torch
 
 from onnxport.aten.nn.conv import per_axis, with_batch
 from onnxport.aten.shapes.pad import padded
+from onnxport.onnx_build.literals import INT64_MAX
 from onnxport.translate import Builder, Int, Tensor, translates
 from onnxport.translate.dims import maximum, minimum, product
 
@@ -79,6 +80,8 @@ def _avg_pool(
 ) -> Tensor:
     kernel, pads = per_axis(kernel_size, spatial), per_axis(padding, spatial)
     strides = per_axis(stride, spatial) if len(stride) else kernel
+    if math.prod(kernel) == 1 and not any(pads) and divisor_override is None:
+        return _every(op, self, strides)
     batched = with_batch(op, self, spatial + 2)
     if self.is_integer:
         result = _whole_average(op, batched, kernel, strides, pads, ceil_mode, count_include_pad, divisor_override)
@@ -93,9 +96,19 @@ def _avg_pool(
             strides=strides,
             pads=pads * 2 if any(pads) else None,
             ceil_mode=ceil_mode if ceil_mode else None,
-            count_include_pad=1 if count_include_pad and any(pads) else None,
+            # Stated also where it is 0: OpenCV takes it for 1 otherwise.
+            count_include_pad=int(count_include_pad) if any(pads) else None,
         )
     return result if batched is self else op.Squeeze(result, [0])
+
+
+def _every(op: Builder, x: Tensor, strides: Sequence[int]) -> Tensor:
+    """Windows of one element. onnxruntime moves a Pad before such a pool into the pool, which then refuses it."""
+    moved = [axis for axis, stride in enumerate(strides, x.rank - len(strides)) if stride != 1]
+    if not moved:
+        return op.Identity(x)
+    steps = [stride for stride in strides if stride != 1]
+    return op.Slice(x, [0] * len(moved), [INT64_MAX] * len(moved), moved, steps)
 
 
 def _padded_average(

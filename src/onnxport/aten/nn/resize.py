@@ -98,9 +98,13 @@ def _scaled_size(op: Builder, size: Int, factor: float) -> Tensor:
 
 def _resize(op: Builder, resizing: Resizing, **attributes: object) -> Tensor:
     if _factors_decide(resizing):
-        scales = op.const(resizing.factors, torch.float32)
-        return op.Resize(resizing.x, None, scales, None, axes=resizing.axes, **attributes)
-    return op.Resize(resizing.x, None, None, _new_sizes(op, resizing), axes=resizing.axes, **attributes)
+        scales = op.const([1.0, 1.0, *(_given(factor) for factor in resizing.factors)], torch.float32)
+        return op.Resize(resizing.x, None, scales, None, **attributes)
+    kept, sizes = resizing.x.shape[:2], _new_sizes(op, resizing)
+    if is_static(kept) and isinstance(sizes, list):
+        # Where nothing is gained by `axes`, which came with opset 18, there are none: few readers know them.
+        return op.Resize(resizing.x, None, None, [*kept, *sizes], **attributes)
+    return op.Resize(resizing.x, None, None, sizes, axes=resizing.axes, **attributes)
 
 
 # Nearest

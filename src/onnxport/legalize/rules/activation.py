@@ -46,7 +46,7 @@ def mish(op: RuleBuilder, node: ir.Node) -> Replacement:
 @lowers("HardSwish", below=14)
 def hard_swish(op: RuleBuilder, node: ir.Node) -> Replacement:
     """x max(0, min(1, x/6 + 1/2))."""
-    return op.Mul(op.needed(0), op.HardSigmoid(op.needed(0), alpha=1 / 6, beta=0.5))
+    return op.Mul(op.needed(0), op.HardSigmoid(op.needed(0), alpha=1 / 6))
 
 
 @lowers("Relu", below=14)

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from onnxport.legalize.known import constant_array
@@ -14,8 +15,11 @@ from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 from onnxport.onnx_build.attention import AttentionFormula, attention_dtype, attention_scale
 from onnxport.onnx_build.literals import INT64_MAX
 from onnxport.weights.dtypes import from_torch_dtype, to_torch_dtype
+from onnxport.weights.kinds import is_weight
 
 _SWAP_HEADS = [0, 2, 1, 3]
+_SMALL_MASK = 1 << 14
+"""Masks of so many elements are literals as what is added to the scores, which takes four times their bytes."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,9 @@ class _RuleNodes:
         return self.op.shared(("allowed", mask, allowed), lambda: self.op.And(mask, allowed))
 
     def as_bias(self, allowed: ir.Value, query: ir.Value) -> ir.Value:
-        op = self.op
+        op, known = self.op, _known_mask(allowed)
+        if known is not None and query.dtype is not None:
+            return op.literal(np.where(known, 0, -math.inf).astype(query.dtype.numpy()))
         return op.shared(
             ("bias", allowed, query.dtype),
             lambda: op.where(allowed, op.like(0, query), op.like(-math.inf, query)),
@@ -113,7 +119,7 @@ class _RuleNodes:
                 return None
         return op.shared(
             ("attending", bias),
-            lambda: op.Greater(op.reduce("ReduceMax", bias, [-1]), op.like(-math.inf, bias)),
+            lambda: _any_above(op, bias),
         )
 
     def zero_unless(self, attending: ir.Value, numbers: ir.Value) -> ir.Value:
@@ -130,12 +136,15 @@ def attention(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Softmax(scale Q Kᵀ + bias) V."""
     terms, query, key, value, turned = _operands(op)
     mask = _unexpanded(op.input(3))
+    mask = None if mask is None else _pad_mask(op, mask, turned)
+    if (known := _known_mask(mask)) is not None and known.all():
+        mask = None
     allowed = _causal(op, query, turned) if op.attr_int("is_causal", 0) else None
     formula = AttentionFormula(
         terms,
         query,
         turned,
-        mask=None if mask is None else _pad_mask(op, mask, turned),
+        mask=mask,
         allowed=allowed,
         scale=op.attr_float("scale", 1.0) if "scale" in node.attributes else None,
         change=terms.capped if op.attr_float("softcap", 0.0) else None,
@@ -214,6 +223,14 @@ def _dim_key(value: ir.Value, axis: int) -> object:
     return dim.value if dim is not None and dim.value is not None else value
 
 
+def _known_mask(mask: ir.Value | None) -> npt.NDArray[np.generic] | None:
+    """A mask of the graph's own; one that is a weight may be replaced, and a large one stays as it is."""
+    if mask is None or is_weight(mask):
+        return None
+    known = constant_array(mask)
+    return known if known is not None and known.dtype == np.bool_ and known.size <= _SMALL_MASK else None
+
+
 def _unexpanded(mask: ir.Value | None) -> ir.Value | None:
     """A mask as it was before it was repeated, which adding it to the scores does anyway."""
     producer = None if mask is None else mask.producer()
@@ -251,6 +268,13 @@ def _pad_mask(op: RuleBuilder, mask: ir.Value, turned: ir.Value) -> ir.Value:
     pads = op.i64([0] * (2 * op.rank(mask) - 1) + [want - have])
     boolean = mask.dtype == ir.DataType.BOOL
     return op.Pad(mask, pads, op.like(False if boolean else -math.inf, mask))
+
+
+def _any_above(op: RuleBuilder, bias: ir.Value) -> ir.Value:
+    """Which rows have an element above -∞; counted, since onnxruntime's shape inference follows sums of any opset."""
+    unmasked = op.cast(op.Greater(bias, op.like(-math.inf, bias)), ir.DataType.FLOAT)
+    count = op.reduce("ReduceSum", unmasked, [-1])
+    return op.Greater(count, op.like(0, count))
 
 
 @lowers("RotaryEmbedding", below=23)

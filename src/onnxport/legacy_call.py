@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ import torch
 from onnxport.arguments import Description
 from onnxport.artifacts import Artifacts
 from onnxport.capture.replay import as_mirror
-from onnxport.capture.request.inputs import bind, named_tensors
+from onnxport.capture.request.inputs import bind, keywords_at_the_end, named_tensors
 from onnxport.errors import InputError, warn
 from onnxport.exporter import Destination, run_export
 from onnxport.options import Options
@@ -71,21 +71,10 @@ def call_arguments(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> t
     """The arguments of the call: a dict at the end of ``args`` holds keywords, and numbers are tensors."""
     positional = tuple(args) if isinstance(args, tuple | list) and not hasattr(args, "_fields") else (args,)
     keywords = dict(kwargs) if kwargs is not None else {}
-    if positional and type(positional[-1]) is dict and not isinstance(model, torch.export.ExportedProgram):
-        last = positional[-1]
+    if not isinstance(model, torch.export.ExportedProgram):
         signature = inspect.signature(model.forward)
-        if all(isinstance(name, str) for name in last) and _fits(signature, positional[:-1], {**last, **keywords}):
-            positional, keywords = positional[:-1], {**last, **keywords}
+        positional, keywords = keywords_at_the_end(signature, positional, keywords, legacy=True)
     return pytree.tree_map(_tensor, (positional, keywords))  # type: ignore[no-any-return]
-
-
-def _fits(signature: inspect.Signature, args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError:
-        # Then the dict is an argument like the others.
-        return False
-    return True
 
 
 def _tensor(leaf: object) -> object:

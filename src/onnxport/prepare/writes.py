@@ -145,7 +145,16 @@ def resized(node: torch.fx.Node, to: WriteDestination, emit: Emitter) -> torch.f
     return emit.call(aten.reshape.default, current, sizes, val=wanted)
 
 
-RESIZING = {"aten::resize_", "aten::resize_as_"}
+def shared(node: torch.fx.Node, to: WriteDestination, emit: Emitter) -> torch.fx.Node:
+    """The value that ``set_`` leaves behind: the elements of another tensor, in its shape."""
+    bound = bind_node(node)
+    source = bound.get("source")
+    if len(bound) != 2 or not isinstance(source, torch.fx.Node) or not isinstance(source.meta["val"], torch.Tensor):
+        raise NoInverseError("it lets a tensor be part of another's memory", "Use slicing or as_strided instead.")
+    return emit.call(aten.clone.default, source, val=source.meta["val"])
+
+
+RESIZING = {"aten::resize_", "aten::resize_as_", "aten::set_"}
 SPECIAL: dict[str, Callable[[torch.fx.Node, WriteDestination, Emitter], torch.fx.Node]] = {
     "aten::copy_": overwrite,
     "aten::fill_": overwrite,
@@ -153,6 +162,7 @@ SPECIAL: dict[str, Callable[[torch.fx.Node, WriteDestination, Emitter], torch.fx
     "aten::fill_diagonal_": fill_diagonal,
     "aten::resize_": resized,
     "aten::resize_as_": resized,
+    "aten::set_": shared,
 }
 
 

@@ -24,7 +24,7 @@ from onnxport.weights.wire import Selection
 if TYPE_CHECKING:
     import onnxruntime
 
-Output: TypeAlias = "torch.Tensor | list[torch.Tensor]"
+Output: TypeAlias = "torch.Tensor | list[torch.Tensor] | None"
 """What a model computes: a tensor, or a list of tensors where it is a sequence of ONNX."""
 
 Initializer = Callable[["str | bytes"], "onnxruntime.InferenceSession"]
@@ -33,6 +33,7 @@ Initializer = Callable[["str | bytes"], "onnxruntime.InferenceSession"]
 _CARRIERS: dict[int, type[np.uint8 | np.uint16]] = {1: np.uint8, 2: np.uint16}
 _ERROR_SEVERITY = 3
 _FLOAT32_ACCURACY = "1"
+_WHOLE = ("seq", "optional")
 
 
 def default_session(model: str | bytes) -> onnxruntime.InferenceSession:
@@ -74,8 +75,8 @@ class RuntimeSession:
     def run(self, names: Sequence[str], feeds: Mapping[str, torch.Tensor]) -> list[Output]:
         """Compute the named outputs: tensors, and lists of tensors for sequences."""
         values = {name: _to_ort(TorchTensor(tensor)) for name, tensor in feeds.items()}
-        if any(output.type.startswith("seq") for output in self.session.get_outputs() if output.name in names):
-            # onnxruntime hands out the items of a sequence only as arrays.
+        if any(output.type.startswith(_WHOLE) for output in self.session.get_outputs() if output.name in names):
+            # onnxruntime hands out the items of a sequence, and what is optional, only as arrays.
             return [output_to_torch(output) for output in self.session.run(list(names), values)]
         return [_from_ort(value) for value in self.session.run_with_ort_values(list(names), values)]
 
@@ -103,9 +104,11 @@ def array_to_torch(array: npt.NDArray[np.generic], dtype: ir.DataType | None = N
 
 
 def output_to_torch(
-    output: npt.NDArray[np.generic] | list[npt.NDArray[np.generic]], dtype: ir.DataType | None = None
+    output: npt.NDArray[np.generic] | list[npt.NDArray[np.generic]] | None, dtype: ir.DataType | None = None
 ) -> Output:
-    """Return what a runtime computed, an array or a list of arrays, as a torch tensor or a list of them."""
+    """Return what a runtime computed, an array, a list of arrays or nothing, as a torch tensor or a list of them."""
+    if output is None:
+        return None
     if isinstance(output, list):
         return [array_to_torch(np.asarray(item), dtype) for item in output]
     return array_to_torch(output, dtype)

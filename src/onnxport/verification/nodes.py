@@ -120,16 +120,20 @@ def _compare_batch(
     actual = program.compute_values(names, args, kwargs)
     for (node, key, result, is_random), value in zip(expected, actual.values(), strict=True):
         onnx_value = shared[key]
-        for name, one, other in _pairs(str(onnx_value.name), result, value):
+        found: Output = value
+        if running.is_handle(onnx_value) and not isinstance(found, list):
+            found = [] if found is None else [found]
+        for name, one, other in _pairs(str(onnx_value.name), result, found):
             yield Comparison(VerificationInfo.from_tensors(name, one, other, is_random=is_random), onnx_value, node)
 
 
 def _pairs(name: str, expected: torch.Tensor, actual: Output) -> Iterator[tuple[str, Compared, Compared]]:
     """What to compare: two tensors, or the lengths and the items of two sequences."""
-    if not isinstance(actual, list):
+    if isinstance(actual, torch.Tensor):
         yield name, expected, actual
         return
     items = unpack(expected)
+    actual = [] if actual is None else actual
     yield f"len({name})", len(items), len(actual)
     for position, (one, other) in enumerate(zip(items, actual, strict=False)):
         yield f"{name}[{position}]", one, other

@@ -43,7 +43,7 @@ def program_outputs(
     be None, or have any number of axes, is a sequence of the program.
     """
     outputs = model_outputs(program.module(check_guards=False), args, kwargs)
-    sequences = [_is_handle(value) for value in values]
+    sequences = [is_handle(value) for value in values]
     if not any(sequences):
         return outputs
     items: list[Compared] = []
@@ -52,7 +52,8 @@ def program_outputs(
     return items
 
 
-def _is_handle(value: ir.Value) -> bool:
+def is_handle(value: ir.Value) -> bool:
+    """Whether the captured program has a sequence in the place of a value, as the tensor that holds its items."""
     return isinstance(value.type, ir.SequenceType | ir.OptionalType) or value.shape is None
 
 

@@ -219,6 +219,9 @@ def _compare(
     found: list[Compared] = []
     names: list[str] = []
     for value, output in zip(program.model.graph.outputs, program(*args, **kwargs), strict=True):
+        if output is None:
+            # An optional value that is not there; nor is it among those that are wanted.
+            continue
         items = output if isinstance(output, list) else [output]
         found += items
         names += [f"{value.name}[{n}]" for n in range(len(items))] if items is output else [str(value.name)]

@@ -32,6 +32,7 @@ def counts_left_open() -> contextlib.AbstractContextManager[None]:
             (torch, "linspace", _linspace(torch.linspace)),
             (torch, "triu_indices", _triangle(torch.triu_indices, torch.ge)),
             (torch, "tril_indices", _triangle(torch.tril_indices, torch.le)),
+            *((torch, name, _window(getattr(torch, name), *shape)) for name, shape in _WINDOWS.items()),
             (F, "one_hot", _one_hot(F.one_hot)),
             (ordering, "get_opt_einsum", _ordering_by_example(ordering.get_opt_einsum)),
         ]
@@ -62,6 +63,41 @@ def _linspace(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tens
         return torch.where(place < (steps + 1) // 2, near, far).to(wanted)
 
     return linspace
+
+
+# The weights of the cosines of no turn, one and two; a window without is a triangle.
+_WINDOWS: dict[str, tuple[float, ...]] = {
+    "hann_window": (0.5, 0.5),
+    "hamming_window": (0.54, 0.46),
+    "blackman_window": (0.42, 0.5, 0.08),
+    "bartlett_window": (),
+}
+
+
+def _window(original: Callable[..., torch.Tensor], *weights: float) -> Callable[..., torch.Tensor]:
+    def window(
+        window_length: int,
+        periodic: bool = True,
+        *others: float,
+        dtype: torch.dtype | None = None,
+        **options: object,
+    ) -> torch.Tensor:
+        given = others if not others or len(others) == len(weights) else (*others, *weights[len(others) :])
+        if not isinstance(window_length, torch.SymInt):
+            return original(window_length, periodic, *given, dtype=dtype, **options)
+        wanted = torch.get_default_dtype() if dtype is None else dtype
+        places = torch.arange(window_length, dtype=wanted)
+        turns = places / torch.sym_max(window_length - (0 if periodic else 1), 1)
+        if weights:
+            parts = enumerate(given if given else weights)
+            found = sum((-1) ** k * weight * torch.cos(2 * torch.pi * k * turns) for k, weight in parts)
+        else:
+            found = 1 - (2 * turns - 1).abs()
+        # A window of one is all of it.
+        alone = torch.scalar_tensor(window_length) == 1
+        return torch.where(alone, torch.ones_like(turns), found)
+
+    return window
 
 
 def _one_hot(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:

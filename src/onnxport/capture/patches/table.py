@@ -122,6 +122,10 @@ PATCHES: tuple[Patch, ...] = (
     Patch(
         replaces=(
             "torch.linspace",
+            "torch.hann_window",
+            "torch.hamming_window",
+            "torch.blackman_window",
+            "torch.bartlett_window",
             "torch.triu_indices",
             "torch.tril_indices",
             "torch.nn.functional.one_hot",

@@ -4,10 +4,19 @@
 """
 
 # Each of these registers the handlers of its nodes; every kind of node has one, so their order does not matter.
-from onnxport.capture.replay.control import branches, loops  # noqa: F401
+from onnxport.capture.replay.control import branches, choices, loops  # noqa: F401
 from onnxport.capture.replay.embedded import scripts_replayed
 from onnxport.capture.replay.mirror import Mirror, as_mirror
-from onnxport.capture.replay.ops import language, lists, objects, onednn, packed, quantized, tensors  # noqa: F401
+from onnxport.capture.replay.ops import (  # noqa: F401
+    counted,
+    language,
+    lists,
+    objects,
+    onednn,
+    packed,
+    quantized,
+    tensors,
+)
 from onnxport.capture.replay.tracing import has_packed_weights, replaying, script_of, traced
 
 __all__ = [

@@ -59,6 +59,7 @@ def bind(model: Model, args: Any, kwargs: Mapping[str, Any] | None, report: Call
     if isinstance(model, torch.export.ExportedProgram):
         return _bind_program(model, positional, keywords)
     signature = inspect.signature(model.forward)
+    positional, keywords = keywords_at_the_end(signature, positional, keywords)
     try:
         given = signature.bind(*positional, **keywords).arguments
     except TypeError as error:
@@ -88,6 +89,35 @@ def bind(model: Model, args: Any, kwargs: Mapping[str, Any] | None, report: Call
         var_keyword=variadic.get(inspect.Parameter.VAR_KEYWORD),
         extra=tuple(extra),
     )
+
+
+def keywords_at_the_end(
+    signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any], *, legacy: bool = False
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """A call whose last argument holds keywords, as code for the TorchScript exporter has it, as it is meant.
+
+    A dict is keywords if the call fits so, and either its keys name parameters, after other arguments, or it does not
+    fit as an argument; for ``legacy``, whenever the call fits.
+    """
+    last = args[-1] if args else None
+    if type(last) is not dict or not all(isinstance(name, str) for name in last):
+        return args, kwargs
+    merged = {**last, **kwargs}
+    if not _fits(signature, args[:-1], merged):
+        return args, kwargs
+    # A dict that is all there is may be the one argument; after others, one with the names of parameters is keywords.
+    named = len(args) > 1 and all(name in signature.parameters for name in last)
+    if legacy or named or not _fits(signature, args, kwargs):
+        return args[:-1], merged
+    return args, kwargs
+
+
+def _fits(signature: inspect.Signature, args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
 
 
 def _bind_program(program: torch.export.ExportedProgram, args: tuple[object, ...], kwargs: dict[str, object]) -> Inputs:

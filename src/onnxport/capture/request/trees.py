@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
 
 import torch
 
@@ -119,7 +120,36 @@ def _register(value: Any) -> bool:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         torch.export.register_dataclass(type(value))
         return True
+    if isinstance(value, dict | collections.UserDict):
+        _register_mapping(type(value))
+        return True
     return False
+
+
+def _register_mapping(kind: type[Any]) -> None:
+    """Teach torch a class of dicts; it is filled anew from the values, whatever its constructor takes."""
+
+    def flatten(value: Any) -> tuple[list[Any], list[Any]]:
+        return list(value.values()), list(value)
+
+    def flatten_with_keys(value: Any) -> tuple[list[tuple[Any, Any]], list[Any]]:
+        return [(pytree.MappingKey(key), item) for key, item in value.items()], list(value)
+
+    def unflatten(values: Iterable[Any], keys: list[Any]) -> Any:
+        made = cast(Any, kind).__new__(kind)
+        if isinstance(made, collections.UserDict):
+            made.data = {}
+        for key, value in zip(keys, values, strict=True):
+            made[key] = value
+        return made
+
+    pytree.register_pytree_node(
+        kind,
+        flatten,
+        unflatten,
+        serialized_type_name=f"{kind.__module__}.{kind.__qualname__}",
+        flatten_with_keys_fn=flatten_with_keys,
+    )
 
 
 def _register_model_output(kind: type) -> bool:

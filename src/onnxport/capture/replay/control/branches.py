@@ -1,7 +1,7 @@
 """``prim::If``: followed where the graph knows the way, captured as ``cond`` where only run time does.
 
 Two branches may give tensors with different numbers of axes, and no tensor of a captured graph stands for both: then
-what follows them, to the end of the graph, is run inside of each. ``squeeze`` of an axis that varies is such a branch.
+what follows them, to the end of the graph, is run inside of each.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 from onnxport.capture.replay.control.closures import Body, Closure, Operand, free_values, sampling
 from onnxport.capture.replay.control.specs import NumberSpec, UnlikeBranches, UnlikeRanks, ValueSpec, spec_of
 from onnxport.capture.replay.interpreter import Env, Finished, NodeCall, handles, result_of
-from onnxport.capture.replay.ops.calls import call_operator
-from onnxport.capture.replay.ops.python_ops import COMPARISONS
-from onnxport.capture.replay.values.stand_ins import ReplayValue, Truth, known_truth, materialized, plain_number
+from onnxport.capture.replay.values.stand_ins import ReplayValue, Truth, known_truth, plain_number
 from onnxport.torch_graph import Block
 from onnxport.torch_internals.operators import cond_op
 
@@ -35,7 +33,7 @@ def _if(call: NodeCall, given: ReplayValue) -> ReplayValue:
             return _followed(call, blocks[taken])
     bodies = [_body(call, block) for block in blocks]
     try:
-        return result_of(call.node, _chosen(call, condition, bodies, blocks))
+        return result_of(call.node, chosen(call, condition, bodies, blocks))
     except UnlikeBranches:
         # Where sizes decide, following the example is a guard, and that is reported.
         if not isinstance(condition, torch.SymBool) or has_free_unbacked_symbols(condition):
@@ -55,36 +53,23 @@ def _body(call: NodeCall, block: Block) -> Body:
     return lambda env: call.run.block(block, env)
 
 
-@handles("aten::squeeze")
-def _squeeze(call: NodeCall, x: ReplayValue, *axes: ReplayValue) -> ReplayValue:
-    """Of an axis that varies: it goes where it has size 1, and else stays."""
-    axis = plain_number(axes[0]) if axes and not isinstance(axes[0], list) else None
-    size = x.shape[axis] if isinstance(x, torch.Tensor) and x.dim() and isinstance(axis, int) else 0
-    is_one = known_truth(COMPARISONS["aten::eq"](size, 1))
-    if isinstance(is_one, bool):
-        call.trace()
-        return call_operator(call.node, [x, *axes])
-    name = next(call.node.inputs()).unique()
-
-    def without(env: Env) -> list[ReplayValue]:
-        return [materialized(env[name]).select(axis, 0)]
-
-    def same(env: Env) -> list[ReplayValue]:
-        return [materialized(env[name]).clone()]
-
-    return result_of(call.node, _chosen(call, is_one, [without, same], [], [name]))
-
-
-def _chosen(
+def chosen(
     call: NodeCall, condition: Condition, bodies: Sequence[Body], blocks: Sequence[Block], names: Sequence[int] = ()
 ) -> list[ReplayValue]:
-    """What one of two bodies gives, where only run time knows which."""
+    """What one of two bodies gives, where only run time knows which.
+
+    ``blocks`` are those that the bodies run, if they do; ``names`` are the values that they read otherwise.
+    """
     run = call.run
+    frame = run.frames[-1]
+    goes_on, frame.goes_on = frame.goes_on, False
     try:
         return _captured(call, condition, bodies, [*names, *free_values(blocks)])
     except UnlikeRanks:
-        if not all(frame.goes_on for frame in run.frames):
+        if not goes_on or not all(outer.goes_on for outer in run.frames[:-1]):
             raise
+    finally:
+        frame.goes_on = goes_on
     rest = [_with_rest(call, body, blocks[n] if blocks else None) for n, body in enumerate(bodies)]
     results = _captured(call, condition, rest, [*names, *free_values(blocks, run.frames)], returned=True)
     raise Finished(results)

@@ -298,12 +298,14 @@ def _closed(original: ReplayValue, value: ReplayValue) -> ReplayValue:
         handle, sizes = parts_of(value)
         found = original.item_type
         if found is not None and isinstance(sizes, list):
-            found = ItemType(found.dtype, tuple(sizes))
+            found = ItemType(found.dtype, tuple(sizes), found.is_number)
         return Sequenced(cast(torch.Tensor, handle), found)
     if isinstance(original, list | tuple | dict):
         pairs = zip(parts_of(original), parts_of(value), strict=True)
         return rebuilt(original, [_closed(*pair) for pair in pairs])
-    return type(original)(cast(torch.Tensor, value)) if isinstance(original, Truth | Stacked | FreeRank) else value
+    if isinstance(original, Stacked):
+        return Stacked(cast(torch.Tensor, value), original.is_number)
+    return type(original)(cast(torch.Tensor, value)) if isinstance(original, Truth | FreeRank) else value
 
 
 def _copied(operand: Operand) -> Operand:

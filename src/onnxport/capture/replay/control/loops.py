@@ -17,7 +17,14 @@ from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 from onnxport.capture.replay.control.closures import Closure, Operand, free_values, sampling
 from onnxport.capture.replay.control.specs import ValueSpec, spec_of
 from onnxport.capture.replay.interpreter import Env, Interpreter, NodeCall, handles, result_of
-from onnxport.capture.replay.values.items import Size, item_type_of, without_inner_sizes
+from onnxport.capture.replay.values.items import (
+    NUMBERS,
+    Size,
+    holds_numbers,
+    item_tensor,
+    item_type_of,
+    without_inner_sizes,
+)
 from onnxport.capture.replay.values.stand_ins import (
     SHAPES_CHANGE,
     UNINITIALIZED,
@@ -26,6 +33,7 @@ from onnxport.capture.replay.values.stand_ins import (
     ReplayValue,
     Sequenced,
     Stacked,
+    Truth,
     known_truth,
     materialized,
     parts_of,
@@ -40,6 +48,8 @@ from onnxport.torch_internals.operators import scan_op, while_loop_op
 
 Result = TypeVar("Result")
 Tensors = Sequence[torch.Tensor]
+# What an iteration may add to a list: a tensor or a number.
+_ITEMS = (torch.Tensor, Truth, *NUMBERS)
 
 
 @handles("prim::Loop")
@@ -80,6 +90,8 @@ class _CapturedLoop:
     growing: list[int] = field(default_factory=list)
     collected: list[int] = field(default_factory=list)
     axes: list[int] = field(default_factory=list)
+    # Of the lists that are collected: whether they are of numbers.
+    numbers: dict[int, bool] = field(default_factory=dict)
     # The positions of states that an iteration writes to in place.
     overwritten: set[int] = field(default_factory=set)
 
@@ -140,12 +152,13 @@ class _CapturedLoop:
             self.specs[position] = ValueSpec(UNINITIALIZED)
         following, after = self._probe()
         if known_truth(following) is True and all(self._is_alike(parts_of(after[position])) for position in lists):
+            self.numbers = {position: holds_numbers(parts_of(after[position])) for position in lists}
             return True
         self.specs, self.collected = specs, []
         return False
 
     def _is_alike(self, items: Sequence[ReplayValue]) -> bool:
-        if len(items) != 1 or not isinstance(items[0], torch.Tensor):
+        if len(items) != 1 or not isinstance(items[0], _ITEMS):
             return False
         found = without_inner_sizes(item_type_of(items), self.closure.symbols)
         return found is not None and found.sizes is not None and None not in found.sizes
@@ -207,7 +220,7 @@ class _CapturedLoop:
         own = self._own(states, operands)
         given = [state.clone() if i in self.overwritten else state for i, state in enumerate(states)]
         following, after = self._body(own, self._index(iteration), self._unflattened(given))
-        pieces = [materialized(parts_of(after[position])[0]) for position in self.collected]
+        pieces = [item_tensor(parts_of(after[position])[0]) for position in self.collected]
         pieces += [_grown(after[position])[0] for position in self.growing]
         return following, [*self._flattened(after), *self.closure.written(own)], pieces
 
@@ -283,7 +296,8 @@ class _CapturedLoop:
     def _put_contributions(self, results: list[ReplayValue], stacks: Iterator[torch.Tensor]) -> None:
         """Put what the iterations contributed behind what there was before the loop."""
         for position in self.collected:
-            results[position] = [*parts_of(self.variables[position]), Stacked(next(stacks))]
+            stacked = Stacked(next(stacks), self.numbers[position])
+            results[position] = [*parts_of(self.variables[position]), stacked]
         for position, axis in zip(self.growing, self.axes, strict=True):
             before = materialized(self.variables[position])
             results[position] = torch.cat([before, Stacked(next(stacks)).joined(axis)], axis)
@@ -324,7 +338,7 @@ def _adds_one(before: ReplayValue, after: ReplayValue) -> bool:
     if not isinstance(before, list) or not isinstance(after, list) or len(after) != len(before) + 1:
         return False
     kept = all(one is other for one, other in zip(before, after, strict=False))
-    return kept and isinstance(after[-1], torch.Tensor)
+    return kept and isinstance(after[-1], _ITEMS)
 
 
 def _only_appended(block: Block, names: Sequence[int]) -> bool:

@@ -7,6 +7,7 @@ appending, extending and joining lists need no care; reading does.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -14,13 +15,17 @@ from onnxport.capture.replay.interpreter import Handler, NodeCall, handles, resu
 from onnxport.capture.replay.ops.calls import call_operator
 from onnxport.capture.replay.ops.language import is_of_type
 from onnxport.capture.replay.ops.objects import sort_items
+from onnxport.capture.replay.ops.tensors import with_masks
 from onnxport.capture.replay.values.items import (
     Run,
     Size,
     has_run_time_length,
+    holds_numbers,
     item_at,
     item_count,
+    item_tensor,
     join_items,
+    numbers_in,
     take_items,
     with_item,
     without_item,
@@ -33,6 +38,7 @@ from onnxport.capture.replay.values.stand_ins import (
     ReplayValue,
     Sequenced,
     Stacked,
+    Truth,
     materialized,
     plain_number,
 )
@@ -77,15 +83,6 @@ def _known_length(call: NodeCall, items: torch.Tensor | Items) -> ReplayValue:
 @_handles_lists("aten::len", otherwise=_known_length)
 def _len(call: NodeCall, items: Items) -> ReplayValue:
     return item_count(items)
-
-
-def _known_item(call: NodeCall, items: Items, position: ReplayValue) -> ReplayValue:
-    return items[plain_number(position)]
-
-
-@_handles_lists("aten::__getitem__", otherwise=_known_item)
-def _get_item(call: NodeCall, items: Items, position: ReplayValue) -> ReplayValue:
-    return item_at(items, plain_number(position))
 
 
 def _join_known(call: NodeCall, items: Items, dim: ReplayValue = 0) -> ReplayValue:
@@ -137,13 +134,27 @@ def _list(call: NodeCall, *items: ReplayValue) -> Items:
     return list(items)
 
 
-@_handles_lists("aten::slice")
+def _slice_known(call: NodeCall, items: Items | torch.Tensor, *bounds: ReplayValue) -> ReplayValue:
+    """Of a tensor by a step that only run time knows: the slice of every one, and of that by positions."""
+    if not isinstance(items, torch.Tensor) or len(bounds) != 4:
+        return _call_as_it_is(call, items, *bounds)
+    axis, start, end, step = (plain_number(bound) for bound in bounds)
+    if not isinstance(step, torch.SymInt):
+        return _call_as_it_is(call, items, *bounds)
+    call.trace()
+    every = torch.ops.aten.slice.Tensor(items, axis, start, end)
+    torch._check(step >= 1)
+    positions = torch.arange(every.shape[axis])
+    return every.index_select(axis, torch.remainder(positions, step).eq(0).nonzero().squeeze(1))  # type: ignore[call-overload]
+
+
+@_handles_lists("aten::slice", otherwise=_slice_known)
 def _slice(call: NodeCall, items: Items, *bounds: ReplayValue) -> Items:
     start, end, step = (plain_number(bound) for bound in bounds)
     if start in (None, 0) and step == 1 and end is None:
         return list(items)
     if len(items) == 1 and isinstance(items[0], Stacked):
-        return [Stacked(items[0].tensor[start:end:step])]
+        return [replace(items[0], tensor=items[0].tensor[start:end:step])]
     return [take_items(items, _positions(items)[start:end:step])]
 
 
@@ -169,7 +180,7 @@ def _reverse(call: NodeCall, items: Items) -> ReplayValue:
 
 def _reversed(run: Run) -> Run:
     if isinstance(run, Stacked):
-        return Stacked(run.tensor.flip(0))
+        return replace(run, tensor=run.tensor.flip(0))
     return take_items([run], _positions([run]).flip(0))
 
 
@@ -196,7 +207,7 @@ def _delete_at(items: Items, position: Size) -> None:
         del items[-1]
     elif len(items) == 1 and isinstance(items[0], Stacked) and isinstance(position, int) and position in (0, -1):
         rows = items[0].tensor
-        items[0] = Stacked(rows[1:] if position == 0 else rows[:-1])
+        items[0] = replace(items[0], tensor=rows[1:] if position == 0 else rows[:-1])
     else:
         items[:] = [without_item(items, position)]
 
@@ -233,9 +244,60 @@ def _refuse(call: NodeCall, *values: ReplayValue) -> ReplayValue:
     )
 
 
-_REFUSED = "index count remove __contains__ mul mul_ eq ne any all min max sum hash str format join"
+_REFUSED = "count remove mul mul_ eq ne any all hash str format join"
 _handles_lists(*(f"aten::{name}" for name in _REFUSED.split()))(_refuse)
-_handles_lists("aten::sort", "aten::sorted", otherwise=sort_items)(_refuse)
+_handles_lists("aten::index", otherwise=with_masks)(_refuse)
+
+
+# --- what tensors tell of lists of numbers ---------------------------------------------------------------------------
+
+
+@_handles_lists("aten::sort", "aten::sorted", otherwise=sort_items)
+def _sort(call: NodeCall, items: Items, reverse: ReplayValue = False) -> ReplayValue:
+    """Of numbers, or of tensors of one element each."""
+    numbers = numbers_in(items) if holds_numbers(items) else join_items(items, 0, new_axis=True)
+    if numbers.dim() != 1:
+        return _refuse(call, items)
+    ordered = Stacked(numbers.sort(descending=bool(reverse))[0], holds_numbers(items))
+    if call.node.kind() == "aten::sorted":
+        return [ordered]
+    items[:] = [ordered]
+    return None
+
+
+@_handles_lists("aten::sum", "prim::min", "prim::max")
+def _reduce(call: NodeCall, items: Items) -> ReplayValue:
+    if not holds_numbers(items):
+        return _refuse(call, items)
+    reduced: torch.Tensor = getattr(numbers_in(items), call.node.kind().partition("::")[2])()
+    return plain_number(reduced)
+
+
+@_handles_lists("aten::__contains__")
+def _contains(call: NodeCall, items: Items, wanted: ReplayValue) -> ReplayValue:
+    if not holds_numbers(items):
+        return _refuse(call, items)
+    return Truth((numbers_in(items) == item_tensor(wanted)).any())
+
+
+@handles("prim::tolist")
+def _tolist(call: NodeCall, x: torch.Tensor, axes: int, kind: ReplayValue) -> ReplayValue:
+    """The numbers of a tensor; how many there are, only run time may know."""
+    call.trace()
+    return _numbers_of(materialized(x))
+
+
+def _numbers_of(x: torch.Tensor) -> ReplayValue:
+    if x.dim() == 0:
+        return Truth(x) if x.dtype == torch.bool else x.item()
+    if isinstance(x.shape[0], int):
+        return [_numbers_of(row) for row in x.unbind(0)]
+    if x.dim() > 1:
+        raise CaptureError(
+            f"tolist() of a tensor with {x.dim()} axes, of which the first varies, gives lists in a list whose length "
+            "only run time knows; ONNX has none. Work on the tensor, or flatten it first."
+        )
+    return [Stacked(x, is_number=True)]
 
 
 # --- lists of run-time length that operators make --------------------------------------------------------------------

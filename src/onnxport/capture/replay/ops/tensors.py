@@ -12,7 +12,8 @@ from typing import TypeAlias
 import torch
 
 from onnxport.capture.replay.interpreter import NodeCall, handles
-from onnxport.capture.replay.ops.calls import dtype_code, dtype_of
+from onnxport.capture.replay.ops.calls import call_operator, dtype_code, dtype_of
+from onnxport.capture.replay.values.items import has_run_time_length, numbers_in
 from onnxport.capture.replay.values.stand_ins import Number, ReplayValue, materialized, plain_number
 from onnxport.torch_internals.operators import parse_schema
 
@@ -96,6 +97,11 @@ def _tensor(call: NodeCall, data: ReplayValue, dtype: int | None, *_: ReplayValu
     target = None if dtype is None else dtype_of(dtype)
     if isinstance(data, torch.Tensor):
         return data if target is None else data.to(target)
+    if has_run_time_length(data):
+        numbers = numbers_in(data)
+        if target is None and numbers.dtype == torch.float64:
+            target = torch.get_default_dtype()
+        return numbers if target is None else numbers.to(target)
     if _varies(data):
         return _stacked(data, target)
     return torch.tensor(_plain_numbers(data), dtype=target)
@@ -134,6 +140,21 @@ def _interpolate(call: NodeCall, x: TensorLike, size: list[int], scale: list[flo
 def _einsum(call: NodeCall, equation: str, operands: list[TensorLike], *_: ReplayValue) -> torch.Tensor:
     call.trace()
     return torch.einsum(equation, *materialized(operands))
+
+
+@handles("aten::index_put", "aten::index_put_", "aten::where")
+def with_masks(call: NodeCall, *values: ReplayValue) -> ReplayValue:
+    """Call an operator that takes masks; old code has bytes for them."""
+    call.trace()
+    if call.node.kind() == "aten::where":
+        return call_operator(call.node, [_as_mask(values[0]), *values[1:]])
+    places = values[1]
+    masks = [_as_mask(place) for place in places] if isinstance(places, list) else places
+    return call_operator(call.node, [values[0], masks, *values[2:]])
+
+
+def _as_mask(value: ReplayValue) -> ReplayValue:
+    return value.ne(0) if isinstance(value, torch.Tensor) and value.dtype == torch.uint8 else value
 
 
 @functools.cache

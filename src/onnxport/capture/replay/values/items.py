@@ -17,6 +17,7 @@ from onnxport.capture.replay.values.stand_ins import (
     ReplayValue,
     Sequenced,
     Stacked,
+    Truth,
     materialized,
     parts_of,
     rebuilt,
@@ -30,6 +31,7 @@ Symbols = Collection[object]
 """Unbacked symbols, of sympy, which has no types."""
 
 _UNKNOWN = -1
+NUMBERS = (bool, int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def has_run_time_length(value: ReplayValue) -> TypeGuard[list[ReplayValue]]:
@@ -49,11 +51,15 @@ def _type_of_one(item: ReplayValue) -> ItemType | None:
     if isinstance(item, Sequenced):
         return item.item_type
     if isinstance(item, Stacked):
-        return ItemType(item.tensor.dtype, tuple(item.tensor.shape[1:]))
+        return ItemType(item.tensor.dtype, tuple(item.tensor.shape[1:]), item.is_number)
     if isinstance(item, torch.Tensor):
         return ItemType(item.dtype, tuple(item.shape))
     if isinstance(item, Number):
         return ItemType(item.dtype, ())
+    if isinstance(item, Truth):
+        return ItemType(torch.bool, (), is_number=True)
+    if isinstance(item, NUMBERS):
+        return ItemType(Number.of(item).dtype, (), is_number=True)
     raise CaptureError(
         f"A list whose length only run time knows has a {type(item).__name__} in it; ONNX has lists of tensors only. "
         "Put tensors into the list, such as torch.tensor(number), or give it a fixed length."
@@ -70,9 +76,9 @@ def common_type(one: ItemType | None, other: ItemType | None) -> ItemType | None
             "they all have one type. Convert them before they are put into the list."
         )
     if one.sizes is None or other.sizes is None or len(one.sizes) != len(other.sizes):
-        return ItemType(one.dtype, None)
+        return ItemType(one.dtype, None, one.is_number)
     pairs = zip(one.sizes, other.sizes, strict=True)
-    return ItemType(one.dtype, tuple(a if _certainly_equal(a, b) else None for a, b in pairs))
+    return ItemType(one.dtype, tuple(a if _certainly_equal(a, b) else None for a, b in pairs), one.is_number)
 
 
 def _certainly_equal(one: Size | None, other: Size | None) -> bool:
@@ -89,7 +95,7 @@ def without_inner_sizes(item_type: ItemType | None, symbols: Symbols) -> ItemTyp
     if item_type is None or item_type.sizes is None:
         return item_type
     sizes = (None if is_inner(size, symbols) else size for size in item_type.sizes)
-    return ItemType(item_type.dtype, tuple(sizes))
+    return ItemType(item_type.dtype, tuple(sizes), item_type.is_number)
 
 
 def is_inner(size: Size | None, symbols: Symbols) -> bool:
@@ -112,18 +118,24 @@ def handle_of(items: Sequence[ReplayValue], dtype: torch.dtype) -> torch.Tensor:
     if item_type_of(items) is None:
         return sequence_operator("empty")(dtype)
     first = next((n for n, item in enumerate(items) if isinstance(item, Stacked | Sequenced)), len(items))
-    leading = materialized(list(items[:first]))
+    leading = [item_tensor(item) for item in items[:first]]
     if first == len(items):
         return sequence_operator("construct")(leading)
     handle = _handle(items[first])
-    for position, item in enumerate(leading):
-        handle = sequence_operator("insert")(handle, item, position)
+    for position, tensor in enumerate(leading):
+        handle = sequence_operator("insert")(handle, tensor, position)
     for item in items[first + 1 :]:
         if isinstance(item, Stacked | Sequenced):
             handle = sequence_operator("extend")(handle, _handle(item))
         else:
-            handle = sequence_operator("insert")(handle, materialized(item), None)
+            handle = sequence_operator("insert")(handle, item_tensor(item), None)
     return handle
+
+
+def item_tensor(item: ReplayValue) -> torch.Tensor:
+    """An item as a tensor: a number is one without axes."""
+    tensor: torch.Tensor = materialized(Number.of(item) if isinstance(item, NUMBERS) else item)
+    return tensor
 
 
 def _handle(run: ReplayValue) -> torch.Tensor:
@@ -146,9 +158,8 @@ def as_one_run(items: Sequence[ReplayValue]) -> Run:
     is_sequence = any(isinstance(item, Sequenced) for item in items)
     if is_sequence or found is None or found.sizes is None or None in found.sizes:
         return Sequenced(_handle_of_all(items, found), found)
-    return Stacked(
-        torch.cat([item.tensor if isinstance(item, Stacked) else materialized(item).unsqueeze(0) for item in items])
-    )
+    parts = [item.tensor if isinstance(item, Stacked) else item_tensor(item).unsqueeze(0) for item in items]
+    return Stacked(torch.cat(parts), found.is_number)
 
 
 def item_count(items: Sequence[ReplayValue]) -> Size:
@@ -176,8 +187,34 @@ def item_at(items: Sequence[ReplayValue], position: Size) -> ReplayValue:
             return items[position]
     run = as_one_run(items)
     if isinstance(run, Stacked):
-        return run.tensor.select(0, position)
-    return sequence_operator("at")(run.handle, position, _sizes(run.item_type))
+        item = run.tensor.select(0, position)
+        # A number is read from a tensor of its own: torch reads none from a view at a place that varies.
+        return _read(item.clone(), is_number=True) if run.is_number else item
+    item = sequence_operator("at")(run.handle, position, _sizes(run.item_type))
+    return _read(item, run.item_type is not None and run.item_type.is_number)
+
+
+def _read(item: torch.Tensor, is_number: bool) -> ReplayValue:
+    if is_number and item.dtype == torch.bool:
+        return Truth(item)
+    return item.item() if is_number else item
+
+
+def numbers_in(items: Sequence[ReplayValue]) -> torch.Tensor:
+    """All numbers of a list of numbers as one tensor; there may be none."""
+    run = as_one_run(items)
+    if isinstance(run, Stacked):
+        return run.tensor
+    # A number before them all: nothing can't be joined.
+    first = torch.zeros([], dtype=run.handle.dtype)
+    handle = sequence_operator("insert")(run.handle, first, 0)
+    return sequence_operator("join")(handle, 0, True, [_UNKNOWN])[1:]
+
+
+def holds_numbers(items: Sequence[ReplayValue]) -> bool:
+    """Whether a list is one of numbers."""
+    found = item_type_of(items)
+    return found is not None and found.is_number
 
 
 def _sizes(item_type: ItemType | None) -> list[Size]:
@@ -208,7 +245,7 @@ def join_items(items: Sequence[ReplayValue], axis: int, new_axis: bool) -> torch
         if isinstance(item, Stacked):
             parts.append(item.stacked(axis) if new_axis else item.joined(axis))
         else:
-            parts.append(materialized(item).unsqueeze(axis) if new_axis else materialized(item))
+            parts.append(item_tensor(item).unsqueeze(axis) if new_axis else item_tensor(item))
     return parts[0] if len(parts) == 1 else torch.cat(parts, axis)
 
 
@@ -216,7 +253,7 @@ def take_items(items: Sequence[ReplayValue], positions: torch.Tensor) -> Run:
     """The items at some positions."""
     run = as_one_run(items)
     if isinstance(run, Stacked):
-        return Stacked(run.tensor.index_select(0, positions))
+        return Stacked(run.tensor.index_select(0, positions), run.is_number)
     return Sequenced(sequence_operator("take")(run.handle, positions), run.item_type)
 
 
@@ -224,7 +261,7 @@ def with_item(items: Sequence[ReplayValue], position: Size, item: ReplayValue) -
     """The items with another one before the one at a position."""
     found = common_type(item_type_of(items), item_type_of([item]))
     assert found is not None
-    handle = sequence_operator("insert")(handle_of(items, found.dtype), materialized(item), position)
+    handle = sequence_operator("insert")(handle_of(items, found.dtype), item_tensor(item), position)
     return Sequenced(handle, found)
 
 

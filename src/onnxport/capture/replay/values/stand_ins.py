@@ -76,20 +76,23 @@ class ItemType:
     """What the tensors of a list have in common: their dtype and sizes.
 
     A size that differs, or that only run time knows, is None; ``sizes`` is None if not even the ranks are the same.
+    ``is_number`` says that they hold the numbers of a list of numbers.
     """
 
     dtype: torch.dtype
     sizes: tuple[int | torch.SymInt | None, ...] | None
+    is_number: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Stacked:
     """Items of a list, tensors of one shape, whose number only run time knows: one tensor, with the items along axis 0.
 
-    It stands in the list for all of them.
+    It stands in the list for all of them. The items may be numbers: then it has no other axis.
     """
 
     tensor: torch.Tensor
+    is_number: bool = False
 
     def joined(self, axis: int) -> torch.Tensor:
         """The items one after another along an axis of theirs."""

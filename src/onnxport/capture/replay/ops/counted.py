@@ -1,0 +1,52 @@
+"""Operators whose schema takes a count as a plain integer: called by the functions of torch that take sizes too.
+
+While capturing, those functions are replaced (``capture/patches/counts.py``): they are looked up when they are called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from onnxport.capture.replay.interpreter import NodeCall, handles
+from onnxport.capture.replay.ops.calls import dtype_of
+from onnxport.capture.replay.values.stand_ins import ReplayValue, materialized, plain_number
+
+_WINDOWS = ("hann_window", "hamming_window", "blackman_window", "bartlett_window")
+_OPTIONS = 4  # dtype, layout, device, pin_memory
+
+
+def _options(given: tuple[ReplayValue, ...]) -> Mapping[str, Any]:
+    """What is said of the tensor that is made; there is only one device in the file."""
+    return {} if given[0] is None else {"dtype": dtype_of(given[0])}
+
+
+@handles(*(f"aten::{name}" for name in _WINDOWS))
+def _window(call: NodeCall, *values: ReplayValue) -> torch.Tensor:
+    call.trace()
+    make: Callable[..., torch.Tensor] = getattr(torch, call.node.kind().partition("::")[2])
+    return make(*(plain_number(value) for value in values[:-_OPTIONS]), **_options(values[-_OPTIONS:]))
+
+
+@handles("aten::linspace")
+def _linspace(call: NodeCall, start: ReplayValue, end: ReplayValue, *rest: ReplayValue) -> torch.Tensor:
+    call.trace()
+    steps = plain_number(rest[0])
+    first, last = (bound if isinstance(bound, torch.Tensor) else plain_number(bound) for bound in (start, end))
+    make: Callable[..., torch.Tensor] = torch.linspace
+    return make(first, last, steps, **_options(rest[-_OPTIONS:]))
+
+
+@handles("aten::one_hot")
+def _one_hot(call: NodeCall, x: ReplayValue, classes: ReplayValue = -1) -> torch.Tensor:
+    """Of as many classes as there are numbers up to the largest, where none are given."""
+    call.trace()
+    numbers: torch.Tensor = materialized(x)
+    count = plain_number(classes)
+    if isinstance(count, int) and count < 0:
+        count = (numbers.max() + 1).item()
+        torch._check(count >= 1)
+    return F.one_hot(numbers, count)

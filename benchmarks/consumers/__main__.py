@@ -15,7 +15,16 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.consumers.files import EXPORTERS, Case, cases, write_file, write_values
+from benchmarks.consumers.files import (
+    EXPORTERS,
+    PAIR,
+    TARGETS,
+    Case,
+    cases,
+    target_folder,
+    write_file,
+    write_values,
+)
 from benchmarks.consumers.readers import READERS
 from benchmarks.consumers.table import Result, Results, failures, table
 
@@ -66,7 +75,7 @@ def measure(chosen: argparse.Namespace, opset: int) -> Results:
     """Export at one opset and ask all readers."""
     results: Results = {}
     wanted = cases(opset, chosen.models)
-    readable: dict[tuple[str, str], Case] = {}
+    readable: dict[str, list[Case]] = {exporter: [] for exporter in chosen.exporters}
     for case in wanted:
         write_values(case, chosen.folder)
         for exporter in chosen.exporters:
@@ -76,13 +85,29 @@ def measure(chosen: argparse.Namespace, opset: int) -> Results:
                 for reader in chosen.readers:
                     results[reader, exporter, case.name] = Result(f"not exported: {refused}")
             else:
-                readable[exporter, str(chosen.folder / exporter / f"{case.name}.onnx")] = case
+                readable[exporter].append(case)
     for reader in chosen.readers:
-        files = [(path, str(chosen.folder / f"{case.name}.json")) for (_, path), case in readable.items()]
-        told = read_all(reader, files, chosen.web)
-        for (exporter, path), case in readable.items():
-            results[reader, exporter, case.name] = Result(told[path]["error"], told[path].get("elements", 0))
+        files = {
+            str(chosen.folder / folder / f"{case.name}.onnx"): (column, case)
+            for column, folder, exporter in folders(reader, chosen.exporters)
+            for case in readable[exporter]
+        }
+        told = read_all(
+            reader, [(path, str(chosen.folder / f"{case.name}.json")) for path, (_, case) in files.items()], chosen.web
+        )
+        for path, (column, case) in files.items():
+            results[reader, column, case.name] = Result(told[path]["error"], told[path].get("elements", 0))
     return results
+
+
+def folders(reader: str, exporters: list[str]) -> list[tuple[str, str, str]]:
+    """Which files a reader is given: the column of the table, the folder, and who wrote them."""
+    if reader == "pair":
+        return [("onnxport", PAIR, "onnxport")]
+    found = [(exporter, exporter, exporter) for exporter in exporters]
+    if reader in TARGETS and "onnxport" in exporters:
+        found.append(("target", target_folder(reader), "onnxport"))
+    return found
 
 
 def main() -> None:
@@ -107,6 +132,7 @@ def main() -> None:
         results.update({("shapes at 20", *key[1:]): cell for key, cell in measure(at_20, 20).items()})
     print(table(results))
     print(failures(results, "onnxport"))
+    print(failures(results, "target"))
     if chosen.write is not None:
         from benchmarks.consumers.table import page
 

@@ -14,6 +14,16 @@ from benchmarks.consumers.models import MODELS, SmallModel
 from benchmarks.measure import quiet
 
 EXPORTERS = ("onnxport", "dynamo", "torchscript")
+TARGETS = ("onnxruntime", "onnxruntime-web", "openvino", "opencv", "tract", "mnn")
+"""Readers that files are also written for by name."""
+
+PAIR = "pair"
+"""The folder of our files that have their weights beside them."""
+
+
+def target_folder(reader: str) -> str:
+    """The folder of our files for one reader."""
+    return f"target-{reader}"
 
 
 @dataclass(frozen=True)
@@ -80,10 +90,19 @@ def _onnxport(case: Case, path: Path) -> None:
     import onnxport
 
     model, inputs, names = _arguments(case)
-    onnxport.export(
+    program = onnxport.export(
         model, inputs, path, input_names=names, output_names=["out"], opset_version=case.opset,
         dynamic_shapes=case.model.axes if case.dynamic else None, external_data=False,
     )  # fmt: skip
+    for reader in TARGETS:
+        program.save(_beside(path, target_folder(reader)), target=reader, external_data=False)
+    program.save(_beside(path, PAIR), external_data=True)
+
+
+def _beside(path: Path, folder: str) -> Path:
+    place = path.parent.with_name(folder) / path.name
+    place.parent.mkdir(exist_ok=True)
+    return place
 
 
 def _dynamo(case: Case, path: Path) -> None:

@@ -111,6 +111,20 @@ def run_preprocessed(path: Path, inputs: Arrays) -> Arrays:
     return run_onnxruntime(made, inputs)
 
 
+def run_pair(path: Path, inputs: Arrays) -> Arrays:
+    """Tools that read the weights beside a file by themselves: quant_pre_process, and onnxruntime's optimizer."""
+    import onnxruntime
+    from onnxruntime.transformers.optimizer import optimize_model
+
+    optimize_model(str(path), opt_level=0).save_model_to_file(str(path.with_suffix(".fused")))
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.optimized_model_filepath = str(path.with_suffix(".optimized"))
+    onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    run_onnxruntime(path.with_suffix(".fused"), inputs)
+    return run_preprocessed(path, inputs)
+
+
 def run_inferred(path: Path, inputs: Arrays) -> Arrays:
     """onnxruntime's symbolic shape inference, which must follow every value, then onnxruntime."""
     from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference
@@ -157,6 +171,7 @@ READERS: dict[str, Reader] = {
     "mnn": run_mnn,
     "quantize": run_quantized,
     "preprocess": run_preprocessed,
+    "pair": run_pair,
     "onnxsim": run_onnxsim,
     "onnxslim": run_onnxslim,
 }

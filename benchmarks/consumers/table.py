@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 from dataclasses import dataclass
 
-from benchmarks.consumers.files import EXPORTERS
-
 
 @dataclass(frozen=True)
 class Result:
@@ -32,8 +30,15 @@ TITLES = {
     "quantize": "quantize_dynamic runs",
     "quantized": "quantize_dynamic quantizes as much as of the best file",
     "preprocess": "quant_pre_process",
+    "pair": "quant_pre_process and the optimizer, of a pair of files",
     "onnxsim": "onnxsim",
     "onnxslim": "onnxslim",
+}
+COLUMNS = {
+    "onnxport": "onnxport",
+    "target": "onnxport, `target=` the reader",
+    "dynamo": "torch.onnx",
+    "torchscript": "torch.onnx, TorchScript",
 }
 PACKAGES = (
     "onnxruntime", "openvino", "opencv-python-headless", "tract", "MNN", "onnxsim", "onnxslim", "onnx", "torch",
@@ -53,7 +58,7 @@ def counts(results: Results) -> dict[str, dict[str, tuple[int, int]]]:
 
 def _quantized(results: Results) -> dict[str, tuple[int, int]]:
     elements = {key[1:]: cell.elements for key, cell in results.items() if key[0] == "quantize" and not cell.error}
-    exporters = {exporter for _, exporter, _ in results}
+    exporters = {exporter for reader, exporter, _ in results if reader == "quantize"}
     names = {name for reader, _, name in results if reader == "quantize"}
     best = {name: max(elements.get((exporter, name), 0) for exporter in exporters) for name in names}
     return {
@@ -65,12 +70,13 @@ def _quantized(results: Results) -> dict[str, tuple[int, int]]:
 def table(results: Results) -> str:
     """The counts as a table of markdown."""
     found = counts(results)
-    exporters = [exporter for exporter in EXPORTERS if any(exporter in row for row in found.values())]
-    titles = {"onnxport": "onnxport", "dynamo": "torch.onnx", "torchscript": "torch.onnx, TorchScript"}
+    exporters = [exporter for exporter in COLUMNS if any(exporter in row for row in found.values())]
+    titles = COLUMNS
     lines = [f"| reader | {' | '.join(titles[e] for e in exporters)} |", "|---|" + "---|" * len(exporters)]
     for reader, title in TITLES.items():
         if reader in found:
-            cells = [f"{passed}/{total}" for passed, total in (found[reader].get(e, (0, 0)) for e in exporters)]
+            counted = [found[reader].get(exporter) for exporter in exporters]
+            cells = ["–" if cell is None else f"{cell[0]}/{cell[1]}" for cell in counted]
             lines.append(f"| {title} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -103,4 +109,8 @@ Measured with {versions}.
 ## What readers don't take of ours
 
 {failures(results, "onnxport") or "Nothing."}
+
+## What readers don't take of ours that was written for them
+
+{failures(results, "target") or "Nothing."}
 """

@@ -32,6 +32,7 @@ from onnxport.symbolic import (
     unregister_custom_op_symbolic,
 )
 from onnxport.symbolic.api import jit_utils, symbolic_helper
+from onnxport.targets import Target
 from onnxport.torch_onnx import utils
 from onnxport.torch_onnx.dynamo_export import ExportOptions, dynamo_export
 from onnxport.torch_onnx.utils import export_to_pretty_string
@@ -55,6 +56,7 @@ __all__ = [
     "OnnxExporterError",
     "OperatorExportTypes",
     "SymbolicContext",
+    "Target",
     "TensorProtoDataType",
     "TrainingMode",
     "disable_log",

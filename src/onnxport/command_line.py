@@ -158,13 +158,14 @@ def export_command(
     model: Annotated[str, typer.Argument(help=_MODEL)],
     output: Annotated[Path | None, typer.Argument(help="Where to save; <model>.onnx without it.")] = None,
     inputs: Annotated[list[str] | None, typer.Option("--input", "-i", help=_INPUT)] = None,
-    opset: Annotated[int | None, typer.Option(help="The opset of the file; 20 without it.")] = None,
+    opset: Annotated[int | None, typer.Option(help="The opset of the file; the target's without it.")] = None,
     ir_version: Annotated[int | None, typer.Option(help="The version of the file format, if an older one.")] = None,
     verify: Annotated[bool, typer.Option(help="Compare with the model in onnxruntime.")] = False,
     report: Annotated[bool, typer.Option(help="Write a report beside the file.")] = False,
     external_data: Annotated[bool, typer.Option(help="Save the weights in a file of their own.")] = False,
     optimize: Annotated[bool, typer.Option(help="Clean up the graph.")] = True,
     metadata: Annotated[str, typer.Option(help="What to say of where nodes come from: full, names or none.")] = "full",
+    target: Annotated[str, typer.Option(help="The reader that the file is written for: onnx for any.")] = "onnx",
     allow_pickle: Annotated[bool, typer.Option(help="Run the pickles in a .pt2 file that you trust.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
@@ -185,6 +186,7 @@ def export_command(
             artifacts_dir=destination.parent,
             optimize=optimize,
             metadata=cast(Metadata, metadata),
+            target=target,
             verbose=False if quiet else None,
         )
         program.save(destination, external_data=external_data)

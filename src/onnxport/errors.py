@@ -131,5 +131,9 @@ class OpsetError(OnnxExporterError, ValueError):
     """The requested opset cannot hold the model, or is not an opset."""
 
 
+class TargetError(OnnxExporterError, ValueError):
+    """The reader that the file is written for can't hold the model."""
+
+
 class SaveError(OnnxExporterError, OSError):
     """The model could not be written; whatever stood at the destination is untouched."""

@@ -14,9 +14,10 @@ from onnxport.exporter import Destination, File, Model, run_export
 from onnxport.functions import check_request
 from onnxport.legacy_call import export_legacy
 from onnxport.legalize import check_ir_version, check_opset
-from onnxport.onnx_build.opsets import DEFAULT_OPSET
 from onnxport.options import Keywords, Modules, Options, Table
 from onnxport.program import ONNXProgram
+from onnxport.targets import Target, find_target
+from onnxport.targets.fit import check_target_opset
 from onnxport.weights.metadata import Metadata, check_metadata
 
 
@@ -67,6 +68,7 @@ def export(
     ir_version: int | None = None,
     example_outputs: Any = None,
     metadata: Metadata = "full",
+    target: str | Target = "onnx",
 ) -> ONNXProgram | None:
     """Export a PyTorch model to ONNX.
 
@@ -103,6 +105,10 @@ def export(
             where the model has what came later. The default is the one that goes with the opset.
         metadata: How much a saved file says of where its nodes come from: ``"full"`` has the call, its modules and its
             lines in the model's code, ``"names"`` only the modules, ``"none"`` nothing.
+        target: The reader that the file is written for: ``"onnx"`` for any, the name of another (``"onnxruntime"``,
+            ``"onnxruntime-web"``, ``"openvino"``, ``"tensorrt"``, ``"opencv"``, ``"tract"``, ``"mnn"``, ``"ncnn"``,
+            ``"rknn"``), or a :class:`Target` of your own. It decides the opset where none is asked for and the form of
+            the file; what it can't hold is an error.
 
     Returns:
         The program: callable with torch tensors, and saved with ``save``. With ``dynamo=False`` and a file, None.
@@ -131,10 +137,12 @@ def export(
     saved = None if f is None else Destination(f, export_params, keep_initializers_as_inputs, external_data)
     artifacts = Artifacts(artifacts_dir, report, profile, dump_exported_program, verbose)
     given = Description(args, kwargs, input_names, output_names, dynamic_shapes, dynamic_axes)
-    opset = check_opset(DEFAULT_OPSET if opset_version is None else opset_version)
+    reader = find_target(target)
+    opset = check_opset(reader.opset if opset_version is None else opset_version)
+    check_target_opset(reader, opset)
     options = Options(
         opset=opset,
-        ir_version=ir_version,
+        ir_version=reader.ir_version if ir_version is None else ir_version,
         optimize=optimize,
         functions=check_request(export_modules_as_functions, opset),
         translations=custom_translation_table,
@@ -142,6 +150,7 @@ def export(
         operator_export_type=int(operator_export_type),
         inlines_autograd=autograd_inlining,
         training=TrainingMode(int(training)),
+        target=reader,
         metadata=metadata,
     )
     check_metadata(metadata)

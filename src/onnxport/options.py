@@ -11,6 +11,7 @@ import torch
 
 from onnxport.export_types import OperatorExportTypes, TrainingMode
 from onnxport.onnx_build.opsets import DEFAULT_OPSET
+from onnxport.targets import PROFILES, Target
 from onnxport.weights.metadata import Metadata
 
 Table: TypeAlias = "Mapping[Any, Callable[..., Any] | Sequence[Callable[..., Any]]]"
@@ -31,6 +32,7 @@ class Options:
         operator_export_type: What becomes of operators without a translation.
         inlines_autograd: Whether autograd functions that nobody writes are looked into.
         training: The mode that the model is exported in.
+        target: The reader that the file is written for.
         metadata: How much files say of where nodes come from.
         follows_example: Whether a model that is not as general as was declared is captured all the same. Tracing comes
             next where running the code fails, and an axis that the model forces is fixed with a warning.
@@ -45,6 +47,7 @@ class Options:
     operator_export_type: int = OperatorExportTypes.ONNX
     inlines_autograd: bool = True
     training: TrainingMode = TrainingMode.EVAL
+    target: Target = PROFILES["onnx"]
     metadata: Metadata = "full"
     follows_example: bool = False
 
@@ -79,3 +82,4 @@ class Keywords(TypedDict, total=False):
     ir_version: int | None
     example_outputs: Any
     metadata: Metadata
+    target: str | Target

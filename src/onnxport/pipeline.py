@@ -19,6 +19,7 @@ from onnxport.options import Options
 from onnxport.prepare import FunctionalProgram, prepare
 from onnxport.program import ONNXProgram
 from onnxport.provenance import write_texts
+from onnxport.targets import PROFILES, check_fit
 from onnxport.translate import Names, is_translated, translate
 from onnxport.translate.registry import Lookup
 
@@ -68,7 +69,16 @@ def convert(
             with events.stage("optimize"):
                 optimize(model, events, apart=apart)
         with events.stage("legalize"):
-            legalize(model, options.opset, ir_version=options.ir_version, events=events, apart=apart)
+            legalize(
+                model,
+                options.opset,
+                ir_version=options.ir_version,
+                events=events,
+                apart=apart,
+                rewritten=options.target.rewritten,
+            )
+            if options.target != PROFILES["onnx"]:
+                check_fit(model, options.target)
         if calls is not None:
             with events.stage("functions"):
                 outline(model, calls, events)
@@ -76,6 +86,7 @@ def convert(
     result = ONNXProgram(model, captured.program, events)
     result.functional = functional
     result.metadata = options.metadata
+    result.target = options.target
     return result
 
 

@@ -33,6 +33,7 @@ def legalize(
     events: EventLog | None = None,
     kernels: bool = True,
     apart: Callable[[ir.Node], Hashable] | None = None,
+    rewritten: frozenset[str] = frozenset(),
 ) -> None:
     """Rewrite ``model`` in place so that it is a valid model of exactly ``opset``.
 
@@ -42,7 +43,8 @@ def legalize(
     that matches the opset, unless ``ir_version`` says another.
 
     With ``kernels``, what onnxruntime has no implementation for in some element type is computed in another one;
-    other runtimes may not need those casts. What replaces two nodes has parts in common only where ``apart`` gives the
+    other runtimes may not need those casts. Operators in ``rewritten`` are replaced whether the opset has them or not,
+    as far as there is a rule for it. What replaces two nodes has parts in common only where ``apart`` gives the
     same for both.
 
     >>> import onnx_ir as ir
@@ -63,7 +65,7 @@ def legalize(
         inlined = set(model.functions) if none_at_all else _too_general(model.clone(), opset, source)
         if inlined:
             _inline(model, source, inlined)
-    rewriter = Rewriter(model, opset, apart)
+    rewriter = Rewriter(model, opset, apart, rewritten)
     rewriter.run(source)
     validator = Validator(rewriter.names, rewriter.literals, opset, source, rewriter.refusals, events, kernels)
     validator.check(model.graph)

@@ -7,6 +7,7 @@ no rule has to know about opsets older than the one before its own.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
@@ -17,7 +18,8 @@ from onnxport.legalize.infer import infer_results
 from onnxport.legalize.rule_builder import Refusal, RuleBuilder, SharedValues
 from onnxport.onnx_build.literals import Literals, added_name
 from onnxport.onnx_build.names import UniqueNames, names_in
-from onnxport.onnx_build.opsets import ONNX_DOMAINS
+from onnxport.onnx_build.opsets import NEWEST_OPSET, ONNX_DOMAINS
+from onnxport.onnx_build.schemas import schema_of
 from onnxport.weights.kinds import is_weight
 
 Replacement = ir.Value | Sequence[ir.Value | None] | None
@@ -84,6 +86,15 @@ def rule_for(op_type: str, form: int, target: int) -> OpsetRule | None:
     return None
 
 
+@functools.cache
+def _first_opset(op_type: str) -> int:
+    """The opset that brought an operator."""
+    first = NEWEST_OPSET + 1
+    while (schema := schema_of(op_type, first - 1)) is not None:
+        first = schema.since
+    return first
+
+
 @dataclass
 class Rewriter:
     """Walks a model and applies the rules, each node on its own way to the target."""
@@ -91,6 +102,7 @@ class Rewriter:
     model: ir.Model
     target: int
     apart: Callable[[ir.Node], Hashable] | None = None
+    rewritten: frozenset[str] = frozenset()
     names: UniqueNames = field(init=False)
     literals: Literals = field(init=False)
     refusals: dict[ir.Node, tuple[str, int]] = field(default_factory=dict)
@@ -122,12 +134,14 @@ class Rewriter:
                 outputs = node.outputs
                 if outputs and (outputs[0].shape is None or outputs[0].type is None):
                     infer_results(node)
-                rule = rule_for(node.op_type, form, self.target)
+                rule = rule_for(node.op_type, form, self._goal(node))
             if rule is None:
                 for body in bodies(node):
                     self._walk(body, source, literals)
                 continue
-            builder = RuleBuilder(node, rule.writes, self.target, self.names, literals, self._shared)
+            # What replaces an operator that the target has is written for the target, not for the opset before its own.
+            writes = max(rule.writes, self.target) if node.op_type in self.rewritten else rule.writes
+            builder = RuleBuilder(node, writes, self.target, self.names, literals, self._shared)
             try:
                 result = rule.function(builder, node)
             except Refusal as refusal:
@@ -137,7 +151,11 @@ class Rewriter:
                 work.append((node, rule.writes))
                 continue
             self._splice(node, builder, [result] if isinstance(result, ir.Value) else list(result))
-            work.extend((emitted, rule.writes) for emitted in reversed(builder.nodes))
+            work.extend((emitted, writes) for emitted in reversed(builder.nodes))
+
+    def _goal(self, node: ir.Node) -> int:
+        """The opset on the way to which a node is rewritten: one that does not have it, if it is to be replaced."""
+        return min(self.target, _first_opset(node.op_type) - 1) if node.op_type in self.rewritten else self.target
 
     def _splice(self, node: ir.Node, builder: RuleBuilder, results: list[ir.Value | None]) -> None:
         """Put the emitted nodes in the place of ``node``; its outputs' names, shapes and types go on living."""

@@ -25,8 +25,10 @@ from onnxport.prepare import FunctionalProgram
 from onnxport.program.axis_names import rename_axes
 from onnxport.program.feeds import bind_inputs
 from onnxport.program.runtime import Initializer, RuntimeSession, default_session, output_to_torch, to_torch
+from onnxport.program.targeted import fitted
 from onnxport.program.values import ComputedValues
 from onnxport.provenance import FOLDED, aliases
+from onnxport.targets import PROFILES, Target, find_target
 from onnxport.torch_internals.subclasses import plain_tensors
 from onnxport.weights.disk import Disk
 from onnxport.weights.metadata import Metadata, check_metadata
@@ -54,6 +56,7 @@ class ONNXProgram:
         functional: The functional graph that was translated, if the program came from ``export``.
         verification: How it compares with the model, if it was exported with ``verify=True``.
         metadata: How much files say of where nodes come from, unless ``save`` is told otherwise.
+        target: The reader that files are written for, unless ``save`` is told otherwise.
 
     >>> import onnx_ir as ir, torch
     >>> from onnxport.program import ONNXProgram
@@ -74,6 +77,7 @@ class ONNXProgram:
         self.functional: FunctionalProgram | None = None
         self.verification: Verification | None = None
         self.metadata: Metadata = "full"
+        self.target: Target = PROFILES["onnx"]
         self._session: RuntimeSession | None = None
         self._initializer: Initializer = default_session
 
@@ -137,7 +141,7 @@ class ONNXProgram:
     def model_proto(self) -> onnx.ModelProto:
         """The model as an ``onnx.ModelProto``, with a copy of the weights in it."""
         require_content(self.model)
-        return as_proto(self.model, Selection(metadata=self.metadata))
+        return as_proto(self.model, Selection(metadata=self.metadata, inner_shapes=self.target.inner_shapes))
 
     def optimize(self, *, fold_batch_norm: bool = False) -> None:
         """Optimize the model in place: fold constants, and take out what is redundant or unused.
@@ -197,6 +201,7 @@ class ONNXProgram:
         keep_initializers_as_inputs: bool = False,
         external_data: bool | None = None,
         metadata: Metadata | None = None,
+        target: str | Target | None = None,
         sync: bool = True,
     ) -> None:
         """Save the model.
@@ -214,20 +219,29 @@ class ONNXProgram:
             metadata: How much to say of where nodes come from: ``"full"`` has the call, its modules and its lines in
                 the model's code, ``"names"`` only the modules, ``"none"`` nothing. The default is what ``export`` was
                 told.
+            target: The reader that the file is written for, as in ``export``, which is the default; the program stays
+                as it is.
             sync: Wait until the files are on the device (``fsync``), so that they outlast a loss of power.
 
         Raises:
             TypeError: ``external_data`` is true and the destination is not a path.
             SaveError: The destination cannot be written; what stood there is untouched.
             OnnxExporterError: Weights have no values, and are to be included.
+            TargetError: The target can't hold the model.
         """
         amount = self.metadata if metadata is None else metadata
         check_metadata(amount)
+        reader = self.target if target is None else find_target(target)
         with contextlib.nullcontext() if self.events is None else self.events.stage("save"):
             save_model(
-                self.model,
+                self.model if target is None else fitted(self.model, reader),
                 destination,
-                selection=Selection(include_initializers, keep_initializers_as_inputs, metadata=amount),
+                selection=Selection(
+                    include_initializers,
+                    keep_initializers_as_inputs,
+                    metadata=amount,
+                    inner_shapes=reader.inner_shapes,
+                ),
                 external_data=external_data,
                 disk=Disk(sync=sync),
             )

@@ -47,6 +47,7 @@ class Selection:
     weights_as_inputs: bool = False
     outputs: Sequence[ir.Value] | None = None
     metadata: Metadata = "full"
+    inner_shapes: bool = True
 
 
 @dataclass
@@ -244,6 +245,8 @@ def _skeleton(
         kept = [entry for entry in proto.graph.initializer if not is_weight(graph.initializers[entry.name])]
         proto.graph.ClearField("initializer")
         proto.graph.initializer.extend(kept)
+    if not selection.inner_shapes:
+        _forget_shapes(proto.graph)
     trim_metadata(proto, selection.metadata)
     return proto
 
@@ -274,6 +277,17 @@ def _reference(name: str, tensor: ir.TensorProtocol, place: tuple[str, int]) -> 
         doc_string=tensor.doc_string,
         metadata_props=dict(tensor.metadata_props),
     )
+
+
+def _forget_shapes(graph: onnx.GraphProto) -> None:
+    """Leave out what is known of values that nodes compute; of weights that are not in the file nobody else knows."""
+    computed = {name for node in graph.node for name in node.output}
+    kept = [info for info in graph.value_info if info.name not in computed]
+    graph.ClearField("value_info")
+    graph.value_info.extend(kept)
+    for node in graph.node:
+        for inner in inner_graphs(node):
+            _forget_shapes(inner)
 
 
 def _rename_inputs(graph: onnx.GraphProto, renamed: dict[str, str]) -> None:

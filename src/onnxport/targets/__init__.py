@@ -1,0 +1,7 @@
+"""Targets: what a reader of ONNX files takes, as data, and the table of those that have a name."""
+
+from onnxport.targets.fit import check_fit
+from onnxport.targets.profiles import PROFILES, find_target
+from onnxport.targets.target import Target
+
+__all__ = ["PROFILES", "Target", "check_fit", "find_target"]

@@ -1,0 +1,46 @@
+"""A target: what one reader of ONNX files takes, so that a file is written for it or refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from onnxport.onnx_build.opsets import DEFAULT_OPSET, NEWEST_OPSET, OLDEST_OPSET
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a reader takes. A profile of your own is passed to ``export`` and ``save`` like the name of one.
+
+    Attributes:
+        name: How messages call it.
+        opset: The opset that is written where none is asked for.
+        oldest_opset: The oldest opset that it reads.
+        newest_opset: The newest opset that it reads.
+        ir_version: The version of the file format that is written where none is asked for; None for the opset's.
+        inner_shapes: Whether the file states the shapes of values inside the graph.
+        fixed_sizes: Whether every size must be known when the file is written.
+        rewritten: Operators that are written as others which compute the same.
+        refused: Operators that it has not, and that nothing else stands for.
+        refused_types: Element types that it has not.
+        basis: What all this is known from.
+
+    >>> import onnxport, torch
+    >>> own = onnxport.Target("my reader", opset=17, newest_opset=17, rewritten=frozenset({"LayerNormalization"}))
+    >>> program = onnxport.export(torch.nn.LayerNorm(4), (torch.ones(2, 4),), target=own)
+    >>> "LayerNormalization" in {node.op_type for node in program.model.graph}
+    False
+    """
+
+    name: str
+    opset: int = DEFAULT_OPSET
+    oldest_opset: int = OLDEST_OPSET
+    newest_opset: int = NEWEST_OPSET
+    ir_version: int | None = None
+    inner_shapes: bool = True
+    fixed_sizes: bool = False
+    rewritten: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
+    refused_types: frozenset[ir.DataType] = frozenset()
+    basis: str = ""

@@ -1,0 +1,120 @@
+"""Targets: what the file of each looks like, what is refused, and profiles of the user's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+import pytest
+import torch
+from torch import Tensor, nn
+
+import onnxport
+from comparison import assert_close
+from onnxport.errors import InputError, TargetError
+from onnxport.legalize import check_ir_version, check_opset
+from onnxport.targets import PROFILES, Target
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.fc = nn.LayerNorm(8), nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.gelu(self.fc(self.norm(x)))
+
+
+def x(batch: int = 2) -> Tensor:
+    return torch.randn(batch, 3, 8)
+
+
+DYNAMIC = ({0: "batch"},)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_every_profile_writes_a_file_that_onnxruntime_runs(name: str, tmp_path: Path) -> None:
+    target, model = PROFILES[name], Block()
+    check_opset(target.opset)
+    check_ir_version(target.ir_version)
+    assert target.basis
+    shapes = None if target.fixed_sizes else DYNAMIC
+    program = onnxport.export(model, (x(),), tmp_path / "m.onnx", target=name, dynamic_shapes=shapes)
+    proto = onnx.load(tmp_path / "m.onnx")
+    onnx.checker.check_model(proto, full_check=True)
+    assert proto.opset_import[0].version == target.opset
+    assert bool(proto.graph.value_info) == target.inner_shapes
+    assert not target.rewritten & {node.op_type for node in proto.graph.node}
+    other = x(2 if target.fixed_sizes else 5)
+    assert_close(program(other)[0], model(other))
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_program_can_be_saved_for_another_target(name: str, tmp_path: Path) -> None:
+    program = onnxport.export(Block(), (x(),), opset_version=20)
+    before = str(program.model)
+    program.save(tmp_path / "m.onnx", target=name)
+    proto = onnx.load(tmp_path / "m.onnx")
+    onnx.checker.check_model(proto, full_check=True)
+    target = PROFILES[name]
+    assert proto.opset_import[0].version == (20 if target.newest_opset >= 20 else target.opset)
+    assert bool(proto.graph.value_info) == target.inner_shapes
+    assert str(program.model) == before
+
+
+class Growing(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x[x > 0].sort().values
+
+
+def test_sizes_that_vary_are_refused_by_name_and_line() -> None:
+    with pytest.raises(TargetError, match="the input x has sizes that vary: batch"):
+        onnxport.export(Block(), (x(),), target="rknn", dynamic_shapes=DYNAMIC)
+    with pytest.raises(TargetError, match="known at run time only") as caught:
+        onnxport.export(Growing(), (torch.randn(5),), target="ncnn")
+    assert any("test_targets.py" in problem.where for problem in caught.value.problems)
+
+
+class Random(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.unique(x).double().sum() + torch.randn_like(x).sum()
+
+
+def test_operators_and_types_that_a_target_has_not_are_all_told() -> None:
+    drawing = frozenset({"Unique", "RandomNormal", "RandomNormalLike"})
+    own = Target("mine", refused=drawing, refused_types=frozenset({ir.DataType.DOUBLE}))
+    with pytest.raises(TargetError, match="The target mine can't hold this model") as caught:
+        onnxport.export(Random(), (torch.randn(5),), target=own)
+    told = str(caught.value)
+    assert "Unique is" in told and "RandomNormal" in told and "gives double" in told and "test_targets.py" in told
+
+
+@pytest.mark.parametrize("opset", [17, 18, 20, 22])
+def test_operators_of_an_own_target_are_rewritten(opset: int) -> None:
+    own = Target("mine", opset=opset, rewritten=frozenset({"LayerNormalization", "Gelu"}))
+    model = Block()
+    program = onnxport.export(model, (x(),), target=own, dynamic_shapes=DYNAMIC)
+    assert program.model.opset_imports[""] == opset
+    assert not own.rewritten & {node.op_type for node in program.model.graph}
+    assert_close(program(other := x(5))[0], model(other))
+
+
+class Loss(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(x, y)
+
+
+def test_losses_are_rewritten_for_tensorrt() -> None:
+    example = (torch.randn(4, 3), torch.tensor([0, 2, 1, 1]))
+    assert "SoftmaxCrossEntropyLoss" in {n.op_type for n in onnxport.export(Loss(), example).model.graph}
+    program = onnxport.export(Loss(), example, target="tensorrt")
+    assert not PROFILES["tensorrt"].rewritten & {node.op_type for node in program.model.graph}
+    assert_close(program(*example)[0], Loss()(*example))
+
+
+def test_what_does_not_go_together_is_refused() -> None:
+    with pytest.raises(TargetError, match="rknn reads opsets 12 to 19, not 20"):
+        onnxport.export(Block(), (x(),), target="rknn", opset_version=20)
+    with pytest.raises(InputError, match="did you mean 'opencv'"):
+        onnxport.export(Block(), (x(),), target="opencl")

@@ -14,6 +14,7 @@ import typer
 
 from onnxport.errors import InputError, OnnxExporterError
 from onnxport.export import export
+from onnxport.options import Branches
 from onnxport.weights.metadata import Metadata
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -22,6 +23,8 @@ _MODEL = """A captured program (model.pt2), a TorchScript file (model.pt), or a 
 or file.py:name, where the name is of a module, or of a class or function that gives one when called."""
 _INPUT = """An example input as [name=]size,size,...[:dtype]. A size written label@size may vary, under that label:
 x=batch@2,3,224,224 or ids=batch@1,length@16:int64."""
+_BRANCHES = """Branches in the model's Python code by sizes that vary or by data: both sides with an If (export), the
+example's (follow), or an error (refuse)."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,7 @@ def export_command(
     optimize: Annotated[bool, typer.Option(help="Clean up the graph.")] = True,
     metadata: Annotated[str, typer.Option(help="What to say of where nodes come from: full, names or none.")] = "full",
     target: Annotated[str, typer.Option(help="The reader that the file is written for: onnx for any.")] = "onnx",
+    branches: Annotated[Branches, typer.Option(help=_BRANCHES)] = "export",
     allow_pickle: Annotated[bool, typer.Option(help="Run the pickles in a .pt2 file that you trust.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
@@ -182,6 +186,7 @@ def export_command(
             opset_version=opset,
             ir_version=ir_version,
             verify=verify,
+            branches=branches,
             report=report,
             artifacts_dir=destination.parent,
             optimize=optimize,

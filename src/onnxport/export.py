@@ -14,7 +14,7 @@ from onnxport.exporter import Destination, File, Model, run_export
 from onnxport.functions import check_request
 from onnxport.legacy_call import export_legacy
 from onnxport.legalize import check_ir_version, check_opset
-from onnxport.options import Keywords, Modules, Options, Table
+from onnxport.options import Branches, Keywords, Modules, Options, Table, check_branches
 from onnxport.program import ONNXProgram
 from onnxport.targets import Target, find_target
 from onnxport.targets.fit import check_target_opset
@@ -69,6 +69,7 @@ def export(
     example_outputs: Any = None,
     metadata: Metadata = "full",
     target: str | Target = "onnx",
+    branches: Branches = "export",
 ) -> ONNXProgram | None:
     """Export a PyTorch model to ONNX.
 
@@ -109,6 +110,8 @@ def export(
             ``"onnxruntime-web"``, ``"openvino"``, ``"tensorrt"``, ``"opencv"``, ``"tract"``, ``"mnn"``, ``"ncnn"``,
             ``"rknn"``), or a :class:`Target` of your own. It decides the opset where none is asked for and the form of
             the file; what it can't hold is an error.
+        branches: What becomes of branches that the model's Python code takes by a size that varies or by data:
+            "export" writes both sides, with an If; "follow" takes the example's; "refuse" makes them an error.
 
     Returns:
         The program: callable with torch tensors, and saved with ``save``. With ``dynamo=False`` and a file, None.
@@ -152,6 +155,7 @@ def export(
         training=TrainingMode(int(training)),
         target=reader,
         metadata=metadata,
+        branches=check_branches(branches),
     )
     check_metadata(metadata)
     check_ir_version(ir_version, functions=options.functions)

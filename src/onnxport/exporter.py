@@ -89,6 +89,7 @@ def run_export(
                 input_names=given.input_names,
                 output_names=given.output_names,
                 follows_example=options.follows_example,
+                branches=options.branches,
                 events=events,
             )
         program = convert(captured, find, options, events, account)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict, cast, get_args
 
 import torch
 
@@ -15,6 +15,7 @@ from onnxport.targets import PROFILES, Target
 from onnxport.weights.metadata import Metadata
 
 Table: TypeAlias = "Mapping[Any, Callable[..., Any] | Sequence[Callable[..., Any]]]"
+Branches = Literal["export", "follow", "refuse"]
 Modules: TypeAlias = "bool | Collection[type[torch.nn.Module]]"
 
 
@@ -36,6 +37,7 @@ class Options:
         metadata: How much files say of where nodes come from.
         follows_example: Whether a model that is not as general as was declared is captured all the same. Tracing comes
             next where running the code fails, and an axis that the model forces is fixed with a warning.
+        branches: What becomes of branches that Python code takes by sizes or data.
     """
 
     opset: int = DEFAULT_OPSET
@@ -50,6 +52,19 @@ class Options:
     target: Target = PROFILES["onnx"]
     metadata: Metadata = "full"
     follows_example: bool = False
+    branches: Branches = "export"
+
+
+def check_branches(branches: str) -> Branches:
+    """Return what was asked for branches, or raise.
+
+    >>> check_branches("follow")
+    'follow'
+    """
+    if branches not in get_args(Branches):
+        known = ", ".join(map(repr, get_args(Branches)))
+        raise ValueError(f"`branches` is {branches!r}, but it is one of {known}.")
+    return cast("Branches", branches)
 
 
 class Keywords(TypedDict, total=False):
@@ -83,3 +98,4 @@ class Keywords(TypedDict, total=False):
     example_outputs: Any
     metadata: Metadata
     target: str | Target
+    branches: Branches

@@ -10,17 +10,19 @@ import torch
 
 from onnxport import aten  # noqa: F401  (fills the registry)
 from onnxport.capture import Captured
+from onnxport.capture.forks.paths import Fork, Path, Tree
 from onnxport.collection import collection_paused
 from onnxport.events import EventLog
 from onnxport.functions import function_calls, outline
+from onnxport.join import Condition, Side, join
 from onnxport.legalize import FIRST_IR_WITH_FUNCTIONS, legalize
 from onnxport.optimize import optimize
 from onnxport.options import Options
 from onnxport.prepare import FunctionalProgram, prepare
 from onnxport.program import ONNXProgram
-from onnxport.provenance import write_texts
+from onnxport.provenance import Provenance, write_texts
 from onnxport.targets import PROFILES, check_fit
-from onnxport.translate import Names, is_translated, translate
+from onnxport.translate import Names, is_translated, translate, translate_path
 from onnxport.translate.registry import Lookup
 
 
@@ -56,10 +58,13 @@ def convert(
             functional = functional_form(captured.program, find, events)
             if watcher is not None:
                 watcher.functional = functional
-        with events.stage("translate"):
-            model = translate(functional, find, _names(captured), events)
-            if watcher is not None:
-                watcher.onnx_model = model
+        if captured.forks is None:
+            with events.stage("translate"):
+                model = translate(functional, find, _names(captured), events)
+        else:
+            model = _translate_forks(captured, captured.forks, find, events).model
+        if watcher is not None:
+            watcher.onnx_model = model
         has_functions = options.ir_version is None or options.ir_version >= FIRST_IR_WITH_FUNCTIONS
         calls = None
         if has_functions:
@@ -90,11 +95,36 @@ def convert(
     return result
 
 
-def _names(captured: Captured) -> Names:
+def _translate_forks(captured: Captured, tree: Tree, find: Lookup, events: EventLog) -> Side:
+    """Translate all ways through a model, and join them from the last decision to the first."""
+    if isinstance(tree, Fork):
+        sides = [_translate_forks(captured, side, find, events) for side in (tree.if_true, tree.if_false)]
+        with events.stage("join"):
+            return join(sides[0], sides[1], tree.decision.index)
+    with events.stage("prepare"):
+        functional = functional_form(tree.program, find, events)
+    with events.stage("translate"):
+        model, asked = translate_path(functional, find, _names(captured, tree), events)
+    conditions = {}
+    for mark, value in asked.items():
+        index = mark.args[1]
+        assert isinstance(index, int)
+        conditions[index] = Condition(value, Provenance(mark), tree.decisions[index].where)
+    return Side(model, conditions)
+
+
+def _names(captured: Captured, path: Path | None = None) -> Names:
+    """The user's names. On one way of several, a symbol that only running gives a value is that way's own."""
     return Names(
         inputs=tuple(captured.input_names),
         outputs=tuple(captured.output_names),
-        dims=captured.dim_names,
+        dims={**captured.dim_names, **({} if path is None else _own_symbols(path))},
         same_dims=captured.same_dims,
         output_dims=captured.output_dim_names,
     )
+
+
+def _own_symbols(path: Path) -> dict[str, str]:
+    way = "".join("y" if decision.outcome else "n" for decision in path.decisions)
+    bound = (symbol for node in path.program.graph.nodes for symbol in node.meta.get("unbacked_bindings") or ())
+    return {str(symbol): f"{symbol}_{way}" for symbol in bound}

@@ -70,7 +70,8 @@ class Chunks(torch.nn.Module):
 
 def _capture(module: torch.nn.Module, size: tuple[int, int]) -> EventLog:
     events = EventLog()
-    capture(module, (torch.zeros(size),), dynamic_shapes=({0: "rows", 1: "columns"},), events=events)
+    shapes = ({0: "rows", 1: "columns"},)
+    capture(module, (torch.zeros(size),), dynamic_shapes=shapes, branches="follow", events=events)
     return events
 
 

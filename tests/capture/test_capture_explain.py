@@ -48,14 +48,6 @@ def fails(what: str, instead: str, *args: Any) -> Callable[[Any], Any]:
     return register
 
 
-class branch_on_values:
-    @fails("decides which Python code runs", "torch.where")
-    def forward(self, x: Any) -> Any:
-        if x.max() > 0:  # culprit
-            return x[x > 0]
-        return x.reshape(-1)[: int(x.max())]
-
-
 class size_read_from_values:
     @fails("A size or an index is a value known only at run time", "torch._check(n >= 1)")
     def forward(self, x: Any) -> Any:

@@ -73,7 +73,7 @@ def test_draft_export_comes_last_and_warns(
 ) -> None:
     events = EventLog()
     with pytest.warns(OnnxExporterWarning, match="depends on the data; the export assumes True") as caught:
-        captured = capture(DataDependent(), torch.ones(3, 4), events=events)
+        captured = capture(DataDependent(), torch.ones(3, 4), branches="follow", events=events)
     assert captured.strategy == "Obtain model graph with `torch.export.draft_export`"
     assert len(captured.failures) == 2
     assert line("if x.sum() > 0:  # here") in str(caught[-1].message)

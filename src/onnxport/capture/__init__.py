@@ -11,6 +11,8 @@ import torch
 from onnxport.capture import strategies
 from onnxport.capture.diagnosis import forced_sizes
 from onnxport.capture.diagnosis.guards import report_assumptions
+from onnxport.capture.exploring import explore
+from onnxport.capture.forks.paths import Fork
 from onnxport.capture.patches import one_export_at_a_time
 from onnxport.capture.patches.export_flag import exporting, is_in_onnx_export
 from onnxport.capture.preserved import preserved
@@ -22,6 +24,7 @@ from onnxport.capture.request.inputs import bind, check_model, check_names
 from onnxport.capture.request.outputs import check_outputs
 from onnxport.capture.strategies import Failure
 from onnxport.events import EventLog
+from onnxport.options import Branches
 
 __all__ = ["Captured", "Failure", "capture", "enable_fake_mode", "is_in_onnx_export"]
 
@@ -31,7 +34,8 @@ class Captured:
     """A captured model.
 
     ``dim_names`` maps a symbol of the program to the name the user gave that dimension; ``same_dims`` maps a symbol
-    to the one it equals because the user gave both the same name. Symbols in neither keep their own name.
+    to the one it equals because the user gave both the same name. Symbols in neither keep their own name. ``forks`` is
+    the tree of all ways through a model whose code decides on sizes or data; ``program`` is then one of them.
     """
 
     model: object
@@ -45,6 +49,7 @@ class Captured:
     same_dims: dict[str, str] = field(default_factory=dict)
     output_dim_names: dict[str, dict[int, str]] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
+    forks: Fork | None = None
 
 
 @one_export_at_a_time()
@@ -58,6 +63,7 @@ def capture(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     follows_example: bool = False,
+    branches: Branches = "export",
     events: EventLog,
 ) -> Captured:
     """Capture a model as an ExportedProgram. The model and the process are afterwards as they were.
@@ -98,15 +104,26 @@ def capture(
     recorder = forced_sizes.Recorder()
     tensors = [leaf.value for leaf in inputs.tensors]
     with preserved(model, tensors), exporting(), scripts_replayed(model):
-        program, strategy, failures = strategies.run(request, recorder, candidates)
+        success = strategies.run(request, recorder, candidates, forking=branches != "follow")
+        explored = explore(success, request, recorder, branches)
+    program = explored.program
     sizes = forced_sizes.check_placeholders(program, declared.axes, recorder, given=program is model)
     check_outputs(program, events)
-    captured = Captured(given_model, program, strategy, inputs.args, inputs.kwargs, failures=failures)
+    captured = Captured(given_model, program, success.strategy.name, inputs.args, inputs.kwargs)
+    captured.failures = success.failures
+    captured.forks = explored.tree if isinstance(explored.tree, Fork) else None
     captured.input_names = () if input_names is None else input_names
     captured.output_names = () if output_names is None else output_names
     captured.output_dim_names = declared.output_dim_names
     _name_dims(captured, sizes, events)
-    report_assumptions(program, captured.dim_names, captured.same_dims, recorder.guarded, events)
+    report_assumptions(
+        [path.program for path in explored.tree.paths],
+        captured.dim_names,
+        captured.same_dims,
+        recorder.guarded,
+        explored.followed,
+        events,
+    )
     return captured
 
 

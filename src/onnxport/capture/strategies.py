@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import traceback
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -13,25 +14,33 @@ import torch
 from onnxport.capture.diagnosis import forced_sizes
 from onnxport.capture.diagnosis.explanations import explain
 from onnxport.capture.diagnosis.user_lines import line_of_error, line_of_summary
+from onnxport.capture.forks.decisions import LoopOnData, Schedule, deciding
+from onnxport.capture.forks.paths import completed, violates
 from onnxport.capture.patches import patched_torch
 from onnxport.capture.patches.quiet import torch_kept_quiet
 from onnxport.capture.replay import Mirror, replaying, traced
 from onnxport.capture.request.dynamic_shapes import Declarations
 from onnxport.capture.request.inputs import Inputs, explicit_forward
 from onnxport.capture.request.outputs import watched
+from onnxport.capture.request.resizing import Arguments
 from onnxport.errors import CaptureError, InputError, Problem, warn
 from onnxport.events import EventLog
 
 
 @dataclass(frozen=True)
 class Request:
-    """All that a strategy needs."""
+    """All that a strategy needs.
+
+    ``schedule`` answers what Python asks of sizes and data, in the strategy that runs the code; without one the example
+    does.
+    """
 
     model: Any
     inputs: Inputs
     declared: Declarations
     events: EventLog
     follows_example: bool = False
+    schedule: Schedule | None = None
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,16 @@ class Failure:
 
     strategy: str
     error: Exception
+
+
+@dataclass(frozen=True)
+class Success:
+    """The strategy that captured the model, its program, the answers it ran with and the failures before it."""
+
+    strategy: Strategy
+    program: torch.export.ExportedProgram
+    schedule: Schedule | None
+    failures: list[Failure]
 
 
 class Strategy(Protocol):
@@ -86,7 +105,8 @@ class Export:
     def capture(self, request: Request) -> torch.export.ExportedProgram:
         # A forward hook would be traced into the graph by the bytecode tracer.
         watching = contextlib.nullcontext() if self.strict else watched(request.model, _note(request.events))
-        with watching, explicit_forward(request.model, request.inputs):
+        schedule = None if self.strict else request.schedule
+        with watching, explicit_forward(request.model, request.inputs), deciding(schedule):
             return torch.export.export(
                 request.model,
                 request.inputs.args,
@@ -183,11 +203,12 @@ def _export(request: Request) -> torch.export.ExportedProgram:
     )
 
 
+_RUNNING = Export(strict=False)
 _STRICT = Export(strict=True)
 STRATEGIES: Sequence[Strategy] = (
     AsIs(),
     Replay(),
-    Export(strict=False),
+    _RUNNING,
     _STRICT,
     DraftExport(),
     Tracing(),
@@ -212,17 +233,26 @@ def _is_draft(strategy: Strategy) -> bool:
 
 
 def run(
-    request: Request, recorder: forced_sizes.Recorder, candidates: Sequence[Strategy]
-) -> tuple[torch.export.ExportedProgram, str, list[Failure]]:
-    """Try strategies in order; return the first program, the strategy's name and the failures before it."""
+    request: Request, recorder: forced_sizes.Recorder, candidates: Sequence[Strategy], *, forking: bool = False
+) -> Success:
+    """Try strategies in order; return what the first made that worked, and the failures before it.
+
+    With ``forking`` the strategy that runs the code notes what Python decides, instead of guarding it.
+    """
     failures: list[Failure] = []
     for strategy in candidates:
         recorder.clear()
         try:
-            program = _attempt(strategy, request, recorder)
+            if forking and strategy is _RUNNING:
+                run = partial(run_path, strategy, request, recorder)
+                program, schedule = completed(run, (), (request.inputs.args, request.inputs.kwargs))
+            else:
+                program, schedule = _attempt(strategy, request, recorder), None
         except InputError:
             raise
         except Exception as error:
+            if isinstance(error, LoopOnData) and not request.follows_example:
+                raise
             if forced_sizes.is_violation(error):
                 raise forced_sizes.forced_size_error(error, request.declared.axes, recorder) from error
             failures.append(Failure(strategy.name, error))
@@ -230,10 +260,34 @@ def run(
         if failures:
             reasons = "; ".join(f"{failure.strategy}: {_short(failure.error)}" for failure in failures)
             request.events.add("note", "capture", f"{strategy.name} succeeded after others failed ({reasons})")
-        return program, strategy.name, failures
+        return Success(strategy, program, schedule, failures)
     refusal = _all_failed(request, failures)
     refusal.failures = [(failure.strategy, failure.error) for failure in failures]
     raise refusal from _most_useful(failures).error
+
+
+def run_path(
+    strategy: Strategy,
+    request: Request,
+    recorder: forced_sizes.Recorder,
+    schedule: Schedule,
+    arguments: Arguments,
+) -> torch.export.ExportedProgram:
+    """Capture one way through the model: with certain answers to what its code asks, at the sizes of these arguments.
+
+    A branch for certain sizes may hold for no others; there the axes are fixed, and another branch has to vary them.
+    """
+    args, kwargs = arguments
+    path = replace(request, inputs=replace(request.inputs, args=args, kwargs=kwargs), schedule=schedule)
+    try:
+        return _attempt(strategy, path, recorder)
+    except Exception as error:
+        if not violates(error, schedule):
+            raise
+    schedule.start_again()
+    declared = replace(request.declared)
+    declared.allow_static()
+    return _attempt(strategy, replace(path, declared=declared), recorder)
 
 
 def _attempt(strategy: Strategy, request: Request, recorder: forced_sizes.Recorder) -> torch.export.ExportedProgram:
@@ -245,10 +299,13 @@ def _attempt(strategy: Strategy, request: Request, recorder: forced_sizes.Record
         try:
             return strategy.capture(request)
         except Exception as error:
-            if not request.follows_example or not forced_sizes.is_violation(error):
+            forks = request.schedule is not None and violates(error, request.schedule)
+            if forks or not request.follows_example or not forced_sizes.is_violation(error):
                 raise
         asked = list(request.declared.axes)
         request.declared.allow_static()
+        if request.schedule is not None:
+            request.schedule.start_again()
         program = strategy.capture(request)
     for axis, (_, size) in zip(
         asked, forced_sizes.check_placeholders(program, request.declared.axes, recorder), strict=True

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from onnxport.capture.forks.decisions import DECIDED
+
 
 class Workspace:
     """A graph under construction and the attributes it reads: the source module's, and those added here."""
@@ -59,8 +61,10 @@ class Workspace:
         return owner
 
     def remove_dead_code(self, keep: Iterable[torch.fx.Node] = ()) -> None:
-        """Erase calls that nothing uses; in a functional graph that is all a call is for."""
+        """Erase calls that nothing uses; a functional graph has calls for no other end, but for marks of decisions."""
         roots = set(keep)
         for node in reversed(list(self.graph.nodes)):
-            if node.op in ("call_function", "get_attr") and not node.users and node not in roots:
+            if node.op not in ("call_function", "get_attr") or node.users or node in roots:
+                continue
+            if node.target is not DECIDED:
                 self.graph.erase_node(node)

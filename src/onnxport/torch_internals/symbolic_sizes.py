@@ -7,6 +7,8 @@ import torch
 from torch._guards import TracingContext
 from torch.export.dynamic_shapes import _DimHint, _DimHintType
 from torch.fx.experimental import _config, symbolic_shapes
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
+from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import _constrain_range_for_size
 
 __all__ = [
@@ -16,7 +18,9 @@ __all__ = [
     "config",
     "constrain_range_for_size",
     "example_sizes",
+    "get_proxy_mode",
     "optimization_hint",
+    "truth_in_range",
 ]
 
 # The type of Dim.AUTO, Dim.DYNAMIC and Dim.STATIC, and which of them one is.
@@ -43,3 +47,10 @@ def example_sizes(environment: symbolic_shapes.ShapeEnv) -> Mapping[sympy.Symbol
     name = "backed_var_to_val" if hasattr(environment, "backed_var_to_val") else "var_to_val"
     table: Mapping[sympy.Symbol, sympy.Integer] = getattr(environment, name)
     return table
+
+
+def truth_in_range(node: SymNode) -> bool | None:
+    """The truth of a condition where the ranges of its symbols and what was checked before settle it, else None."""
+    assert node.shape_env is not None
+    known = node.shape_env._maybe_evaluate_static(node.expr)
+    return None if known is None else bool(known)

@@ -23,7 +23,7 @@ from torch.utils._sympy.functions import (
     TruncToInt,
     Where,
 )
-from torch.utils._sympy.value_ranges import ValueRanges
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 __all__ = [
     "CeilDiv",
@@ -48,4 +48,5 @@ __all__ = [
     "TruncToInt",
     "ValueRanges",
     "Where",
+    "bound_sympy",
 ]

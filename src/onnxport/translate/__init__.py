@@ -4,7 +4,7 @@ from onnxport.translate import control_flow, sequences  # noqa: F401  (registers
 from onnxport.translate.builder import Builder
 from onnxport.translate.custom import lookup
 from onnxport.translate.dims import Dim, Int
-from onnxport.translate.model import Names, translate
+from onnxport.translate.model import Names, translate, translate_path
 from onnxport.translate.registry import REGISTRY, is_translated, one_node, translates
 from onnxport.translate.tensor import Number, Tensor
 
@@ -20,5 +20,6 @@ __all__ = [
     "lookup",
     "one_node",
     "translate",
+    "translate_path",
     "translates",
 ]

@@ -38,6 +38,12 @@ def cond(
     return _emit(op, "If", [condition], branches["then_branch"].outputs, results, **branches)
 
 
+@translates("onnxport::decided")
+def decided(op: Builder, condition: object, index: int) -> Tensor | bool:
+    """The condition of a decision that Python code makes; what follows from it is joined by an If afterwards."""
+    return condition if isinstance(condition, bool) else op.reshape(_as_tensor(op, condition), [])
+
+
 @translates("higher_order::while_loop")
 def while_loop(
     op: Builder,

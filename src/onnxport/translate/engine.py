@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from onnxport.capture.forks.decisions import DECIDED
 from onnxport.errors import OnnxExporterError, Problem, TranslationError
 from onnxport.events import EventLog
 from onnxport.provenance import Provenance, operator_name, source_line
@@ -329,7 +330,7 @@ def _promote(op: Builder, arguments: dict[str, Any], translation: Translation) -
 def _live(graph: torch.fx.Graph) -> set[torch.fx.Node]:
     live: set[torch.fx.Node] = set()
     for node in reversed(graph.nodes):
-        if node.op in ("output", "placeholder") or node in live:
+        if node.op in ("output", "placeholder") or node in live or node.target is DECIDED:
             live.add(node)
             live.update(node.all_input_nodes)
     return live

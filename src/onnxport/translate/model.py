@@ -16,6 +16,7 @@ from torch.export.graph_signature import (
     TensorArgument,
 )
 
+from onnxport.capture.forks.decisions import DECIDED
 from onnxport.errors import InputError, Problem, TranslationError
 from onnxport.events import EventLog
 from onnxport.onnx_build.opsets import CANONICAL_OPSET
@@ -54,6 +55,16 @@ class Names:
 
 def translate(program: FunctionalProgram, find: Lookup, names: Names, events: EventLog) -> ir.Model:
     """Translate a program to an ONNX model at the canonical opset."""
+    return translate_path(program, find, names, events)[0]
+
+
+def translate_path(
+    program: FunctionalProgram, find: Lookup, names: Names, events: EventLog
+) -> tuple[ir.Model, dict[torch.fx.Node, ir.Value | bool]]:
+    """Translate one way through a model; return also what its code asked for, by the calls that mark the decisions.
+
+    A condition that is settled on this way is a bool.
+    """
     shared = Shared(DimNames(names.dims, names.same_dims))
     op = Builder(shared)
     engine = Engine(op, find, program.owner, events)
@@ -74,13 +85,15 @@ def translate(program: FunctionalProgram, find: Lookup, names: Names, events: Ev
             RANGE_CONSTRAINTS: str(dict(program.range_constraints)),
         },
     )
-    return ir.Model(
+    model = ir.Model(
         graph,
         ir_version=10,
         producer_name="pytorch",
         producer_version=torch.__version__,
         functions=list(shared.functions.values()),
     )
+    conditions = {mark: engine.env[mark] for mark in program.graph.find_nodes(op="call_function", target=DECIDED)}
+    return model, {mark: c.value if isinstance(c, Tensor) else c for mark, c in conditions.items()}
 
 
 def _inputs(program: FunctionalProgram, engine: Engine, names: Names) -> tuple[list[ir.Value], list[ir.Value]]:

@@ -189,6 +189,18 @@ def fixed_value(size: object) -> int | None:
     return size if isinstance(size, int) else None
 
 
+def placeholder_sizes(program: torch.export.ExportedProgram, axes: Sequence[Axis]) -> list[tuple[Axis, Any]]:
+    """Return each declared axis with its size in the program."""
+    placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    user = [spec.arg for spec in program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
+    sizes: list[tuple[Axis, Any]] = []
+    for axis in axes:
+        node = placeholders.get(user[axis.index].name)
+        value = node.meta.get("val") if node is not None else axis.leaf.value
+        sizes.append((axis, value if axis.axis is None else value.shape[axis.axis]))
+    return sizes
+
+
 def check_placeholders(
     program: torch.export.ExportedProgram, axes: Sequence[Axis], recorder: Recorder, *, given: bool = False
 ) -> list[tuple[Axis, Any]]:
@@ -196,15 +208,9 @@ def check_placeholders(
 
     A program that was given, not captured here, is to be exported anew; there is no line to point at.
     """
-    placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
-    user = [spec.arg for spec in program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
-    sizes: list[tuple[Axis, Any]] = []
+    sizes = placeholder_sizes(program, axes)
     problems: list[Problem] = []
-    for axis in axes:
-        node = placeholders.get(user[axis.index].name)
-        value = node.meta.get("val") if node is not None else axis.leaf.value
-        size = value if axis.axis is None else value.shape[axis.axis]
-        sizes.append((axis, size))
+    for axis, size in sizes:
         fixed = fixed_value(size)
         if not axis.must_vary or fixed is None:
             continue

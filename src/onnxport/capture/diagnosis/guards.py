@@ -7,7 +7,8 @@ result to the example in a way that no error at run time would show are a warnin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import sympy  # type: ignore[import-untyped]
 import torch
@@ -19,41 +20,63 @@ from onnxport.events import EventLog
 from onnxport.torch_internals.sympy_functions import FloatTrueDiv, IntTrueDiv, Mod, PythonMod, ToFloat
 
 
+@dataclass(frozen=True)
+class Followed:
+    """A decision of Python code of which only one way was captured: for which outcome, and why not the other."""
+
+    expression: sympy.Basic
+    outcome: bool
+    by: Asker
+    where: str
+    reason: str
+
+
 def report_assumptions(
-    program: torch.export.ExportedProgram,
+    programs: Sequence[torch.export.ExportedProgram],
     names: Mapping[str, str],
     same: Mapping[str, str],
     asked: Mapping[object, Asked],
+    followed: Sequence[Followed],
     events: EventLog,
 ) -> None:
-    """Record every guard of a captured program, and warn of those that quietly fix what should vary.
+    """Record every guard of captured programs, and warn of those that quietly fix what should vary.
 
     ``asked`` holds who asked and the user's line for guards of which it is known; for others it is what torch says.
+    ``followed`` are decisions of the model's code that the example took alone.
     """
     problems = []
-    for expression, by, where in _guards(program, names, same, asked):
+    for expression, by, where in _guards(programs, names, same, asked):
         shown = _sentence(expression)
         events.add("assumption", "capture", shown, where=where)
         if _fixes_a_value(expression) or _is_branch(expression, by):
             problems.append(Problem(f"It is right only where {shown}", where))
+    for decision in followed:
+        expression = _named(decision.expression, names, same)
+        shown = _sentence(expression if decision.outcome else sympy.Not(expression))
+        events.add("assumption", "capture", f"{shown} ({decision.reason})", where=decision.where)
+        if _is_branch(expression, decision.by):
+            problems.append(Problem(f"It is right only where {shown}: {decision.reason}", decision.where))
     if problems:
         headline = "The exported model follows the example where the code depends on a size:"
         warn(listing(headline, problems))
 
 
+def _named(expression: sympy.Basic, names: Mapping[str, str], same: Mapping[str, str]) -> sympy.Basic:
+    symbols = {symbol: same.get(str(symbol), str(symbol)) for symbol in expression.free_symbols}
+    return expression.xreplace(
+        {symbol: sympy.Symbol(names.get(name, name), integer=True, positive=True) for symbol, name in symbols.items()}
+    )
+
+
 def _guards(
-    program: torch.export.ExportedProgram,
+    programs: Sequence[torch.export.ExportedProgram],
     names: Mapping[str, str],
     same: Mapping[str, str],
     asked: Mapping[object, Asked],
 ) -> Iterator[tuple[sympy.Basic, Asker, str]]:
     seen: set[sympy.Basic] = set()
-    for guard in getattr(_shape_env(program), "guards", ()):
-        symbols = {symbol: same.get(str(symbol), str(symbol)) for symbol in guard.expr.free_symbols}
-        named = {
-            symbol: sympy.Symbol(names.get(name, name), integer=True, positive=True) for symbol, name in symbols.items()
-        }
-        expression = guard.expr.xreplace(named)
+    for guard in (guard for program in programs for guard in getattr(_shape_env(program), "guards", ())):
+        expression = _named(guard.expr, names, same)
         # Axes that the user named alike make some guards true by themselves.
         if expression in (sympy.true, sympy.false) or expression in seen:
             continue

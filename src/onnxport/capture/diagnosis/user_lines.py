@@ -20,18 +20,29 @@ from onnxport import errors
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _PACKAGE = os.path.dirname(errors.__file__) + os.sep
+# The package's own places among them; whatever else of it asks does so for an operator.
+_LISTENING = tuple(os.path.join(_PACKAGE, "capture", place, "") for place in ("forks", "diagnosis"))
 _STRATEGIES = os.path.join(_PACKAGE, "capture", "strategies.py")
 _STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"] + os.sep
 # What stands between the code that asks for the truth of a size and the environment that answers.
-_ANSWERING = tuple(os.path.join(_TORCH, place) for place in ("__init__.py", "fx/experimental/", "utils/_stats.py"))
+_ANSWERING = tuple(
+    os.path.join(_TORCH, place)
+    for place in ("__init__.py", "fx/experimental/", "utils/_stats.py", "_export/non_strict_utils.py")
+)
+_MODULES = os.path.join(_TORCH, "nn", "")
 _BYTECODE_TRACER = os.path.join(_TORCH, "_dynamo", "")
 _QUOTED_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
+
+# Code without a file: typed at a prompt or in a notebook, or given to exec.
+_TYPED = ("<stdin>", "<ipython-input", "<string>")
 
 Place = tuple[str, int, str]
 
 
 @lru_cache(maxsize=1024)
 def _is_users(filename: str) -> bool:
+    if filename.startswith(_TYPED):
+        return True
     if filename.startswith(("<", _TORCH, _PACKAGE)):
         return False
     # Installed packages may live below the standard library's folder; the models in them count as the user's code.
@@ -82,6 +93,12 @@ def line_of_summary(frames: Iterable[traceback.FrameSummary]) -> str:
     return _innermost((frame.filename, frame.lineno or 0, frame.name) for frame in frames)
 
 
+def raised_by_model(error: BaseException) -> bool:
+    """Whether an error was raised by a statement of the model's own code, and not within torch."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return bool(frames) and _is_users(frames[-1].f_code.co_filename)
+
+
 class RunningReplay(Protocol):
     """What runs the user's code without its frames."""
 
@@ -106,28 +123,39 @@ def line_of_caller() -> str:
     """Return the innermost user line that is running now, above the one that asked for the capture, or ''."""
     if _replays:
         return _innermost(_quoted(_replays[-1].line()))
+    frame = frame_of_caller()
+    return "" if frame is None else describe((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+
+
+def frame_of_caller() -> FrameType | None:
+    """Return the innermost frame of the user's that is running now, above the one that asked for the capture."""
     frame: FrameType | None = sys._getframe(1)
     # The package's own kernels may be running for an operator of the user's; what began the capture ends the search.
     while frame is not None and frame.f_code.co_filename != _STRATEGIES:
         if _is_users(frame.f_code.co_filename):
-            return describe((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+            return frame
         frame = frame.f_back
-    return ""
+    return None
 
 
 Asker = Literal["user", "library", "torch"]
 
 
-def asker() -> Asker:
-    """Whose Python code asks for the truth of a condition on sizes right now.
+def asker(*, of_data: bool = False) -> Asker:
+    """Whose Python code asks for the truth of a condition on sizes, or on data, right now.
 
     torch's operators ask as well, to check their arguments; where they do, eager would refuse other sizes itself or
     give the same. What asks outside of torch is a branch of the model. ``torch._check`` states a fact and is none.
+    What torch's own modules ask of data is a branch too: no capture goes on without an answer.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename != _STRATEGIES:
         filename = frame.f_code.co_filename
         states = filename == _ANSWERING[0] and "check" in frame.f_code.co_name
+        if of_data and filename.startswith(_MODULES):
+            return "library"
+        if filename.startswith(_PACKAGE) and not filename.startswith(_LISTENING):
+            return "torch"
         if states or (filename.startswith(_TORCH) and not filename.startswith((*_ANSWERING, _BYTECODE_TRACER))):
             return "torch"
         if _is_users(filename):

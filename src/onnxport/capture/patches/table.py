@@ -210,6 +210,14 @@ PATCHES: tuple[Patch, ...] = (
         entered_in="onnxport.capture.diagnosis.forced_sizes",
     ),
     Patch(
+        replaces=("torch.fx.experimental.sym_node.SymNode.guard_bool",),
+        why="What Python asks of sizes is answered as the example has it, and what it asks of data is refused: both "
+        "are decisions, of which either way is captured.",
+        known="all",
+        until="never: torch.export captures one run",
+        entered_in="onnxport.capture.forks.decisions",
+    ),
+    Patch(
         replaces=("torch.jit.ScriptFunction.__call__",),
         why="Scripted functions that a Python model calls are replayed, so that their branches stay branches.",
         known="all",

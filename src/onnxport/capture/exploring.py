@@ -1,0 +1,76 @@
+"""After the first capture: the other ways through a model whose code decides on sizes or data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from onnxport.capture.diagnosis import forced_sizes
+from onnxport.capture.diagnosis.guards import Followed
+from onnxport.capture.forks.decisions import Decision
+from onnxport.capture.forks.paths import Explorer, Path, Tree, without_marks
+from onnxport.capture.request.dynamic_shapes import Declarations
+from onnxport.capture.strategies import Request, Success, run_path
+from onnxport.errors import CaptureError, Problem
+from onnxport.options import Branches
+
+MOST_PATHS = 32
+
+
+@dataclass(frozen=True)
+class Explored:
+    """All ways through a model, the program that speaks for them, and the decisions that the example took alone."""
+
+    tree: Tree
+    program: torch.export.ExportedProgram
+    followed: Sequence[Followed] = ()
+
+
+def explore(success: Success, request: Request, recorder: forced_sizes.Recorder, branches: Branches) -> Explored:
+    """Capture the other ways that the decisions of the first capture lead to."""
+    if success.schedule is None:
+        return Explored(Path(success.program, (), ((), {})), success.program)
+    decisions = success.schedule.decisions
+    if branches == "refuse" and decisions:
+        raise _refused(decisions)
+    first = Path(success.program, tuple(decisions), (request.inputs.args, request.inputs.kwargs))
+    sizes = [
+        (axis, size.node.expr)
+        for axis, size in forced_sizes.placeholder_sizes(success.program, request.declared.axes)
+        if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol
+    ]
+    explorer = Explorer(
+        run=partial(run_path, success.strategy, request, recorder),
+        names={str(symbol): axis.name for axis, symbol in sizes if axis.name is not None},
+        limits={symbol: success.program.range_constraints[symbol] for axis, symbol in sizes if axis.kind == "dim"},
+        events=request.events,
+        limit=MOST_PATHS,
+    )
+    tree = explorer.grow(first)
+    if isinstance(tree, Path):
+        without_marks(tree.program)
+    followed = [Followed(one.expression, one.outcome, one.by, one.where, why) for one, why in explorer.followed]
+    return Explored(tree, _most_general(tree, request.declared), followed)
+
+
+def _most_general(tree: Tree, declared: Declarations) -> torch.export.ExportedProgram:
+    """The first program in which most of the axes vary that should: a branch for one size fixes them for itself."""
+
+    def fixed(path: Path) -> int:
+        sizes = forced_sizes.placeholder_sizes(path.program, declared.axes)
+        return sum(axis.must_vary and forced_sizes.fixed_value(size) is not None for axis, size in sizes)
+
+    return min(tree.paths, key=fixed).program
+
+
+def _refused(decisions: Sequence[Decision]) -> CaptureError:
+    remedy = "Write torch.where or torch.cond there, or leave `branches` out to have both sides exported."
+    places = dict.fromkeys((decision.where, decision.of_data) for decision in decisions)
+    problems = [
+        Problem(f"The code decides by {'data' if of_data else 'a size that varies'}", where, remedy)
+        for where, of_data in places
+    ]
+    return CaptureError("The model branches in Python, which `branches='refuse'` does not allow:", problems)

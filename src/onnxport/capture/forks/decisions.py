@@ -1,0 +1,158 @@
+"""Decisions: the truths that Python code asks for while it is captured, answered by a schedule.
+
+``if x.shape[0] > 64`` and ``if y.sum() > 0`` end in one place of torch, where the truth of an expression is asked. For
+an expression of sizes torch answers as the example has it and leaves a guard; for one of data it raises. While a
+schedule is in force, a truth asked by Python code outside of torch is a decision instead: it is answered, noted, and
+marked in the graph by a call of ``onnxport::decided``, whose operand is the condition.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sympy  # type: ignore[import-untyped]
+import torch
+
+from onnxport.capture.diagnosis.user_lines import Asker, asker, frame_of_caller, line_of_caller
+from onnxport.capture.forks.expressions import is_outvoted
+from onnxport.capture.patches.replacing import attributes_replaced
+from onnxport.errors import CaptureError, OnnxExporterError, Problem
+
+# Kernels in C++ ask as well, in files of their own; Python's questions come without a file, bool(tensor) from here.
+_TRUTH_OF_TENSORS = "pybind_utils.cpp"
+MOST_AT_ONE_LINE = 6
+"""So many decisions on data at one line double the paths as often: more of them are a loop, or too many branches."""
+
+_LIBRARY = torch.library.Library("onnxport", "FRAGMENT")
+_LIBRARY.define("decided(SymBool condition, int index) -> ()")
+_LIBRARY.impl("decided", lambda condition, index: None, "CompositeExplicitAutograd")
+torch.library.register_fake("onnxport::decided", lambda condition, index: None, lib=_LIBRARY)
+DECIDED: Any = torch.ops.onnxport.decided.default
+torch.fx.node.has_side_effect(DECIDED)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A truth that Python code asked for: of which expression, how it was answered, by whom and on which line.
+
+    ``index`` counts the decisions of one run; the call of ``onnxport::decided`` that marks it has the same.
+    ``checks`` is how many guards operators had left by then.
+    """
+
+    index: int
+    expression: sympy.Basic
+    outcome: bool
+    of_data: bool
+    by: Asker
+    where: str
+    checks: int
+
+    def same_question(self, other: Decision) -> bool:
+        """Whether another run asked the same at this point."""
+        return self.where == other.where and self.of_data == other.of_data
+
+
+class Diverged(OnnxExporterError):
+    """A run did not ask what the run that it repeats had asked."""
+
+
+class LoopOnData(CaptureError):
+    """Python repeats something as long as data says so."""
+
+
+@dataclass
+class Schedule:
+    """The answers for one run: those of an earlier run first, then the example's for sizes and True for data."""
+
+    answers: Sequence[bool] = ()
+    decisions: list[Decision] = field(default_factory=list)
+    #: What was raised into the model's code, which may have caught it.
+    refusal: OnnxExporterError | None = None
+    _known: dict[sympy.Basic, bool] = field(default_factory=dict)
+    _at_line: Counter[str] = field(default_factory=Counter)
+
+    def answer(self, condition: torch.SymBool, by: Asker) -> bool:
+        """Decide, note the decision and mark it in the graph."""
+        expression = condition.node.expr
+        if expression in self._known:
+            return self._known[expression]
+        of_data = is_of_data(expression)
+        index = len(self.decisions)
+        outcome = True if of_data else bool(condition.node.hint)
+        where = line_of_caller()
+        if index < len(self.answers):
+            if not of_data and self.answers[index] != outcome:
+                raise self._refuse(Diverged(f"A run at other sizes took another way at {where}."))
+            outcome = self.answers[index]
+        if of_data:
+            self._at_line[where] += 1
+            if self._at_line[where] > MOST_AT_ONE_LINE:
+                raise self._refuse(_repeated(where))
+        checks = len(condition.node.shape_env.guards)
+        self.decisions.append(Decision(index, expression, outcome, of_data, by, where, checks))
+        self._known[expression] = outcome
+        DECIDED(condition, index)
+        return outcome
+
+    def start_again(self) -> None:
+        """Forget the run, for another with the same answers."""
+        self.decisions.clear()
+        self._known.clear()
+        self._at_line.clear()
+        self.refusal = None
+
+    def _refuse(self, error: OnnxExporterError) -> OnnxExporterError:
+        self.refusal = error
+        return error
+
+
+def _repeated(where: str) -> OnnxExporterError:
+    what = f"This line asks for the truth of data more than {MOST_AT_ONE_LINE} times in one run, each time anew."
+    loops = "A loop that runs as long as data says so is torch.while_loop(condition, body, (the tensors it changes,))"
+    remedy = f"{loops}; a branch in each of many layers is torch.where or torch.cond."
+    headline = "Python repeats a decision on data, which has no end as far as a capture can see:"
+    return LoopOnData(headline, [Problem(what, where, remedy)])
+
+
+def is_of_data(expression: sympy.Basic) -> bool:
+    """Whether an expression has a symbol that only running the model gives a value."""
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+    return bool(free_unbacked_symbols(expression))
+
+
+@contextlib.contextmanager
+def deciding(schedule: Schedule | None) -> Iterator[None]:
+    """While the block runs, a schedule answers what Python code outside of torch asks; without one, torch does."""
+    if schedule is None:
+        yield
+        return
+    from torch.fx.experimental.sym_node import SymNode
+
+    from onnxport.torch_internals.symbolic_sizes import get_proxy_mode, truth_in_range
+
+    guard_bool = SymNode.guard_bool
+
+    def decide(node: Any, file: str, line: int) -> bool:
+        expression = node.expr
+        is_settled = expression.is_number or expression in (sympy.true, sympy.false)
+        if is_settled or not (file == "" or file.endswith(_TRUTH_OF_TENSORS)):
+            return bool(guard_bool(node, file, line))
+        by = asker(of_data=is_of_data(expression))
+        if by == "torch" or truth_in_range(node) is not None or get_proxy_mode() is None:
+            return bool(guard_bool(node, file, line))
+        frame = frame_of_caller()
+        if frame is not None and not is_of_data(expression) and is_outvoted(frame):
+            return bool(node.hint)
+        condition = torch.SymBool(node) if node.is_bool() else torch.SymFloat(node) != 0
+        assert isinstance(condition, torch.SymBool)
+        return schedule.answer(condition, by)
+
+    with attributes_replaced([(SymNode, "guard_bool", decide)]):
+        yield
+    if schedule.refusal is not None:
+        raise schedule.refusal

@@ -1,0 +1,190 @@
+"""Paths: the runs of a model that its decisions lead to, as a tree with a fork at each decision that has two ways."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import torch
+
+from onnxport.capture.diagnosis.forced_sizes import is_violation
+from onnxport.capture.diagnosis.user_lines import line_of_error, raised_by_model
+from onnxport.capture.forks.decisions import DECIDED, Decision, Diverged, LoopOnData, Schedule
+from onnxport.capture.forks.witnesses import Limits, settled, witness
+from onnxport.capture.request.resizing import Arguments, ResizableInputs
+from onnxport.errors import CaptureError, Problem
+from onnxport.events import EventLog
+
+
+@dataclass
+class Path:
+    """One run of the model: the program that was captured, the decisions on the way and the arguments it ran with."""
+
+    program: torch.export.ExportedProgram
+    decisions: Sequence[Decision]
+    arguments: Arguments
+
+    @property
+    def paths(self) -> Iterator[Path]:
+        """This path."""
+        yield self
+
+
+@dataclass
+class Fork:
+    """A decision, what follows if it is true and what follows if it is not."""
+
+    decision: Decision
+    if_true: Tree
+    if_false: Tree
+
+    @property
+    def paths(self) -> Iterator[Path]:
+        """All paths of both ways."""
+        yield from self.if_true.paths
+        yield from self.if_false.paths
+
+
+Tree: TypeAlias = "Path | Fork"
+Run: TypeAlias = Callable[[Schedule, Arguments], torch.export.ExportedProgram]
+
+
+@dataclass
+class Explorer:
+    """Runs the model for the other answer to each decision, as long as there are not too many.
+
+    ``run`` captures the model with a schedule and arguments. ``names`` are the user's names of symbols and ``limits``
+    the ranges declared for them. ``followed`` collects the decisions that only the example's answer was captured for,
+    and why.
+    """
+
+    run: Run
+    names: Mapping[str, str]
+    limits: Limits
+    events: EventLog
+    limit: int
+    count: int = 1
+    followed: list[tuple[Decision, str]] = field(default_factory=list)
+
+    def grow(self, path: Path, depth: int = 0) -> Tree:
+        """Return the tree of all paths that share the first ``depth`` decisions with this one."""
+        if depth == len(path.decisions):
+            return path
+        decision = path.decisions[depth]
+        mine = self.grow(path, depth + 1)
+        sibling = self._sibling(path, depth)
+        if sibling is None:
+            return mine
+        self.count += 1
+        if self.count > self.limit:
+            raise _too_many(mine, sibling, self.limit)
+        other = self.grow(sibling, depth + 1)
+        return Fork(decision, mine, other) if decision.outcome else Fork(decision, other, mine)
+
+    def _sibling(self, path: Path, depth: int) -> Path | None:
+        """The run that goes the other way at a decision; None where there is none, which is noted."""
+        decision = path.decisions[depth]
+        if not _is_marked(path.program, decision):
+            self.followed.append((decision, "it is asked within another graph (torch.cond, a loop's body, vmap)"))
+            return None
+        arguments = path.arguments if decision.of_data else self._arguments_beyond(path, depth)
+        if arguments is None:
+            return None
+        answers = [taken.outcome for taken in path.decisions[:depth]]
+        try:
+            program, schedule = completed(self.run, [*answers, not decision.outcome], arguments)
+        except LoopOnData:
+            raise
+        except Exception as error:  # noqa: BLE001 - it is the model's, which may raise anything; it is reported
+            self._report(decision, error)
+            return None
+        if not _agrees(schedule.decisions, path.decisions, depth):
+            self.followed.append((decision, "the code did not ask the same again when it was run anew"))
+            return None
+        return Path(program, schedule.decisions, arguments)
+
+    def _arguments_beyond(self, path: Path, depth: int) -> Arguments | None:
+        """Arguments at sizes at which a decision comes out otherwise; None where there are none."""
+        example = ResizableInputs(path.program, *path.arguments)
+        asked = [_current(one, example.environment) for one in path.decisions[: depth + 1] if not one.of_data]
+        if settled(asked, self.names, self.limits):
+            return None
+        sizes = witness(example, asked, self.names, self.limits) if example.usable else None
+        if sizes is None:
+            self.followed.append((path.decisions[depth], "no sizes were found at which it comes out otherwise"))
+            return None
+        return example.at(sizes)
+
+    def _report(self, decision: Decision, error: Exception) -> None:
+        lines = str(error).strip().splitlines()
+        what = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+        if raised_by_model(error) and not isinstance(error, Diverged):
+            way = "false" if decision.outcome else "true"
+            message = f"Where the condition is {way} the model raises {what}; that way is left out."
+            self.events.add("assumption", "capture", message, where=decision.where)
+            return
+        where = line_of_error(error)
+        reason = f"the other way could not be captured: {what}"
+        self.followed.append((decision, f"{reason} at {where}" if where else reason))
+
+
+def _current(decision: Decision, environment: Any) -> Decision:
+    """A decision in the symbols that are left: operators may have found since that two sizes are one."""
+    if environment is None:
+        return decision
+    return replace(decision, expression=environment.replace(decision.expression))
+
+
+def completed(run: Run, answers: Sequence[bool], arguments: Arguments) -> tuple[torch.export.ExportedProgram, Schedule]:
+    """Run the model with the answers given; where its code raises after another that was made up, change that one."""
+    while True:
+        schedule = Schedule(answers)
+        try:
+            return run(schedule, arguments), schedule
+        except Exception as error:
+            taken = schedule.decisions
+            made_up = len(taken) > len(answers) and taken[-1].of_data and taken[-1].outcome
+            if not made_up or not raised_by_model(error):
+                raise
+        answers = [*(decision.outcome for decision in taken[:-1]), False]
+
+
+def _agrees(made: Sequence[Decision], model: Sequence[Decision], depth: int) -> bool:
+    if len(made) <= depth:
+        return False
+    return all(mine.same_question(other) for mine, other in zip(made[: depth + 1], model, strict=False))
+
+
+def _is_marked(program: torch.export.ExportedProgram, decision: Decision) -> bool:
+    return any(mark.args[1] == decision.index for mark in program.graph.find_nodes(op="call_function", target=DECIDED))
+
+
+def without_marks(program: torch.export.ExportedProgram) -> None:
+    """Take the marks of decisions out of a program whose decisions lead nowhere else."""
+    for module in program.graph_module.modules():
+        if not isinstance(module, torch.fx.GraphModule):
+            continue
+        marks = module.graph.find_nodes(op="call_function", target=DECIDED)
+        for mark in marks:
+            module.graph.erase_node(mark)
+        if marks:
+            module.graph.eliminate_dead_code()
+            module.recompile()
+
+
+def _too_many(mine: Tree, sibling: Path, limit: int) -> CaptureError:
+    paths = [*mine.paths, sibling]
+    lines = Counter(decision.where for path in paths for decision in path.decisions)
+    remedy = "Write torch.where or torch.cond there, or pass branches='follow' to take the example's way."
+    problems = [
+        Problem(f"{count} times in these runs it decides how the model goes on", where, remedy)
+        for where, count in lines.most_common()
+    ]
+    return CaptureError(f"Branches in Python lead to more than {limit} ways through the model:", problems)
+
+
+def violates(error: BaseException, schedule: Schedule) -> bool:
+    """Whether a run failed because a branch that was taken for certain sizes holds for no others."""
+    return is_violation(error) and any(not decision.of_data for decision in schedule.decisions)

@@ -1,0 +1,122 @@
+"""Witnesses: sizes at which the model's code goes the other way at a decision, and the same way before it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+import sympy  # type: ignore[import-untyped]
+
+from onnxport.capture.forks.decisions import Decision
+from onnxport.capture.request.resizing import ResizableInputs, at_sizes
+from onnxport.torch_internals.sympy_functions import ValueRanges, bound_sympy
+
+Sizes = dict[sympy.Symbol, int]
+Limits = Mapping[sympy.Symbol, ValueRanges[sympy.Expr]]
+_LARGEST = 1 << 16
+_MOST_PAIRS = 3000
+
+
+def witness(
+    example: ResizableInputs, decisions: Sequence[Decision], names: Mapping[str, str], limits: Limits
+) -> Sizes | None:
+    """Return sizes at which the last of the decisions comes out otherwise and those before it as they did, or None.
+
+    ``names`` holds the user's names of symbols; those with one name have one size, and ``limits``
+    the ranges that were declared for symbols. What operators checked before the
+    decision holds as well, unless nothing else is found.
+    """
+    *before, last = decisions
+    wanted = [(decision.expression, decision.outcome) for decision in before]
+    wanted.append((last.expression, not last.outcome))
+    guards = getattr(example.environment, "guards", ())[: last.checks]
+    checks = [(guard.expr, True) for guard in guards]
+    conditions = [expression for expression, _ in (*wanted, *checks)]
+    outcomes = [outcome for _, outcome in (*wanted, *checks)]
+    fallback: Sizes | None = None
+    for sizes in _candidates(example.values, last.expression, _constants(conditions), names):
+        if not _in_range(limits, sizes):
+            continue
+        truths = at_sizes(conditions, sizes)
+        if truths == outcomes:
+            return sizes
+        if fallback is None and truths[: len(wanted)] == outcomes[: len(wanted)]:
+            fallback = sizes
+    return fallback
+
+
+def settled(decisions: Sequence[Decision], names: Mapping[str, str], declared: Limits) -> bool:
+    """Whether the last of the decisions follows from those before it, as ``n <= 64`` follows from ``n < 8``."""
+    *before, last = decisions
+    if last.expression in (sympy.true, sympy.false):
+        return True
+    limits = {symbol: declared.get(symbol, ValueRanges(0, _LARGEST)) for symbol in last.expression.free_symbols}
+    for decision in before:
+        fact = decision.expression if decision.outcome else sympy.Not(decision.expression)
+        for symbol, found in _limits(fact):
+            for one in limits:
+                if one == symbol or names.get(str(one), str(one)) == names.get(str(symbol), ""):
+                    limits[one] = limits[one] & found
+    bound = bound_sympy(last.expression, limits)
+    return bool(bound.lower == bound.upper)
+
+
+def _limits(fact: sympy.Basic) -> Iterator[tuple[sympy.Symbol, ValueRanges[sympy.Expr]]]:
+    """What a comparison of a symbol with a number says of the symbol."""
+    if not isinstance(fact, sympy.Rel) or isinstance(fact, sympy.Ne):
+        return
+    left, right = fact.args
+    if left.is_Integer and right.is_Symbol:
+        fact = fact.reversed
+        left, right = right, left
+    if not (left.is_Symbol and right.is_Integer):
+        return
+    number = int(right)
+    least = number + 1 if isinstance(fact, sympy.StrictGreaterThan) else number
+    most = number - 1 if isinstance(fact, sympy.StrictLessThan) else number
+    if isinstance(fact, sympy.StrictGreaterThan | sympy.GreaterThan):
+        yield left, ValueRanges(least, max(least, _LARGEST))
+    elif isinstance(fact, sympy.StrictLessThan | sympy.LessThan):
+        yield left, ValueRanges(0, most)
+    elif isinstance(fact, sympy.Eq):
+        yield left, ValueRanges(number, number)
+
+
+def _constants(conditions: Sequence[sympy.Basic]) -> set[int]:
+    return {int(atom) for condition in conditions for atom in condition.atoms(sympy.Integer)}
+
+
+def _candidates(
+    values: Mapping[sympy.Symbol, int], target: sympy.Basic, constants: set[int], names: Mapping[str, str]
+) -> Iterator[Sizes]:
+    """Yield sizes to try: one group of symbols changed, then two."""
+    groups: dict[str, list[sympy.Symbol]] = {}
+    for symbol in values:
+        groups.setdefault(names.get(str(symbol), str(symbol)), []).append(symbol)
+    asked = [group for group in groups.values() if not target.free_symbols.isdisjoint(group)]
+    for group in asked:
+        for size in _sizes(values[group[0]], constants):
+            yield {**values, **dict.fromkeys(group, size)}
+    tried = 0
+    for one, other in itertools.combinations(asked, 2):
+        for first in _sizes(values[one[0]], constants):
+            for second in _sizes(values[other[0]], constants):
+                tried += 1
+                if tried > _MOST_PAIRS:
+                    return
+                yield {**values, **dict.fromkeys(one, first), **dict.fromkeys(other, second)}
+
+
+def _sizes(value: int, constants: set[int]) -> Iterator[int]:
+    """Numbers near the example's, then those that the conditions name, then small ones; 0 last."""
+    near = [value + 1, value - 1, value + 2, 2 * value, 2 * value + 1, 3 * value]
+    around = (c + step for c in sorted(constants) for step in (1, 0, -1, 2, 3))
+    multiples = (n for c in sorted(constants) for n in (2 * c, 2 * c + 1, 2 * c - 1, value + c, value * c))
+    for size in dict.fromkeys([*near, *around, *multiples, *range(1, 34), 0]):
+        if 0 <= size <= _LARGEST and size != value:
+            yield size
+
+
+def _in_range(limits: Limits, sizes: Sizes) -> bool:
+    declared = ((limits[symbol], size) for symbol, size in sizes.items() if symbol in limits)
+    return all(limit.lower <= size <= limit.upper for limit, size in declared)

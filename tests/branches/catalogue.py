@@ -1,0 +1,612 @@
+"""The programs, by what their code decides on: data, sizes, both; with writes, early returns, loops of layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from branches.programs import PROGRAMS, data, program, rows
+
+__all__ = ["PROGRAMS"]
+
+SIGNS = data([1, 2, 3], [-1, -2, -3], [5, -5, 1], [-0.1, 0.0, 0.2])
+SIZES = rows(8, 1, 2, 3, 5, 7, 14, 65, 100)
+
+
+# Data
+
+
+@program(SIGNS, ifs=1)
+def truth_of_a_sum(self: Any, x: Any) -> Any:
+    if x.sum() > 0:
+        x = x * 2
+    return x + 1
+
+
+@program(SIGNS, ifs=1)
+def either_side(self: Any, x: Any) -> Any:
+    if x.sum() > 0:
+        y = self.one(x)
+    else:
+        y = self.two(x)
+    return y.relu() + x
+
+
+@program(SIGNS)
+def item_compared(self: Any, x: Any) -> Any:
+    return x * 3 if x[0, 0].item() > 0.5 else x - 3
+
+
+@program(SIGNS)
+def bool_called(self: Any, x: Any) -> Any:
+    flag = bool((x < 0).any())
+    return x.abs() + 1 if flag else x + 2
+
+
+@program(SIGNS)
+def truth_of_a_float(self: Any, x: Any) -> Any:
+    if x[0, 1]:
+        return x + 1
+    return x - 1
+
+
+@program(SIGNS)
+def truth_of_an_item(self: Any, x: Any) -> Any:
+    if x[0, 1].item():
+        return x + 1
+    return x - 1
+
+
+@program(SIGNS)
+def nested(self: Any, x: Any) -> Any:
+    if x.sum() > 0:
+        x = x + 1
+        if x[0, 0] > 2:
+            x = x * 3
+    else:
+        x = x - 1
+    return x * 2
+
+
+@program(SIGNS)
+def both_asked(self: Any, x: Any) -> Any:
+    if x.sum() > 0 and x[0, 0] > 2:
+        return x + 1
+    return x - 1
+
+
+@program(SIGNS)
+def either_asked(self: Any, x: Any) -> Any:
+    if x.sum() > 100 or x[0, 0] > 2:
+        return x + 1
+    return x - 1
+
+
+@program(SIGNS)
+def negated(self: Any, x: Any) -> Any:
+    if not (x > 0).all():
+        x = x.clamp(min=0.5)
+    return x
+
+
+@program(SIGNS)
+def early_return(self: Any, x: Any) -> Any:
+    y = self.one(x)
+    if y.sum() < x.sum():
+        return y
+    y = y + self.two(x)
+    if (y > 1).any():
+        return y * 2
+    return y - 1
+
+
+@program(SIGNS)
+def elif_chain(self: Any, x: Any) -> Any:
+    total = x.sum()
+    if total > 5:
+        return x + 1
+    elif total > 0.2:
+        return x + 2
+    elif total > -3:
+        return x + 3
+    return x + 4
+
+
+@program(SIGNS)
+def same_asked_twice(self: Any, x: Any) -> Any:
+    positive = bool(x.sum() > 0)
+    if positive:
+        x = x + 1
+    y = self.one(x)
+    if positive:
+        y = y * 2
+    return y
+
+
+@program(data([1, 2, 3], [2, 2, 2]))
+def asserted(self: Any, x: Any) -> Any:
+    assert (x > 0).all()
+    return x.log() + 1
+
+
+@program(data([1, 2, 3], [2, 2, 2]))
+def raised(self: Any, x: Any) -> Any:
+    if (x < 0).any():
+        raise ValueError("negative")
+    return x.sqrt() + 1
+
+
+@program(data([1, 2, 3], [2, 2, 2]))
+def raised_unless(self: Any, x: Any) -> Any:
+    if torch.isfinite(x).all():
+        return x + 1
+    raise ValueError("not finite")
+
+
+@program(SIGNS)
+def any_of_some(self: Any, x: Any) -> Any:
+    if any(row.sum() > 1 for row in (x[0], x[1])):
+        return x + 1
+    return x - 1
+
+
+@program(SIGNS)
+def all_of_some(self: Any, x: Any) -> Any:
+    if all(row.sum() > 0 for row in (x[0], x[1])):
+        return x + 1
+    return x - 1
+
+
+@program(SIGNS)
+def larger_of_two(self: Any, x: Any) -> Any:
+    return max(x[0].sum(), x[1].sum()) + x
+
+
+@program(SIGNS)
+def larger_of_items(self: Any, x: Any) -> Any:
+    return x * (2.0 if x[0, 0].item() >= x[0, 1].item() else 3.0)
+
+
+@program(SIGNS)
+def written_in_a_branch(self: Any, x: Any) -> Any:
+    y = x.clone()
+    if x.sum() > 0:
+        y[0] = 7
+    else:
+        y[:, 1] += 5
+    return y * 2, y.sum(0)
+
+
+@program(SIGNS)
+def written_in_place(self: Any, x: Any) -> Any:
+    y = x + 1
+    if x.sum() > 0:
+        y.mul_(3)
+    y.add_(1)
+    return y
+
+
+@program(SIGNS)
+def written_through_a_view(self: Any, x: Any) -> Any:
+    y = x * 1.5
+    view = y[0]
+    if (x < 0).any():
+        view.zero_()
+    return y + 1
+
+
+@program(SIGNS)
+def result_unused(self: Any, x: Any) -> Any:
+    if x.sum() > 0:
+        x.neg()
+    return x + 1
+
+
+@program(SIGNS)
+def two_results(self: Any, x: Any) -> Any:
+    if x.sum() > 0:
+        return x + 1, x.sum()
+    return x * 2, x.mean()
+
+
+@program(SIGNS)
+def other_size(self: Any, x: Any) -> Any:
+    if x.sum() > 0:
+        return x[:1] + 1
+    return torch.cat([x, x])
+
+
+@program(SIGNS)
+def weights_of_layers(self: Any, x: Any) -> Any:
+    layer = self.layers[0] if x.sum() > 0 else self.layers[1]
+    return self.layers[2](layer(x))
+
+
+@program(SIGNS)
+def in_a_loop_of_layers(self: Any, x: Any) -> Any:
+    for layer in self.layers:
+        y = layer(x)
+        x = y if y.sum() > 0 else y * 2 + 1
+    return x
+
+
+@program(SIGNS)
+def skipped_layers(self: Any, x: Any) -> Any:
+    for layer in self.layers[:3]:
+        if x.abs().sum() < 2:
+            continue
+        x = layer(x) + x
+    return x
+
+
+@program(SIGNS)
+def left_loop(self: Any, x: Any) -> Any:
+    for layer in self.layers[:3]:
+        x = layer(x)
+        if x.sum() > 0.5:
+            break
+    return x + 1
+
+
+@program(SIGNS)
+def try_and_except(self: Any, x: Any) -> Any:
+    try:
+        if x.sum() < 0:
+            raise ValueError
+        return x + 1
+    except ValueError:
+        return x - 1
+
+
+@program(SIGNS)
+def number_from_data(self: Any, x: Any) -> Any:
+    step = 2 if x.sum() > 0 else 1
+    return x[:, ::step].sum() + x
+
+
+@program(SIGNS)
+def string_from_data(self: Any, x: Any) -> Any:
+    mode = "relu" if x.sum() > 0 else "tanh"
+    return getattr(F, mode)(x) + 1
+
+
+@program(SIGNS)
+def dictionary_of_branches(self: Any, x: Any) -> Any:
+    return {True: self.one, False: self.two}[bool(x.sum() > 0)](x)
+
+
+@program(SIGNS)
+def counted(self: Any, x: Any) -> Any:
+    count = (x > 0).sum()
+    if count > 4:
+        return x / count
+    return x * count + 1
+
+
+@program(SIGNS)
+def empty_selection(self: Any, x: Any) -> Any:
+    chosen = x[x > 0.5]
+    if chosen.numel() == 0:
+        return x.sum()
+    return chosen.mean()
+
+
+@program(SIGNS)
+def size_of_selection(self: Any, x: Any) -> Any:
+    found = (x > 0).nonzero()
+    if found.shape[0] > 3:
+        return found.sum() + x
+    return x - found.shape[0]
+
+
+@program(SIGNS)
+def numbers_of_another_branch(self: Any, x: Any) -> Any:
+    a = 1.0
+    if x.sum() > 0:
+        a = 2.0
+    b = 3.0 if x[0, 0] > 2 else 4.0
+    return x * a + b
+
+
+@program([(torch.tensor([1, 2, 3]),), (torch.tensor([3, 3, 3]),), (torch.tensor([0, 0, 0]),)])
+def whole_numbers(self: Any, x: Any) -> Any:
+    if x.max() >= 3:
+        return x // 2
+    return x + 1
+
+
+@program([(torch.tensor([True, False]),), (torch.tensor([False, False]),), (torch.tensor([True, True]),)])
+def of_bools(self: Any, x: Any) -> Any:
+    if x.all():
+        return x.float() + 5
+    if x.any():
+        return x.float() + 3
+    return x.float() + 1
+
+
+@program([(torch.ones(2, 3), torch.tensor(True)), (torch.ones(2, 3), torch.tensor(False))], axes=({0: "n"}, None))
+def flag_given(self: Any, x: Any, flag: Any) -> Any:
+    return self.one(x) if flag else self.two(x)
+
+
+@program([(torch.ones(2, 3), torch.tensor(n)) for n in (0, 1, 2, 3)], axes=({0: "n"}, None))
+def mode_given(self: Any, x: Any, mode: Any) -> Any:
+    for number, layer in enumerate(self.layers[:3]):
+        if mode == number:
+            return layer(x)
+    return x + 9
+
+
+@program(SIGNS, axes=None)
+def of_fixed_sizes(self: Any, x: Any) -> Any:
+    return x.relu() + 1 if x.sum() > 0 else x.tanh() - 1
+
+
+@program(SIGNS)
+def normalised_if_large(self: Any, x: Any) -> Any:
+    norm = x.norm()
+    if norm > 3:
+        x = x / norm
+    return F.layer_norm(x, (3,)) + x
+
+
+@program(SIGNS)
+def matrix_in_a_branch(self: Any, x: Any) -> Any:
+    y = x @ x.T
+    if y.trace() > 10:
+        y = y.softmax(-1)
+    return y @ x
+
+
+@program(SIGNS)
+def asked_in_a_layer(self: Any, x: Any) -> Any:
+    def gate(y: Any) -> Any:
+        return y * 2 if y.mean() > 0 else y * 3
+
+    return gate(self.one(gate(x)))
+
+
+# Sizes
+
+
+@program(SIZES, ifs=1)
+def long_and_short(self: Any, x: Any) -> Any:
+    if x.shape[0] > 64:
+        x = x * 2
+    return x + 1
+
+
+@program(SIZES)
+def at_least(self: Any, x: Any) -> Any:
+    return x * 2 if x.size(0) >= 4 else x - 1
+
+
+@program(SIZES)
+def one_size(self: Any, x: Any) -> Any:
+    if x.shape[0] == 5:
+        return x + 1
+    return x - 1
+
+
+@program(SIZES, example=rows(5)[0])
+def one_size_and_it_is_the_example(self: Any, x: Any) -> Any:
+    if x.shape[0] == 5:
+        return x + 1
+    return x - 1
+
+
+@program(SIZES)
+def one(self: Any, x: Any) -> Any:
+    if x.shape[0] == 1:
+        return x * 10
+    return x - x.mean(0)
+
+
+@program(SIZES, example=rows(1)[0])
+def one_and_it_is_the_example(self: Any, x: Any) -> Any:
+    if x.shape[0] == 1:
+        return x * 10
+    return x - x.mean(0)
+
+
+@program(SIZES)
+def even_and_odd(self: Any, x: Any) -> Any:
+    return x[::2] if x.shape[0] % 2 == 0 else x[1:]
+
+
+@program(SIZES)
+def padded_to_a_window(self: Any, x: Any) -> Any:
+    if x.shape[0] % 7 != 0:
+        x = F.pad(x, (0, 0, 0, 7 - x.shape[0] % 7))
+    windows = x.reshape(x.shape[0] // 7, 7, 3)
+    return (windows - windows.mean(1, keepdim=True)).reshape(-1, 3)
+
+
+@program(SIZES, example=rows(14)[0])
+def padded_to_a_window_that_fits(self: Any, x: Any) -> Any:
+    if x.shape[0] % 7 != 0:
+        x = F.pad(x, (0, 0, 0, 7 - x.shape[0] % 7))
+    windows = x.reshape(x.shape[0] // 7, 7, 3)
+    return (windows - windows.mean(1, keepdim=True)).reshape(-1, 3)
+
+
+@program(SIZES)
+def between(self: Any, x: Any) -> Any:
+    if 3 < x.shape[0] < 20:
+        return x + 1
+    return x - 1
+
+
+@program(SIZES)
+def sizes_in_a_chain(self: Any, x: Any) -> Any:
+    n = x.shape[0]
+    if n < 3:
+        return x + 1
+    elif n < 9:
+        return x + 2
+    elif n < 70:
+        return x + 3
+    return x + 4
+
+
+@program(SIZES)
+def smaller_number(self: Any, x: Any) -> Any:
+    return x[: min(x.shape[0], 6)] + 1
+
+
+@program(SIZES)
+def larger_number(self: Any, x: Any) -> Any:
+    return x.sum() / max(x.shape[0], 6) + x
+
+
+@program(SIZES)
+def cut_to_a_limit(self: Any, x: Any) -> Any:
+    if x.shape[0] > 10:
+        x = x[:10]
+    return self.one(x)
+
+
+@program(SIZES)
+def table_or_computed(self: Any, x: Any) -> Any:
+    n = x.shape[0]
+    table = self.table[:n] if n <= 50 else torch.arange(3.0 * n).reshape(n, 3)
+    return x + table
+
+
+@program(rows(8, 1, 2, 30), example=rows(8)[0])
+def limit_of_the_model(self: Any, x: Any) -> Any:
+    if x.shape[0] > 50:
+        raise ValueError("too long")
+    return x + self.table[: x.shape[0]]
+
+
+@program(rows(8, 2, 30))
+def asserted_size(self: Any, x: Any) -> Any:
+    assert x.shape[0] > 1, "at least two rows"
+    return x - x[1]
+
+
+@program(
+    [(torch.ones(n, 3), torch.ones(m, 3)) for n, m in ((4, 6), (6, 4), (5, 5), (1, 9), (9, 1))],
+    axes=({0: "n"}, {0: "m"}),
+)
+def two_sizes(self: Any, x: Any, y: Any) -> Any:
+    if x.shape[0] > y.shape[0]:
+        return x * 2
+    return y * 3
+
+
+@program(
+    [(torch.ones(n, 3), torch.ones(m, 3)) for n, m in ((4, 6), (6, 4), (60, 50), (1, 9), (99, 1))],
+    axes=({0: "n"}, {0: "m"}),
+)
+def sum_of_sizes(self: Any, x: Any, y: Any) -> Any:
+    if x.shape[0] + y.shape[0] > 64:
+        return torch.cat([x, y]) * 2
+    return torch.cat([y, x])
+
+
+@program(
+    [(torch.ones(n, 3), torch.ones(m, 3)) for n, m in ((1, 6), (6, 0), (2, 5), (1, 0), (4, 1))],
+    axes=({0: "n"}, {0: "past"}),
+)
+def cache_or_none(self: Any, x: Any, past: Any) -> Any:
+    if past.shape[0] == 0:
+        keys = x
+    else:
+        keys = torch.cat([past, x])
+    return (x @ keys.T).softmax(-1) @ keys, keys
+
+
+@program(SIZES)
+def layers_by_size(self: Any, x: Any) -> Any:
+    for number, layer in enumerate(self.layers):
+        if x.shape[0] > 4 * number:
+            x = layer(x)
+    return x
+
+
+@program(SIZES)
+def window_that_may_be_full(self: Any, x: Any) -> Any:
+    if x.shape[0] > 6:
+        x = x[-6:]
+    return x.cumsum(0)
+
+
+@program(SIZES)
+def written_by_size(self: Any, x: Any) -> Any:
+    y = x.clone()
+    if y.shape[0] > 3:
+        y[3:] = 0
+    y += 1
+    return y
+
+
+@program([(torch.ones(1, 2, h, w),) for h, w in ((8, 8), (7, 9), (14, 13), (5, 21))], axes=({2: "h", 3: "w"},))
+def image_padded_to_windows(self: Any, x: Any) -> Any:
+    h, w = x.shape[-2:]
+    if h % 4 != 0 or w % 4 != 0:
+        x = F.pad(x, (0, -w % 4, 0, -h % 4))
+    b, c, h, w = x.shape
+    x = x.view(b, c, h // 4, 4, w // 4, 4).permute(0, 2, 4, 1, 3, 5).reshape(-1, c * 16)
+    return x.cumsum(0)
+
+
+@program([(torch.ones(1, 2, h, w),) for h, w in ((8, 8), (7, 9), (9, 7), (3, 20))], axes=({2: "h", 3: "w"},))
+def portrait_or_landscape(self: Any, x: Any) -> Any:
+    if x.shape[2] > x.shape[3]:
+        x = x.transpose(2, 3)
+    return x.cumsum(-1)
+
+
+# Both
+
+
+@program([*SIGNS, *SIZES])
+def size_and_data(self: Any, x: Any) -> Any:
+    if x.shape[0] > 4 and x.sum() > 0:
+        return x + 1
+    if x[0, 0] > 0:
+        return x + 2
+    return x + 3
+
+
+@program([*SIGNS, *SIZES])
+def data_then_size(self: Any, x: Any) -> Any:
+    if x.sum() > 0:
+        x = torch.cat([x, x])
+    if x.shape[0] % 3 == 0:
+        x = x * 2
+    return x + 1
+
+
+@program([*SIGNS, *SIZES])
+def trained_or_not(self: Any, x: Any) -> Any:
+    if self.training:
+        x = F.dropout(x)
+    if x.shape[0] > 3 and not self.training:
+        x = self.one(x)
+    return x
+
+
+@torch.jit.script
+def scripted(x: torch.Tensor) -> torch.Tensor:
+    if x.sum() > 0:
+        x = x * 2
+    return x + 1
+
+
+@program([*SIGNS, *SIZES])
+def script_inside(self: Any, x: Any) -> Any:
+    if x.shape[0] > 4:
+        x = scripted(x)
+    return x - 1
+
+
+@program([*SIGNS, *SIZES])
+def cond_inside(self: Any, x: Any) -> Any:
+    if x.shape[0] > 4:
+        return torch.cond(x.sum() > 0, lambda y: y + 1, lambda y: y - 1, (x,))
+    return x * 2

@@ -1,0 +1,134 @@
+"""Branches in Python are right whichever way an input leads, or refused, or warned of with the line."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import pytest
+import torch
+
+import onnxport
+from branches.catalogue import PROGRAMS
+from branches.programs import Program
+from comparison import assert_close
+
+
+@pytest.mark.filterwarnings("ignore::onnxport.errors.OnnxExporterWarning")
+@pytest.mark.parametrize("row", PROGRAMS.values(), ids=lambda row: row.name)
+def test_every_way(row: Program) -> None:
+    program = onnxport.export(row.module, row.example, dynamic_shapes=row.axes, verbose=False)
+    if row.ifs is not None:
+        assert sum(node.op_type == "If" for node in program.model.graph.all_nodes()) == row.ifs
+    for inputs in (row.example, *row.others):
+        expected = row.module(*inputs)
+        expected = expected if isinstance(expected, tuple) else (expected,)
+        for one, other in zip(program(*inputs), expected, strict=True):
+            assert one.shape == other.shape
+            assert_close(one, other)
+
+
+class Loops(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        while x.sum() < 100:  # culprit
+            x = x * 2
+        return x
+
+
+class Ranks(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.sum() > 0 else x.sum()  # culprit
+
+
+class Types(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.sum() > 0 else x.long()  # culprit
+
+
+class Counts(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        return (x + 1, x) if x.sum() > 0 else (x,)  # culprit
+
+
+class Doubles(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for bound in range(3):
+            x = x + 1 if x.sum() > bound else x  # culprit
+            x = x * 2 if x.max() > bound else x
+        return x
+
+
+class Measures(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if len(x) else x  # culprit
+
+
+REFUSED = {
+    Loops: "asks for the truth of data more than 6 times in one run",
+    Ranks: "Output .* has 2 axes if this is true and 0 if not",
+    Types: "is FLOAT if this is true and INT64 if not",
+    Counts: "returns 2 values if this is true and 1 if not",
+    Doubles: "lead to more than 32 ways through the model",
+    Measures: "declared dynamic as 'n', but the model forces it to be 2",
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED, ids=lambda kind: kind.__name__)
+def test_what_has_no_form_is_refused_with_the_line(kind: type[torch.nn.Module]) -> None:
+    with pytest.raises(onnxport.errors.OnnxExporterError) as caught:
+        onnxport.export(kind(), (torch.ones(2, 3),), dynamic_shapes=({0: "n"},), verbose=False)
+    assert re.search(REFUSED[kind], str(caught.value))
+    assert "# culprit" in str(caught.value)
+
+
+class Whole(torch.nn.Module):
+    """What torch makes a plain number of is fixed, and warned of."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        windows = x.shape[0] / 3
+        return x if windows.is_integer() else torch.nn.functional.pad(x, (0, 0, 0, math.ceil(windows) * 3))
+
+
+class Asks(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.shape[0] > 3 else x - 1
+
+
+def test_what_is_followed_is_warned_of() -> None:
+    with pytest.warns(onnxport.errors.OnnxExporterWarning, match=r"IntTrueDiv\(n, 3\) equals .*\n    at .*is_integer"):
+        onnxport.export(Whole(), (torch.ones(4, 3),), dynamic_shapes=({0: "n"},), verbose=False)
+
+
+def test_the_user_says_what_becomes_of_branches() -> None:
+    given: Any = ((torch.ones(4, 3),), None)
+    shapes = ({0: "n"},)
+    with pytest.warns(onnxport.errors.OnnxExporterWarning, match="only where n is greater than 3"):
+        program = onnxport.export(Asks(), *given, dynamic_shapes=shapes, branches="follow", verbose=False)
+    assert [node.op_type for node in program.model.graph] == ["Add"]
+    with pytest.raises(onnxport.errors.OnnxExporterError, match=r"decides by a size that varies\n    at .*> 3"):
+        onnxport.export(Asks(), *given, dynamic_shapes=shapes, branches="refuse", verbose=False)
+    with pytest.raises(ValueError, match="'export', 'follow', 'refuse'"):
+        onnxport.export(Asks(), *given, branches="both", verbose=False)  # type: ignore[arg-type]
+
+
+def test_weights_are_shared_by_both_sides() -> None:
+    class Shares(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = torch.nn.Linear(64, 64)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if x.sum() > 0:
+                return self.fc(self.fc(x))
+            return self.fc(x).relu()
+
+    program = onnxport.export(Shares(), (torch.ones(2, 64),), verbose=False)
+    sizes = [value.const_value.size for value in program.model.graph.initializers.values() if value.const_value]
+    assert sizes.count(64 * 64) == 1
+
+
+def test_the_same_bytes_every_time() -> None:
+    row = PROGRAMS["nested"]
+    made = [onnxport.export(row.module, row.example, dynamic_shapes=row.axes, verbose=False) for _ in range(2)]
+    assert made[0].model_proto.SerializeToString() == made[1].model_proto.SerializeToString()

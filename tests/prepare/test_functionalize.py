@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 from prepared import Function, check, export, targets, translated
 
-from onnxport.errors import TranslationError
+from onnxport.errors import OnnxExporterWarning, TranslationError
 from onnxport.events import EventLog
 from onnxport.prepare import prepare
 
@@ -467,6 +469,35 @@ def test_a_write_that_windows_would_repeat_is_refused():
 
     with pytest.raises(TranslationError, match="shows an element several times"):
         prepare(export(Model(), (ramp(3, 4),)), translated, EventLog())
+
+
+@pytest.mark.parametrize(
+    ("take", "warns"),
+    [
+        (lambda x, y: (x.t().contiguous(), y), True),
+        (lambda x, y: (x[:, 1:].flatten(), y), True),
+        (lambda x, y: (x[:, ::2].reshape(-1), y), True),
+        (lambda x, y: (x.reshape(-1), y), False),
+        (lambda x, y: (x.t().clone(), y), False),
+        (lambda x, y: (y.t().contiguous(), x), False),
+    ],
+)
+def test_a_copy_at_some_sizes_only_is_an_assumption_where_a_write_tells(take, warns):
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            x, y = x * 2, x * 3
+            copy, other = take(x, y)
+            copy.add_(1)
+            return x, other.sum()
+
+    axes = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    log = EventLog()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        prepare(torch.export.export(Model(), (ramp(3, 4),), dynamic_shapes=(axes,)), translated, log)
+    ours = [str(each.message) for each in caught if issubclass(each.category, OnnxExporterWarning)]
+    assert len(ours) == len(log.of("assumption")) == warns
+    assert all(__file__ in text for text in ours)
 
 
 @pytest.fixture

@@ -147,7 +147,7 @@ def _changed(
     rebind_data(graph)
     expand_flex_attention(graph, workspace.attribute, workspace.attach)
     expand_vmaps(graph, workspace.attribute, workspace.attach)
-    final = functionalize(graph, workspace.attach) if writes(graph) else {}
+    final = functionalize(graph, workspace.attach, events) if writes(graph) else {}
     output = next(node for node in reversed(graph.nodes) if node.op == "output")
     results = output.args[0]
     # As results they outlive the clean-up, and follow when the call that computes them is decomposed.

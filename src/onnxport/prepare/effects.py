@@ -168,6 +168,40 @@ def _keeps_strides(given: torch.Tensor, result: torch.Tensor, layout: torch.memo
     return None
 
 
+def copies_at_some_sizes(node: torch.fx.Node, source: torch.fx.Node) -> bool:
+    """Whether a call returns a view of ``source`` at some sizes of dynamic axes and a copy at others."""
+    target = node.target
+    if not isinstance(target, OpOverload) or target._schema.name.split("::")[-1] not in _BY_STRIDES:
+        return False
+    given, result = source.meta["val"], node.meta["val"]
+    dims = [*given.shape, *given.stride(), *result.shape]
+    symbols = {symbol for dim in dims if not isinstance(dim, int) for symbol in dim.node.expr.free_symbols}
+    layout = node.kwargs.get("memory_format", torch.contiguous_format) if "contiguous" in str(target) else None
+    assert layout is None or isinstance(layout, torch.memory_format)
+    trials = [{other: 8 for other in symbols} | {symbol: size} for symbol in symbols for size in (1, 2, 3, 8)]
+    answers = {_view_at(given, result, layout, sizes) for sizes in trials}
+    return {True, False} <= answers
+
+
+def _view_at(
+    given: torch.Tensor, result: torch.Tensor, layout: torch.memory_format | None, sizes: dict[Any, int]
+) -> bool | None:
+    """Whether eager returns a view at sizes of the symbols; nothing where it would refuse them."""
+
+    def at(dims: Sequence[Dim]) -> list[int]:
+        return [dim if isinstance(dim, int) else int(dim.node.expr.xreplace(sizes)) for dim in dims]
+
+    try:
+        shape, strides, wanted = at(given.shape), at(given.stride()), at(result.shape)
+    except ZeroDivisionError:
+        return None
+    if math.prod(shape) != math.prod(wanted) or 0 in shape:
+        return None
+    source = torch.empty_strided(shape, strides, dtype=given.dtype, device="meta")
+    made = source.reshape(wanted) if layout is None else source.contiguous(memory_format=layout)
+    return memory_key(made) == memory_key(source)
+
+
 def _example(dims: Sequence[Dim], least: int) -> list[int] | None:
     """Sizes for the example values of their symbols, small ones raised above ``least``."""
     found = []

@@ -20,6 +20,8 @@ from typing import Any
 import torch
 
 from onnxport.errors import Problem, TranslationError
+from onnxport.events import EventLog
+from onnxport.prepare.copies import report_uncertain_copies
 from onnxport.prepare.effects import COMPOSED, NONE, effects, memory_key, shares_memory, updates_statistics
 from onnxport.prepare.emit import Emitter, bind_node, same_shape
 from onnxport.prepare.trace import Attach, splice, trace_kernel
@@ -84,11 +86,17 @@ def _writes(target: object) -> bool:
     return bool(known.writes) or known.as_view is not None
 
 
-def functionalize(graph: torch.fx.Graph, attach: Attach) -> dict[Node, Node]:
-    """Rewrite a graph in place; return the final value of each placeholder that was written to."""
+def functionalize(graph: torch.fx.Graph, attach: Attach, events: EventLog | None = None) -> dict[Node, Node]:
+    """Rewrite a graph in place; return the final value of each placeholder that was written to.
+
+    With ``events`` the graph is the user's, and what the example decided in it is reported.
+    """
     for node in _composed_views(graph, _shared(graph)):
         splice(node, trace_kernel(node), attach)
-    rewriting = _Rewriting(graph, _shared(graph))
+    shared = _shared(graph)
+    if events is not None:
+        report_uncertain_copies(graph, shared, events)
+    rewriting = _Rewriting(graph, shared)
     final = rewriting.run()
     if rewriting.problems:
         raise TranslationError("The model writes to tensors in ways that ONNX cannot express:", rewriting.problems)

@@ -1,0 +1,55 @@
+"""Calls that copy at some sizes and not at others, where a write then makes the difference.
+
+``x.t().contiguous()`` is a copy, but at a size of 1 it is ``x`` itself, and ``flatten`` of a slice is a view where the
+slice is all there is. The graph does what the example did; a write to the one that is read through the other is an
+assumption about sizes.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from onnxport.errors import Problem, listing, warn
+from onnxport.events import EventLog
+from onnxport.prepare.effects import copies_at_some_sizes, effects
+from onnxport.prepare.emit import bind_node
+from onnxport.provenance import source_line
+
+Node = torch.fx.Node
+
+
+def report_uncertain_copies(graph: torch.fx.Graph, shared: set[Node], events: EventLog) -> None:
+    """Record, and warn of, every such call among the nodes that show memory which is written to."""
+    problems = []
+    for node in graph.nodes:
+        if node not in shared or effects(node.target).view_of is None:
+            continue
+        source = bind_node(node)[effects(node.target).view_of or ""]
+        if copies_at_some_sizes(node, source) and _write_tells(graph, node, shared):
+            what = f"{node.target} copies at some sizes only, and what is written afterwards is seen through it where not"
+            problems.append(Problem(what, source_line(node), "Write .clone() there if a copy is meant."))
+            events.add("assumption", "prepare", what, where=source_line(node))
+    if problems:
+        warn(listing("The exported model follows the example where the code depends on a size:", problems))
+
+
+def _write_tells(graph: torch.fx.Graph, node: Node, shared: set[Node]) -> bool:
+    """Whether one of the two tensors is written to after the call, and the other is read after that."""
+    shown = {node}
+    written: set[bool] = set()
+    after = False
+    for later in graph.nodes:
+        if later is node:
+            after = True
+        elif after:
+            reads = {source in shown for source in later.all_input_nodes if source in shared}
+            if any(side != read for side in written for read in reads):
+                return True
+            if shown.intersection(later.all_input_nodes) and later in shared:
+                shown.add(later)
+            known = effects(later.target)
+            if known.writes:
+                bound = bind_node(later)
+                targets = [bound[name] for name in known.writes]
+                written |= {target in shown for target in targets if isinstance(target, Node) and target in shared}
+    return False

@@ -154,6 +154,12 @@ REDUCTIONS = [
         name="complex",
         dynamic=False,
     ),
+    case(
+        "aten::abs",
+        lambda x: (torch.complex(x * 1e30, -x * 1e30).abs() * 1e-30, torch.complex(x * 1e-30, x * 1e-31).abs() * 1e30),
+        R("b", 3),
+        name="large and small",
+    ),
     case("aten::logcumsumexp", lambda x: x.logcumsumexp(1), Z, name="complex"),
     case("aten::cumsum aten::cumprod", lambda x: (x.cumsum(1), x.cumprod(0)), Z, name="complex"),
     case(

@@ -46,6 +46,11 @@ LINEAR = [
     case("aten::linear", F.linear, I("b", 4), I(3, 4), I(3), name="int"),
     case("aten::matmul", torch.matmul, R("b", 1, "n", 4), R(3, 4, 2), dtypes=FLOATS),
     case("aten::matmul", torch.matmul, R(4), R("b", 4, 2), name="vector"),
+    case("aten::matmul", lambda x: x.t() @ x.amax(-1), R("n", "m"), name="transposed by vector"),
+    case("aten::matmul", lambda x: x.mT @ x.amax((0, 2)), R("b", "n", "m"), name="matrices transposed by vector"),
+    case(
+        "aten::mv", lambda x: x.t().double().mv(x.amax(-1).double()), R("n", "m"), name="transposed and cast by vector"
+    ),
     case("aten::matmul", torch.matmul, R(2, 0), R(0, 3), name="empty"),
     case("aten::matmul", torch.matmul, R("b", 2, 0), R(0, 3), name="empties"),
     case("aten::matmul", torch.matmul, R(0), R("b", 0, 3), name="empty vector"),

@@ -32,6 +32,11 @@ CASES = [
     ),
     case("aten::prod.dim_int", lambda x: x.prod(1, keepdim=True), R("b", "n")),
     case("aten::prod.dim_int", lambda x: x.prod(0), R(0, 3), name="empty"),
+    case("aten::prod.dim_int", lambda x: x.prod(1), I("b", "n", low=-(2**20), high=2**20), name="beyond 2^53"),
+    case(
+        "aten::prod.dim_int", lambda x: x.prod(1, True), I("b", 3, low=-(2**30), high=2**30), name="three beyond 2^53"
+    ),
+    case("aten::prod", lambda x: x.prod(), I("b", 4, low=2**20, high=2**21), name="all beyond 2^53"),
     case("aten::mean", lambda x: x.mean(), R("b", 4)),
     case("aten::mean", lambda x: x.mean(), R(0), name="empty"),
     case("aten::mean.dim", lambda x: x.mean((1, 2), keepdim=True), R("b", 3, "n")),

@@ -26,7 +26,9 @@ def report_uncertain_copies(graph: torch.fx.Graph, shared: set[Node], events: Ev
             continue
         source = bind_node(node)[effects(node.target).view_of or ""]
         if copies_at_some_sizes(node, source) and _write_tells(graph, node, shared):
-            what = f"{node.target} copies at some sizes only, and what is written afterwards is seen through it where not"
+            what = (
+                f"{node.target} copies at some sizes only, and what is written afterwards is seen through it where not"
+            )
             problems.append(Problem(what, source_line(node), "Write .clone() there if a copy is meant."))
             events.add("assumption", "prepare", what, where=source_line(node))
     if problems:

@@ -131,7 +131,10 @@ def resolved(op: Builder, self: Tensor) -> Tensor:
 
 @translates("aten::abs", complex="only")
 def abs_(op: Builder, self: Tensor) -> Tensor:
-    length = op.ReduceL2(op.pairs(self), _over_pairs(self), keepdims=False)
+    pairs = op.pairs(self)
+    # Squares of large and small numbers leave the range of single precision.
+    length = op.ReduceL2(op.cast(pairs, torch.float64), _over_pairs(self), keepdims=False)
+    length = op.cast(length, pairs.dtype)
     return length if self.known_shape is None else length.with_shape(self.shape)
 
 

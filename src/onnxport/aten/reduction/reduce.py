@@ -76,13 +76,6 @@ def sum_of_halves(op: Builder, x: Tensor, axes: Sequence[int], keepdim: bool) ->
     return reduced(op, "ReduceSum", high, axes, keepdim) * base + reduced(op, "ReduceSum", low, axes, keepdim)
 
 
-@translates("aten::prod", "aten::prod.dim_int")
-def prod(op: Builder, self: Tensor, dtype: torch.dtype | None, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    self = sum_operand(op, self, dtype)
-    axes = axes_of(dim, self.rank)
-    return reduced(op, "ReduceProd", self, axes, keepdim) if axes else self
-
-
 @translates("aten::mean", "aten::mean.dim")
 def mean(
     op: Builder,

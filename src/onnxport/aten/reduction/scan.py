@@ -1,17 +1,19 @@
-"""Running sums, products and extremes, and differences along an axis."""
+"""Running sums, products and extremes, whole products, and differences along an axis."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
 import torch
 
-from onnxport.aten.axes import axis_of
-from onnxport.aten.reduction.reduce import sum_operand
+from onnxport.aten.axes import axes_of, axis_of
+from onnxport.aten.reduction.reduce import count_of, flat, reduced, sum_operand
 from onnxport.translate import Builder, Dim, Tensor, translates
 from onnxport.translate.dims import is_static
 from onnxport.translate.loop import Outcome, emit_scan
+from onnxport.translate.ranges import bits_of
 
 ScanBody = Callable[[Builder, Sequence[Tensor], Sequence[Tensor]], Outcome]
 
@@ -67,6 +69,45 @@ def cumprod(op: Builder, self: Tensor, dim: int, dtype: torch.dtype | None) -> T
         return _running(op, self, dim, 1, lambda inner, a, b: a * b)
     axis = op.scalar(axis_of(dim, self.rank), torch.int64)
     return op.custom("", "CumProd", [self, axis], {}, [(self.dtype, self.shape)], version=26)[0]
+
+
+@translates("aten::prod", "aten::prod.dim_int")
+def prod(op: Builder, self: Tensor, dtype: torch.dtype | None, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    self = sum_operand(op, self, dtype)
+    axes = axes_of(dim, self.rank)
+    if not axes:
+        return self
+    if self.dtype != torch.int64 or _product_bits(self, axes) <= _EXACT_BITS:
+        return reduced(op, "ReduceProd", self, axes, keepdim)
+    if dim is None:
+        self, axes = flat(op, self), [0]
+    product = _exact_product(op, self, axes[0])
+    return op.unsqueeze(product, axes) if keepdim else product
+
+
+_EXACT_BITS = 53
+_FEW = 8
+
+
+def _product_bits(x: Tensor, axes: Sequence[int]) -> int:
+    """How many bits hold a product of elements: factors of 0, 1 and -1 never need more than one."""
+    bits, count = bits_of(x), count_of(x, axes)
+    if bits <= 1:
+        return bits
+    return bits * count if isinstance(count, int) else 2 * _EXACT_BITS
+
+
+def _exact_product(op: Builder, x: Tensor, axis: int) -> Tensor:
+    """A product of int64 along an axis to the last bit; onnxruntime's ReduceProd multiplies in float64."""
+    count = x.shape[axis]
+    rest = [size for place, size in enumerate(x.shape) if place != axis]
+    if isinstance(count, int) and 0 < count <= _FEW:
+        factors = [op.Gather(x, op.scalar(place, torch.int64), axis=axis).with_shape(rest) for place in range(count)]
+        return functools.reduce(lambda a, b: (a * b).with_shape(rest), factors)
+    products = _running(op, x, axis, 1, lambda inner, a, b: a * b)
+    # The product of nothing is 1, so that this is where the last one is looked for.
+    longer = op.Concat(op.full(1, [*x.shape[:axis], 1, *x.shape[axis + 1 :]], x.dtype), products, axis=axis)
+    return op.Gather(longer, op.scalar(-1, torch.int64), axis=axis).with_shape(rest)
 
 
 def add_exponentials(op: Builder, a: Tensor, b: Tensor) -> Tensor:

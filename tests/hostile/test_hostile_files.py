@@ -13,12 +13,15 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import onnx
 import pytest
 import torch
 from safetensors.torch import save
 
+import onnxport
 from onnxport.command_line import load_model
 from onnxport.errors import InputError, OnnxExporterError
+from onnxport.weights.external_data import read_model
 from onnxport.weights.safetensors import mapped_tensors
 
 SAFETENSORS = save({"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(4, dtype=torch.int8), "c": torch.zeros(0, 2)})
@@ -133,6 +136,88 @@ def _other_sizes(text: bytes, expression: str) -> bytes:
     return json.dumps(visit(json.loads(text))).encode()
 
 
+# ONNX
+
+
+def onnx_model(folder: Path, external: bool = True) -> Path:
+    path = folder / "model.onnx"
+    program = onnxport.export(torch.nn.Linear(40, 40), (torch.ones(3, 40),), verbose=False)
+    program.save(path, external_data=external)
+    return path
+
+
+def with_place(path: Path, **changes: str) -> Path:
+    """A copy of a model with other entries for where its first tensor is."""
+    proto = onnx.load(path, load_external_data=False)
+    (first, *_) = (tensor for tensor in proto.graph.initializer if tensor.external_data)
+    for entry in first.external_data:
+        entry.value = changes.get(entry.key, entry.value)
+    result = path.with_name("changed.onnx")
+    result.write_bytes(proto.SerializeToString())
+    return result
+
+
+def test_an_onnx_model_reads_its_data(tmp_path: Path) -> None:
+    model = read_model(onnx_model(tmp_path))
+    tensor = model.graph.initializers["weight"].const_value
+    assert tensor is not None and tensor.numpy().shape == (40, 40)
+    # As a cache of downloads has it: both files are links to one folder, under other names.
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "snapshot").mkdir()
+    for name in os.listdir(tmp_path):
+        if name.startswith("model.onnx"):
+            (tmp_path / name).rename(tmp_path / "blobs" / f"x{len(name)}")
+            (tmp_path / "snapshot" / name).symlink_to(f"../blobs/x{len(name)}")
+    again = read_model(tmp_path / "snapshot" / "model.onnx").graph.initializers["weight"].const_value
+    assert again is not None and again.numpy().shape == (40, 40)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"location": "../secret"}, "no place below its own folder"),
+        ({"location": "a/../../secret"}, "no place below its own folder"),
+        ({"location": "/etc/passwd"}, "no place below its own folder"),
+        ({"location": r"..\secret"}, "no place below its own folder"),
+        ({"location": r"C:\secret"}, "no place below its own folder"),
+        ({"location": ""}, "no place below its own folder"),
+        ({"location": "none"}, "No such file"),
+        ({"location": "a\0b"}, "can't be read"),
+        ({"location": "."}, "no place below its own folder"),
+        ({"location": "folder"}, "not a file"),
+        ({"location": "link"}, "leads out of its folder"),
+        ({"location": "linked/secret"}, "leads out of its folder"),
+        ({"offset": "-8"}, "bytes -8 to"),
+        ({"offset": "1000000"}, "bytes 1000000 to"),
+        ({"offset": "x"}, "does not say where"),
+        ({"length": "4"}, "4 bytes where its shape takes"),
+    ],
+)
+def test_places_of_external_data(changes: dict[str, str], message: str, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(bytes(1000))
+    inner = tmp_path / "inner"
+    (inner / "folder").mkdir(parents=True)
+    (inner / "link").symlink_to(tmp_path / "secret")
+    (inner / "linked").symlink_to(tmp_path)
+    with pytest.raises(InputError, match=message):
+        read_model(with_place(onnx_model(inner), **changes))
+
+
+def test_onnx_files_that_are_none(tmp_path: Path) -> None:
+    good = onnx_model(tmp_path, external=False).read_bytes()
+    proto = onnx.load_from_string(good)
+    proto.graph.initializer[0].dims[0] = -1
+    negative = proto.SerializeToString()
+    proto.graph.initializer[0].dims[0] = 41
+    path = tmp_path / "bad.onnx"
+    for content in (b"", b"junk", good[:-10], good[: len(good) // 2], negative, proto.SerializeToString()):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=r"bad\.onnx can't be read as an ONNX model"):
+            read_model(path)
+    with pytest.raises(InputError, match="No such file"):
+        read_model(tmp_path / "none.onnx")
+
+
 def mutated(content: bytes, chance: random.Random) -> bytes:
     kind = chance.choice(["cut", "flip", "zero", "insert", "junk"])
     at = chance.randrange(len(content))
@@ -159,18 +244,30 @@ def test_mutated_files_are_refused_or_loaded(tmp_path: Path) -> None:
     assert (run.returncode, run.stdout) == (0, "done\n"), run.stdout + run.stderr[-2000:]
 
 
+def read_whole(path: Path) -> None:
+    for value in read_model(path).graph.initializers.values():
+        if value.const_value is not None:
+            value.const_value.numpy()
+
+
 def main(folder: Path, count: int) -> None:
     chance = random.Random(0)
     script = folder / "script.pt"
     torch.jit.trace(torch.nn.Linear(4, 4), torch.ones(3, 4)).save(str(script))
-    sources = {"safetensors": SAFETENSORS, "pt2": captured(folder).read_bytes(), "pt": script.read_bytes()}
-    (folder / "bad").mkdir()
+    sources = {
+        "safetensors": SAFETENSORS,
+        "pt2": captured(folder).read_bytes(),
+        "pt": script.read_bytes(),
+        "onnx": onnx_model(folder).read_bytes(),
+    }
+    readers = {"safetensors": mapped_tensors, "onnx": read_whole}
     for number in range(count):
         kind = list(sources)[number % len(sources)]
-        path = folder / "bad" / f"{number}.{kind}"
+        # Beside the model, whose data is found there.
+        path = folder / f"bad{number}.{kind}"
         path.write_bytes(mutated(sources[kind], chance))
         try:
-            mapped_tensors(path) if kind == "safetensors" else load_model(str(path))
+            readers[kind](path) if kind in readers else load_model(str(path))
         except OnnxExporterError as error:
             assert str(path) in str(error)
         except Exception as error:  # noqa: BLE001 - what the test is about

@@ -19,6 +19,7 @@ from onnxport.pipeline import convert
 from onnxport.program import ONNXProgram
 from onnxport.symbolic import kept_for_symbolics, log_events, symbolic_lookup
 from onnxport.symbolic.session.fallback import kept_operators
+from onnxport.torch_internals.caches import caches_bounded
 from onnxport.translate import lookup
 from onnxport.translate.registry import Lookup
 from onnxport.verification import verify as verify_program
@@ -58,6 +59,7 @@ def translations(options: Options) -> Lookup:
 
 
 @one_export_at_a_time()
+@caches_bounded()
 def run_export(
     model: Model,
     given: Description,

@@ -17,8 +17,10 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 import onnxport
 from onnxport.capture import capture, is_in_onnx_export
+from onnxport.capture.patches.autograd_functions import CALLS
 from onnxport.errors import OnnxExporterError
 from onnxport.events import EventLog
+from onnxport.torch_internals.caches import MOST_SOURCES, sources
 
 
 class Vandal(nn.Module):
@@ -175,3 +177,32 @@ def test_lists_that_forward_appends_to_are_as_before() -> None:
         program = onnxport.export(model, (torch.ones(2),))
     assert model.seen == []
     assert program(torch.ones(2))[0].tolist() == [2.0, 2.0]
+
+
+def test_exports_leave_little_behind() -> None:
+    """torch keeps the source of every graph, and we every call of an autograd function."""
+
+    class Model(nn.Module):
+        def __init__(self, number: int) -> None:
+            super().__init__()
+            self.number = number
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return Scaled.apply(x, self.number)
+
+    for number in range(24):
+        onnxport.export(Model(number), (torch.ones(3, 4),), verbose=False)
+    assert len(sources()) <= MOST_SOURCES
+    calls = len(CALLS)
+    onnxport.export(Model(0), (torch.ones(3, 4),), verbose=False)
+    assert len(CALLS) == calls
+
+
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, factor: int) -> torch.Tensor:
+        return x * factor
+
+    @staticmethod
+    def symbolic(g: Any, x: Any, factor: int) -> Any:
+        return g.op("Mul", x, g.op("Constant", value_t=torch.tensor(float(factor))))

@@ -58,7 +58,7 @@ def outcome(program: Program, opset: int) -> Outcome:
             continue
         if chance := undefined(program, size):
             return Outcome("undefined", next(iter(chance.values())), statements=tuple(chance))
-        if warned and size != SIZES[0] and _named(warned, program):
+        if warned and size != SIZES[0]:
             return Outcome("warned", warned, statements=_named(warned, program))
         if fault.kind == "crash" and 0 in size:
             return Outcome("empty", fault.detail)

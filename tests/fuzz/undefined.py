@@ -37,7 +37,7 @@ class Watch(TorchDispatchMode):
             return
         limits = torch.iinfo(wanted)
         given = given.double()
-        if not bool(((given > limits.min - 1) & (given < float(limits.max) + 1)).all()):
+        if not bool(((given > float(limits.min) - 1) & (given < float(limits.max) + 1)).all()):
             self.reason = f"a number beyond {wanted} converted to it: C++ leaves that to the processor"
 
 

@@ -16,6 +16,12 @@ CASES = [
     case("aten::cumsum", lambda x: x.cumsum(0), R(), name="0-d"),
     case("aten::cumprod", lambda x: x.cumprod(1), R("b", "n", 2)),
     case("aten::cumprod", lambda x: x.cumprod(0), I("b", 3), name="int"),
+    case(
+        "aten::cumprod",
+        lambda x: (x * 100).half().cumprod(1).clamp(-1e4, 1e4),
+        R("b", "n", special=(2, 2, 2, 0)),
+        name="half",
+    ),
     case("aten::cumprod", lambda x: x.cumprod(0), R(), name="0-d"),
     case("aten::cumprod", lambda x: x.cumprod(1), R(3, 0), name="empty"),
     case("aten::logcumsumexp", lambda x: x.logcumsumexp(1), R("b", "n")),

@@ -357,6 +357,19 @@ class Builder:
         result = self.Transpose(x, perm=[*permutation, len(permutation)] if x.is_complex else list(permutation))
         return result if x.known_shape is None else result.with_shape([x.shape[axis] for axis in permutation])
 
+    def untransposed(self, x: Tensor) -> Tensor | None:
+        """The tensor whose last two dimensions were exchanged to give ``x``, maybe cast, if it came about so."""
+        node = x.value.producer()
+        if node is not None and node.op_type == "Cast" and node.inputs[0] is not None:
+            node = node.inputs[0].producer()
+        if node is None or node.op_type != "Transpose" or x.known_shape is None:
+            return None
+        order, source, last = node.attributes.get("perm"), node.inputs[0], x.rank - 1
+        if order is None or list(order.as_ints()) != [*range(last - 1), last, last - 1]:
+            return None
+        assert source is not None and source.dtype is not None
+        return Tensor(self, source, to_torch_dtype(source.dtype), [*x.shape[:-2], x.shape[-1], x.shape[-2]])
+
     def unsqueeze(self, x: Tensor, axes: Sequence[int]) -> Tensor:
         """Insert dimensions of size 1 at ``axes`` of the result (non-negative, ascending)."""
         if not axes:

@@ -12,7 +12,6 @@ from onnxport.aten.axes import axis_of
 from onnxport.translate import Builder, Dim, Int, Number, Tensor, translates
 from onnxport.translate.dims import broadcast, is_static
 from onnxport.translate.loop import Outcome, emit_loop, emit_scan, inside
-from onnxport.weights.dtypes import to_torch_dtype
 
 _SMALL_INTEGERS = (torch.int8, torch.uint8, torch.int16)
 
@@ -26,25 +25,10 @@ def product_of(op: Builder, a: Tensor, b: Tensor) -> Tensor:
         return op.full(0, product_shape(a, b), a.dtype)
     if a.dtype in _SMALL_INTEGERS:
         return op.cast(op.MatMul(op.cast(a, torch.int32), op.cast(b, torch.int32)), a.dtype)
-    if len(b.known_shape or ()) == 1 and (before := _before_transposition(op, a)) is not None:
+    if len(b.known_shape or ()) == 1 and (before := op.untransposed(a)) is not None:
         # onnxruntime 1.31 fuses the two nodes and then multiplies by the matrix as it was.
         return op.MatMul(b, op.cast(before, a.dtype))
     return op.MatMul(a, b)
-
-
-def _before_transposition(op: Builder, x: Tensor) -> Tensor | None:
-    """The tensor whose last two dimensions were exchanged to give ``x``, maybe cast, if that is how it came about."""
-    node = x.value.producer()
-    if node is not None and node.op_type == "Cast" and node.inputs[0] is not None:
-        node = node.inputs[0].producer()
-    if node is None or node.op_type != "Transpose" or x.known_shape is None:
-        return None
-    last = x.rank - 1
-    order, source = node.attributes.get("perm"), node.inputs[0]
-    if order is None or list(order.as_ints()) != [*range(last - 1), last, last - 1]:
-        return None
-    assert source is not None and source.dtype is not None
-    return Tensor(op, source, to_torch_dtype(source.dtype), [*x.shape[:-2], x.shape[-1], x.shape[-2]])
 
 
 def product_shape(a: Tensor, b: Tensor) -> list[Int]:

@@ -64,6 +64,9 @@ def cumprod(op: Builder, self: Tensor, dim: int, dtype: torch.dtype | None) -> T
     self = sum_operand(op, self, dtype)
     if not self.rank or 0 in self.shape:
         return self
+    if self.dtype in (torch.float16, torch.bfloat16):
+        # Multiplied in single precision, and rounded on the way out only.
+        return op.cast(cumprod(op, op.cast(self, torch.float32), dim, None), self.dtype)
     # onnxruntime 1.31's CumProd crashes on an empty tensor, which one of any size may be.
     if any(isinstance(size, Dim) for size in self.shape):
         return _running(op, self, dim, 1, lambda inner, a, b: a * b)

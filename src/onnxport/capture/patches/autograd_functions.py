@@ -6,6 +6,7 @@ it runs, so a model that has kept ``MyFunction.apply`` in a variable is caught a
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 from collections.abc import Callable, Sequence
@@ -86,8 +87,9 @@ class FunctionCall:
 # Arguments that are equal if they look equal.
 _COMPARED = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, TensorPlace, SizePlace)
 
-CALLS: dict[str, FunctionCall] = {}
-"""The calls that captured programs contain, by the key in the graph."""
+CALLS: collections.OrderedDict[str, FunctionCall] = collections.OrderedDict()
+"""The calls that captured programs contain, by the key in the graph; those made longest ago are forgotten."""
+_MOST_CALLS = 4096
 
 
 class _Context:
@@ -200,8 +202,11 @@ def _known_call(call: FunctionCall) -> FunctionCall:
         known = CALLS.get(call.key)
         if known is None or known.function is not call.function:
             CALLS[call.key] = known = call
+            while len(CALLS) > _MOST_CALLS:
+                CALLS.popitem(last=False)
         alike = known.structure == call.structure and len(known.leaves) == len(call.leaves)
         if alike and all(_same(one, other) for one, other in zip(known.leaves, call.leaves, strict=True)):
+            CALLS.move_to_end(call.key)
             return known
         # Two arguments that look alike, but are not the same.
         call.number += 1

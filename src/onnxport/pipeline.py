@@ -18,7 +18,7 @@ from onnxport.join import Condition, Side, join
 from onnxport.legalize import FIRST_IR_WITH_FUNCTIONS, legalize
 from onnxport.optimize import optimize
 from onnxport.options import Options
-from onnxport.prepare import FunctionalProgram, prepare
+from onnxport.prepare import FunctionalProgram, prepare, prepare_body
 from onnxport.program import ONNXProgram
 from onnxport.provenance import Provenance, write_texts
 from onnxport.targets import PROFILES, check_fit
@@ -36,6 +36,11 @@ class Watcher(Protocol):
 def functional_form(program: torch.export.ExportedProgram, find: Lookup, events: EventLog) -> FunctionalProgram:
     """Prepare a captured program for the translations that ``find`` knows."""
     return prepare(program, partial(is_translated, find), events)
+
+
+def functional_body(name: str, body: torch.fx.GraphModule, find: Lookup, events: EventLog) -> torch.fx.GraphModule:
+    """Prepare a graph that is made while one call is translated, and is to be translated in its place."""
+    return prepare_body(name, body, partial(is_translated, find), events)
 
 
 def convert(

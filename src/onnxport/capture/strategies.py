@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 
@@ -61,12 +61,19 @@ class Success:
     failures: list[Failure]
 
 
+Reported = Literal["always", "if tried", "never"]
+
+
 class Strategy(Protocol):
     """One way to capture a model."""
 
     @property
     def name(self) -> str:
         """What the report calls it."""
+
+    @property
+    def reported(self) -> Reported:
+        """When the report has a line for it."""
 
     def accepts(self, model: object) -> bool:
         """Whether this way can be tried on such a model."""
@@ -83,6 +90,7 @@ class AsIs:
     """The user captured the model already."""
 
     name = "Use the given `torch.export.ExportedProgram`"
+    reported: Reported = "never"
 
     def accepts(self, model: object) -> bool:
         return isinstance(model, torch.export.ExportedProgram)
@@ -94,6 +102,8 @@ class AsIs:
 
 class Export:
     """``torch.export.export``, running the Python code (strict=False) or tracing its bytecode (strict=True)."""
+
+    reported: Reported = "always"
 
     def __init__(self, *, strict: bool) -> None:
         self.strict = strict
@@ -123,6 +133,7 @@ class DraftExport:
     """``torch.export.draft_export``: runs on real values and fixes what depends on them, with a warning for each."""
 
     name = "Obtain model graph with `torch.export.draft_export`"
+    reported: Reported = "always"
 
     def accepts(self, model: object) -> bool:
         return _is_module(model)
@@ -161,6 +172,7 @@ class Replay:
     """Graphs of TorchScript, run node by node by an interpreter that ``torch.export`` captures."""
 
     name = "Obtain model graph by replaying its TorchScript graph"
+    reported: Reported = "if tried"
 
     def accepts(self, model: object) -> bool:
         return isinstance(model, Mirror)
@@ -176,6 +188,7 @@ class Tracing:
     """
 
     name = "Obtain model graph by tracing with `torch.jit.trace`"
+    reported: Reported = "if tried"
 
     def accepts(self, model: object) -> bool:
         return _is_module(model)

@@ -26,7 +26,7 @@ from onnxport.prepare.workspace import Workspace
 from onnxport.provenance import operator_name, source_line
 from onnxport.torch_internals.operators import HigherOrderOperator
 
-__all__ = ["REGIONS", "FunctionalProgram", "Mutation", "SharedRegion", "prepare"]
+__all__ = ["REGIONS", "FunctionalProgram", "Mutation", "SharedRegion", "prepare", "prepare_body"]
 
 _MUTATIONS: dict[InputKind, MutationKind] = {
     InputKind.USER_INPUT: "USER_INPUT_MUTATION",
@@ -157,23 +157,24 @@ def _changed(
     workspace.remove_dead_code()
     for name, branch in _branches(graph, workspace.attribute).items():
         if _needs_change(branch, has_translation):
-            workspace.replace(name, _prepare_branch(name, branch, has_translation, events))
+            workspace.replace(name, prepare_body(name, branch, has_translation, events))
     results, values = output.args
     output.args = (results,)
     named = {node.name: value for node, value in zip(final, values, strict=True)}
     return graph, workspace.owner(), named
 
 
-def _prepare_branch(
-    name: str, branch: torch.fx.GraphModule, has_translation: HasTranslation, events: EventLog
+def prepare_body(
+    name: str, body: torch.fx.GraphModule, has_translation: HasTranslation, events: EventLog
 ) -> torch.fx.GraphModule:
-    graph, owner, final = _prepare_module(branch, has_translation, events)
+    """The same for a graph inside another: a branch, a loop body, or what one call is written as."""
+    graph, owner, final = _prepare_module(body, has_translation, events)
     if final:
         problems = [
             Problem(f"{name} writes to its input {written}", source_line(value)) for written, value in final.items()
         ]
         raise TranslationError("A branch or loop body may not write to tensors from outside:", problems)
-    return torch.fx.GraphModule(owner, graph)
+    return body if graph is body.graph else torch.fx.GraphModule(owner, graph)
 
 
 def _needs_change(module: torch.fx.GraphModule, has_translation: HasTranslation) -> bool:

@@ -9,6 +9,7 @@ import onnx_ir as ir
 import torch
 
 from onnxport.capture import Captured
+from onnxport.capture.strategies import STRATEGIES
 from onnxport.errors import CaptureError
 from onnxport.events import EventLog
 from onnxport.prepare import FunctionalProgram
@@ -16,11 +17,8 @@ from onnxport.translate.registry import Lookup
 from onnxport.verification import Verification
 
 # What the report says of each step, in this order. Failing at one gives the file its name.
-CAPTURES = (
-    "Obtain model graph with `torch.export.export(..., strict=False)`",
-    "Obtain model graph with `torch.export.export(..., strict=True)`",
-    "Obtain model graph with `torch.export.draft_export`",
-)
+CAPTURES = tuple(strategy.name for strategy in STRATEGIES if strategy.reported == "always")
+_LAST_RESORTS = frozenset(strategy.name for strategy in STRATEGIES if strategy.reported == "if tried")
 STEPS = {
     "Decompose operators for ONNX compatibility": "decomp",
     "Translate the graph into ONNX": "conversion",
@@ -64,8 +62,7 @@ class Account:
         tried = dict.fromkeys((name for name, _ in self.capture_failures()), False)
         if self.captured is not None:
             tried[self.captured.strategy] = True
-        # By way of TorchScript is a last resort, which has a line only where it was tried.
-        others = [name for name in tried if name not in CAPTURES and name.startswith("Obtain model graph")]
+        others = [name for name in tried if name in _LAST_RESORTS]
         result: dict[str, bool | None] = {name: tried.get(name) for name in (*CAPTURES, *others)}
         result.update(dict.fromkeys(STEPS))
         if self.functional is not None:

@@ -67,7 +67,9 @@ def sequences_packed() -> Iterator[None]:
         (kind, name, _expecting(getattr(kind, name)))
         for kind, name in ((nn.RNNBase, "get_expected_hidden_size"), (nn.LSTM, "get_expected_cell_size"))
     ]
-    rules = {operator: _known_item(op_implementations_dict[operator], batches) for operator in _ITEMS}
+    # run_decompositions takes the rule of a composite operator away for good.
+    known = [operator for operator in _ITEMS if operator in op_implementations_dict]
+    rules = {operator: _known_item(op_implementations_dict[operator], batches) for operator in known}
     # Models hold the function itself, so putting another in its module is not enough.
     padded = code_replaced(rnn.pad_packed_sequence, _pad_packed_sequence)  # type: ignore[arg-type]
     with attributes_replaced(rows), items_replaced(op_implementations_dict, rules), padded:

@@ -66,8 +66,7 @@ class _OneCall:
         fakes = call.meta["val"]
         several = isinstance(fakes, list | tuple)
         self.graph.output(tuple(self._parts(call)) if several else (call,))
-        owner = torch.fx.GraphModule({}, self.graph)
-        prepare_inner(owner)
+        owner = prepare_inner(torch.fx.GraphModule({}, self.graph))
 
         def emit(op: Builder, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
             return translate_inner(op, owner, tensors)

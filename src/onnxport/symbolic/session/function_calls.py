@@ -87,8 +87,7 @@ def _inlined(op: Builder, call: FunctionCall, tensors: Sequence[Tensor], sizes: 
         leaves = pytree.tree_leaves(call.run(tensors, sizes))
         return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
-    owner = trace_call(op.call, run).owner
-    prepare_inner(owner)
+    owner = prepare_inner(trace_call(op.call, run).owner)
     # With the look-up of the export: what the forward calls may have a symbolic function too.
     return op.body(op, owner, [*tensors, *sizes])
 

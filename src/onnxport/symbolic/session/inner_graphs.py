@@ -6,29 +6,18 @@ They take the way of a model: made functional, taken apart as far as there is no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import torch
 
 from onnxport.events import EventLog
-from onnxport.prepare.decompose import decompose
-from onnxport.prepare.functionalize import functionalize, writes
-from onnxport.translate import REGISTRY, Builder, Int, Tensor, is_translated
+from onnxport.pipeline import functional_body
+from onnxport.translate import REGISTRY, Builder, Int, Tensor
 from onnxport.translate.engine import Engine
 
-_has_translation = partial(is_translated, REGISTRY.find)
 
-
-def prepare_inner(owner: torch.fx.GraphModule) -> None:
-    """Bring a graph, in place, to calls without writes that have built-in translations, as far as they can be had."""
-
-    def attach(name: str, value: object) -> str:
-        setattr(owner, name, value)
-        return name
-
-    if writes(owner.graph):
-        functionalize(owner.graph, attach)
-    decompose(owner.graph, _has_translation, attach, EventLog())
+def prepare_inner(owner: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Bring a graph to calls without writes that have built-in translations, as far as they can be had."""
+    return functional_body("the call", owner, REGISTRY.find, EventLog())
 
 
 def translate_inner(op: Builder, owner: torch.fx.GraphModule, arguments: Sequence[Tensor | Int]) -> list[Tensor]:

@@ -31,7 +31,7 @@ from onnxport.symbolic import (
     set_log_stream,
     unregister_custom_op_symbolic,
 )
-from onnxport.symbolic.api import jit_utils, symbolic_helper
+from onnxport.symbolic.api import jit_utils, operators, symbolic_helper
 from onnxport.targets import Target
 from onnxport.torch_onnx import utils
 from onnxport.torch_onnx.dynamo_export import ExportOptions, dynamo_export
@@ -42,6 +42,7 @@ globals().update(SYMBOLIC_OPSETS)
 _sys.modules["onnxport.utils"] = utils
 _sys.modules["onnxport.jit_utils"] = jit_utils
 _sys.modules["onnxport.symbolic_helper"] = symbolic_helper
+_sys.modules["onnxport.operators"] = operators
 
 __version__ = "0.1.0"
 producer_name = PRODUCER_NAME
@@ -70,6 +71,7 @@ __all__ = [
     "is_onnx_log_enabled",
     "jit_utils",
     "log",
+    "operators",
     "ops",
     "producer_name",
     "producer_version",

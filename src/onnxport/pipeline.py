@@ -20,7 +20,7 @@ from onnxport.optimize import optimize
 from onnxport.options import Options
 from onnxport.prepare import FunctionalProgram, prepare, prepare_body
 from onnxport.program import ONNXProgram
-from onnxport.provenance import Provenance, write_texts
+from onnxport.provenance import Provenance, name_by_modules, write_texts
 from onnxport.targets import PROFILES, check_fit
 from onnxport.translate import Names, is_translated, translate, translate_path
 from onnxport.translate.registry import Lookup
@@ -92,6 +92,8 @@ def convert(
         if calls is not None:
             with events.stage("functions"):
                 outline(model, calls, events)
+        if options.follows_example:
+            name_by_modules(model)
         write_texts(model)
     result = ONNXProgram(model, captured.program, events)
     result.functional = functional

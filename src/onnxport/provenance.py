@@ -13,6 +13,7 @@ import contextlib
 import functools
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -103,6 +104,30 @@ class Provenance:
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         # The captured graph can't be pickled: like a file, a pickled model has the texts only.
         return (type(None), ())
+
+
+def name_by_modules(model: ir.Model) -> None:
+    """Name nodes as the TorchScript exporter does: by the modules around the call, and the operator.
+
+    What is called ``/layer1/layer1.0/conv1/Conv`` is in ``layer1.0.conv1``: a module is called by the last part of its
+    path, and one of a list by the list's as well.
+    """
+    used: Counter[str] = Counter()
+    for node in model.graph.all_nodes():
+        found = provenance_of(node)
+        modules = () if found is None else found.origin.modules
+        parts = [_called(module.path) for module in modules if module.path]
+        name = "/".join(["", *parts, node.op_type])
+        node.name = f"{name}_{used[name]}" if used[name] else name
+        used[name] += 1
+
+
+def _called(path: str) -> str:
+    parts = path.split(".")
+    first = len(parts) - 1
+    while first > 0 and parts[first].isdigit():
+        first -= 1
+    return ".".join(parts[first:])
 
 
 def provenance_of(node: ir.Node) -> Provenance | None:

@@ -21,6 +21,16 @@ def _bags(mode: str, **options: object) -> object:
     return bags
 
 
+def _bags_to(end: int, mode: str, **options: object) -> object:
+    """Bags of which the last ends where an offset points."""
+
+    def bags(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        offsets = torch.tensor([0, 2, end])
+        return F.embedding_bag(x, w, offsets, mode=mode, include_last_offset=True, **options)  # type: ignore[arg-type]
+
+    return bags
+
+
 def _grouped(*ends: int, turned: bool = False) -> object:
     def grouped(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         a, b = a.bfloat16(), b.bfloat16()
@@ -102,6 +112,10 @@ LINEAR = [
     case("aten::addr", lambda c, a, b: torch.addr(c > 1, a > 0, b > 0), R("b", 4), R("b"), R(4), name="bool"),
     case("aten::einsum", lambda x, y: torch.einsum("bhqd, bhkd -> bhqk", x, y), R("b", 2, "n", 4), R("b", 2, "m", 4)),
     case("aten::einsum", lambda x, y: torch.einsum("ij,kj", x, y), I("b", 4), I(3, 4), name="implicit"),
+    case("aten::einsum", lambda x, y: torch.einsum("ij,ij->ij", x > 0, y > 0), R("b", 4), R("b", 4), name="bools"),
+    case("aten::einsum", lambda x: torch.einsum("ij->ji", x > 0), R("b", 4), name="bools-turned"),
+    case("aten::einsum", lambda x: torch.einsum("ij->i", x > 0), R("b", 4), name="bools-counted"),
+    case("aten::einsum", lambda x: torch.einsum("ii->i", x > 0), R(4, 4), name="bools-diagonal"),
     case("aten::einsum", lambda x: torch.einsum("...ii->...i", x), R("b", 3, 3), name="diagonal"),
     case(
         "aten::einsum",
@@ -196,6 +210,16 @@ EMBEDDING = [
     case("aten::embedding", lambda x, w: F.embedding(x.int(), w, padding_idx=0), I("b"), R(5, 3), name="padding"),
     case("aten::embedding_renorm", lambda x, w: F.embedding(x, w.clone(), max_norm=1.0), I("b", "n"), R(5, 3)),
     case("aten::_embedding_bag_forward_only", _bags("sum"), I("k"), R(5, 3)),
+    *(
+        case("aten::_embedding_bag_forward_only", _bags_to(end, mode, **options), I(6), R(5, 3), name=f"{name}-{end}")  # type: ignore[arg-type]
+        for end in (6, 4, 2)
+        for mode, options, name in (
+            ("sum", {}, "last"),
+            ("mean", {}, "last-mean"),
+            ("max", {}, "last-max"),
+            ("mean", {"padding_idx": 1}, "last-padding"),
+        )
+    ),
     case("aten::_embedding_bag_forward_only", _bags("mean", padding_idx=1), I(6), R(5, 3), name="mean"),
     case("aten::_embedding_bag_forward_only", _bags("max", padding_idx=-2), I(6), R(5, 3), name="max"),
     case(

@@ -42,7 +42,13 @@ CASES = [
             name=name,
             opsets=False,
         )
-        for ratio, aligned, name in [(2, True, "aligned"), (2, False, "not-aligned"), (-1, True, "adaptive")]
+        for ratio, aligned, name in [
+            (2, True, "aligned"),
+            (2, False, "not-aligned"),
+            (-1, True, "adaptive"),
+            (0, True, "adaptive-aligned"),
+            (0, False, "adaptive-not-aligned"),
+        ]
     ),
     case("torchvision::roi_pool", lambda x, p, i: VISION.roi_pool(x, rois(p, i), 0.5, 2, 3)[0], X, P, N, opsets=False),
     case(

@@ -29,6 +29,7 @@ from onnxport.program.targeted import fitted
 from onnxport.program.values import ComputedValues
 from onnxport.provenance import FOLDED, aliases
 from onnxport.targets import PROFILES, Target, find_target
+from onnxport.torch_internals.fake_tensors import disable_current_modes
 from onnxport.torch_internals.subclasses import plain_tensors
 from onnxport.weights.disk import Disk
 from onnxport.weights.metadata import Metadata, check_metadata
@@ -232,7 +233,11 @@ class ONNXProgram:
         amount = self.metadata if metadata is None else metadata
         check_metadata(amount)
         reader = self.target if target is None else find_target(target)
-        with contextlib.nullcontext() if self.events is None else self.events.stage("save"):
+        # What is written are real numbers, in a block that makes fake tensors too.
+        with (
+            disable_current_modes(),
+            contextlib.nullcontext() if self.events is None else self.events.stage("save"),
+        ):
             save_model(
                 self.model if target is None else fitted(self.model, reader),
                 destination,

@@ -172,6 +172,9 @@ def einsum(op: Builder, equation: str, tensors: Sequence[Tensor], path: Sequence
     dtype = tensors[0].dtype
     equation, tensors = spelled_out(op, equation, tensors)
     computed = [op.cast(x, torch.int32) for x in tensors] if dtype in _SMALL_INTEGERS else tensors
+    if dtype == torch.bool:
+        # Where products are added up, the result may be how many there are.
+        return op.Einsum(*(op.cast(x, torch.int32) for x in tensors), equation=equation)
     return op.cast(op.Einsum(*computed, equation=equation), dtype)
 
 

@@ -91,7 +91,7 @@ class _Nodes:
     def repeated(self, x: Tensor) -> Tensor:
         """Keys or values with a head for each of the queries': each one serves as many in a row."""
         have = _heads(x)
-        if have == self.heads or have == 1 or not isinstance(have, int) or not isinstance(self.heads, int):
+        if not isinstance(have, int) or not isinstance(self.heads, int) or have == 1 or have >= self.heads:
             return x
         *batch, heads, length, size = x.shape
         times = self.heads // have

@@ -68,6 +68,7 @@ def _conv(
         batched,
         weight,
         bias,
+        kernel_shape=_kernel(weight),
         strides=per_axis(stride, spatial),
         pads=pads,
         dilations=per_axis(dilation, spatial),
@@ -103,6 +104,7 @@ def conv_transpose(
         batched,
         weight,
         None if any(beyond) else bias,
+        kernel_shape=_kernel(weight),
         strides=strides,
         pads=before + after,
         dilations=per_axis(dilation, spatial),
@@ -113,6 +115,12 @@ def conv_transpose(
         result = op.Pad(result, [0] * (spatial + 4) + beyond)
         result = result if bias is None else op.Add(result, op.unsqueeze(bias, list(range(1, spatial + 1))))
     return result if batched is input else op.Squeeze(result, [0])
+
+
+def _kernel(weight: Tensor) -> list[int] | None:
+    """The size of the kernel, which older readers want to be told; left out where only run time knows it."""
+    sizes = weight.shape[2:]
+    return list(sizes) if is_static(sizes) else None
 
 
 def _floats(op: Builder, input: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -147,7 +155,8 @@ def convolution(
 
 @translates("aten::conv_tbc")
 def conv_tbc(op: Builder, self: Tensor, weight: Tensor, bias: Tensor, pad: int) -> Tensor:
-    result = op.Conv(op.transpose(self, [1, 2, 0]), op.transpose(weight, [2, 1, 0]), bias, pads=[pad, pad])
+    kernel = op.transpose(weight, [2, 1, 0])
+    result = op.Conv(op.transpose(self, [1, 2, 0]), kernel, bias, kernel_shape=_kernel(kernel), pads=[pad, pad])
     return op.Transpose(result, perm=[2, 0, 1])
 
 

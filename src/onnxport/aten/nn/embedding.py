@@ -52,7 +52,8 @@ def embedding_bag(
     count = indices.shape[0]
     indices, offsets = op.cast(indices, torch.int64), op.cast(offsets, torch.int64)
     bags = offsets.shape[0]
-    if include_last_offset:
+    ends = include_last_offset and _ends_by_offset(weight, mode, padding_idx)
+    if include_last_offset and not ends:
         bags = bags - 1
         offsets = op.slice(offsets, 0, 0, -1).with_shape([bags])
     # A bag begins where its offset points; how many have begun at an index is the index's bag.
@@ -87,7 +88,17 @@ def embedding_bag(
     if padding is not None:
         rows = op.Where(padding, op.scalar(0, weight.dtype), rows)
     result = op.ScatterND(op.full(0, shape, weight.dtype), target, rows, reduction="add")
+    if ends:
+        bags = bags - 1
+        result = op.slice(result.with_shape(shape), 0, 0, -1).with_shape([bags, weight.shape[1]])
+        # Though what follows the last bag is not added to it, torch counts it for the mean.
+        target = op.Min(target, op.scalar(bags - 1, torch.int64))
     if mode == _MEAN:
         sizes = op.ScatterND(op.full(0, [bags, 1], weight.dtype), target, counted, reduction="add")
         result = result / op.Max(sizes, op.scalar(1, weight.dtype))
     return result, None, None, None
+
+
+def _ends_by_offset(weight: Tensor, mode: int, padding_idx: int | None) -> bool:
+    """Whether the last bag ends where the last offset points: the usual kernel does so, others add all that follow."""
+    return mode != _MAX and weight.dtype != torch.float64 and (padding_idx is None or padding_idx == -1)

@@ -53,6 +53,16 @@ def copy(op: Builder, self: Tensor, src: Tensor) -> Tensor:
 # Shapes
 
 
+@translates("aten::_shape_as_tensor")
+def shape_as_tensor(op: Builder, self: Tensor) -> Tensor:
+    return op.Shape(self)
+
+
+@translates("aten::_reshape_from_tensor")
+def reshape_from_tensor(op: Builder, self: Tensor, shape: Tensor) -> Tensor:
+    return op.Reshape(self, op.cast(shape, torch.int64))
+
+
 @translates("aten::view", "aten::_unsafe_view", complex="same")
 def view(op: Builder, self: Tensor, size: Sequence[Int]) -> Tensor:
     return op.reshape(self, _resolved(self, size))

@@ -28,6 +28,8 @@ def operators_of_any_size() -> contextlib.AbstractContextManager[None]:
         _aten.max_pool1d.default: _max_pool1d,
         _aten.take_along_dim.default: _take_along_dim,
         _aten.tensor_split.sections: _tensor_split,
+        _aten._shape_as_tensor.default: _shape_as_tensor,
+        _aten._reshape_from_tensor.default: _reshape_from_tensor,
         _aten.gradient.scalarint: _gradient_of_scalar,
         _aten.gradient.scalararray: _gradient_of_scalar,
         _aten.gradient.array: _gradient_of_scalar,
@@ -139,6 +141,18 @@ def _tensor_split(self: torch.Tensor, sections: int, dim: int = 0) -> list[torch
         parts.append(self.narrow(dim, start, length))
         start = start + length
     return parts
+
+
+def _shape_as_tensor(self: torch.Tensor) -> torch.Tensor:
+    return torch.empty([self.dim()], dtype=torch.int64)
+
+
+def _reshape_from_tensor(self: torch.Tensor, shape: torch.Tensor) -> torch.Tensor:
+    """What the sizes are, only run time knows: one of them may be -1."""
+    sizes = [torch.empty([], dtype=torch.int64).item() for _ in range(shape.shape[0])]
+    for size in sizes:
+        torch._check(size >= 0)
+    return self.new_empty(sizes)  # type: ignore[arg-type]
 
 
 def _axes(self: torch.Tensor, dim: int | Sequence[int] | None) -> list[int]:

@@ -78,6 +78,8 @@ PATCHES: tuple[Patch, ...] = (
             "max_pool1d.default",
             "take_along_dim.default",
             "tensor_split.sections",
+            "_shape_as_tensor.default",
+            "_reshape_from_tensor.default",
             "gradient.scalarint",
             "gradient.scalararray",
             "gradient.array",

@@ -80,7 +80,13 @@ def declare(
     if dynamic_shapes is not None:
         if hasattr(dynamic_shapes, "dynamic_shapes"):
             dynamic_shapes = dynamic_shapes.dynamic_shapes(model, inputs.args, inputs.kwargs)
-        by_leaf = _Matcher(inputs).match(dynamic_shapes)
+        named = named_tensors(inputs, input_names)
+        if _is_by_input_names(dynamic_shapes, inputs, named):
+            by_leaf = [None] * len(inputs.leaves)
+            for name, spec in dynamic_shapes.items():
+                by_leaf[named[name]] = spec
+        else:
+            by_leaf = _Matcher(inputs).match(dynamic_shapes)
     elif dynamic_axes is None:
         return declared
     problems: list[Problem] = []
@@ -93,6 +99,13 @@ def declare(
     if any(spec is not None for spec in specs):
         declared.for_torch = {name: nest(value, remaining) for name, value in inputs.arguments.items()}
     return declared
+
+
+def _is_by_input_names(dynamic_shapes: object, inputs: Inputs, named: Mapping[str, int]) -> bool:
+    """Whether shapes are given by the names of inputs in the file, where these are not those of the parameters."""
+    if not isinstance(dynamic_shapes, Mapping) or not dynamic_shapes:
+        return False
+    return not set(dynamic_shapes) <= set(inputs.arguments) and set(dynamic_shapes) <= set(named)
 
 
 def _raise(headline: str, problems: list[Problem]) -> None:
@@ -145,6 +158,11 @@ class _Matcher:
             entries.update(entries.pop(gathered))
         if not entries:
             return dict.fromkeys(names)
+        for name in [name for name in entries if name not in names]:
+            # A captured program names what its forward(*args) takes one by one.
+            gathered_names = [f"{name}_{position}" for position in range(len(names))]
+            if isinstance(entries[name], tuple | list) and set(gathered_names[: len(entries[name])]) <= set(names):
+                entries.update(zip(gathered_names, entries.pop(name), strict=False))
         unknown = [name for name in entries if name not in names]
         missing = [name for name in names if name not in entries]
         only = self.inputs.arguments[names[0]] if len(names) == 1 else None
@@ -173,6 +191,9 @@ class _Matcher:
                 spec = [*spec[:at], tuple(spec[at : at + count]), *spec[at + count :]]
         if not spec:
             return dict.fromkeys(names)
+        if len(spec) == 1 != len(names) == len(self.inputs.args) and isinstance(spec[0], tuple | list):
+            # So torch.export takes them for a forward(*args), and a captured program knows these one by one.
+            spec = list(spec[0])
         if len(spec) != len(names):
             what = f"dynamic_shapes has {len(spec)} entries, but there are {len(names)} inputs: {_listed(names)}."
             self.problems.append(Problem(what, remedy="Give one entry for each input, None for a static one."))

@@ -345,5 +345,27 @@ def optional_inside(x: Tensor) -> Tensor:
     return x
 
 
+class Squeezes(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.squeeze(1)
+
+
+@traced((3, 2, 4), others=((3, 1, 4),))
+class SqueezesLast(nn.Module):
+    """What a module inside returns is what the model returns."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.last = nn.Linear(4, 4), Squeezes()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.fc(x))
+
+
+@scripted((3, 1, 4), others=((3, 2, 4),))
+class SqueezesLastScripted(SqueezesLast):
+    pass
+
+
 if __name__ == "__main__":
     BRANCHES.compare(sys.argv[1:])

@@ -301,3 +301,29 @@ def test_capture_of_a_mirror_is_one_strategy() -> None:
     captured = onnxport.capture.capture(torch.jit.script(Inner()), (X,), events=EventLog())
     assert captured.strategy == "Obtain model graph by replaying its TorchScript graph"
     assert captured.failures == []
+
+
+class SqueezesFirst(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = SqueezesAxis()
+        self.fc = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(self.first(x))
+
+
+class SqueezesAxis(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.squeeze(1)
+
+
+def test_squeezing_an_axis_that_varies_before_another_module_is_a_warning() -> None:
+    """What follows is in another graph, so the example decides, and that is told with its line."""
+    model, x = SqueezesFirst(), torch.randn(3, 2, 4)
+    with pytest.warns(OnnxExporterWarning, match=r"differs from 1(.|\n)*return x\.squeeze\(1\)"):
+        program = onnxport.export(
+            torch.jit.trace(model, (x,)), (x,), dynamo=False, input_names=["x"], dynamic_axes={"x": [1]}
+        )
+    other = torch.randn(3, 5, 4)
+    torch.testing.assert_close(program(other)[0], model(other), rtol=1e-4, atol=1e-5)

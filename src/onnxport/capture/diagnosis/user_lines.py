@@ -23,6 +23,8 @@ _PACKAGE = os.path.dirname(errors.__file__) + os.sep
 # The package's own places among them; whatever else of it asks does so for an operator.
 _LISTENING = tuple(os.path.join(_PACKAGE, "capture", place, "") for place in ("forks", "diagnosis"))
 _STRATEGIES = os.path.join(_PACKAGE, "capture", "strategies.py")
+# The branches of a script that is replayed: what asks there is the script.
+_REPLAYED = os.path.join(_PACKAGE, "capture", "replay", "control") + os.sep
 _STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"] + os.sep
 # What stands between the code that asks for the truth of a size and the environment that answers.
 _ANSWERING = tuple(
@@ -154,6 +156,8 @@ def asker(*, of_data: bool = False) -> Asker:
         states = filename == _ANSWERING[0] and "check" in frame.f_code.co_name
         if of_data and filename.startswith(_MODULES):
             return "library"
+        if filename.startswith(_REPLAYED):
+            return "user"
         if filename.startswith(_PACKAGE) and not filename.startswith(_LISTENING):
             return "torch"
         if states or (filename.startswith(_TORCH) and not filename.startswith((*_ANSWERING, _BYTECODE_TRACER))):

@@ -13,7 +13,7 @@ import torch.fx.traceback
 from onnxport.capture.diagnosis.user_lines import running
 from onnxport.capture.replay.lines import frames_of, quoted_frames
 from onnxport.capture.replay.ops.calls import call_operator
-from onnxport.capture.replay.values.items import with_handles
+from onnxport.capture.replay.values.items import may_be_none, with_handles
 from onnxport.capture.replay.values.stand_ins import Number, ReplayValue, materialized
 from onnxport.errors import CaptureError
 from onnxport.torch_graph import Block, Function, Graph, Node, Type, Value, graph_of
@@ -101,6 +101,14 @@ class Finished(Exception):
         self.results = results
 
 
+def _passes_on(frame: Frame) -> bool:
+    """Whether a block returns what its running node gives, and runs nothing else."""
+    given = [value.unique() for value in frame.nodes[frame.position].outputs()]
+    rest = frame.nodes[frame.position + 1 :]
+    returned = [value.unique() for value in frame.block.outputs()]
+    return frame.goes_on and returned == given and all(node.kind() == "prim::Constant" for node in rest)
+
+
 def result_of(node: Node, results: Sequence[ReplayValue]) -> ReplayValue:
     """What a handler returns of a node with these outputs."""
     return results[0] if node.outputsSize() == 1 else results
@@ -113,6 +121,10 @@ class Interpreter:
         self._stack: list[tuple[Node, str]] = []
         # The blocks of the graph that is run, from its own to the innermost.
         self.frames: list[Frame] = []
+        # Those of the graphs that called it, outermost first.
+        self.callers: list[list[Frame]] = []
+        # Whether the script is the whole model: then what it returns leaves the ONNX model.
+        self.is_whole = False
         # The graphs of methods, by their owners and names.
         self.graphs: dict[object, Graph] = {}
         # What attributes of modules and objects hold, by the identities of these, with them: as it came with the
@@ -167,7 +179,9 @@ class Interpreter:
     def run_graph(self, graph: Graph, arguments: Sequence[ReplayValue], function: str = "forward") -> ReplayValue:
         """Run a graph on its own."""
         with torch.fx.traceback.preserve_node_meta(), running(self):
-            return materialized(with_handles(self.graph(graph, arguments, function)))
+            results = self.graph(graph, arguments, function)
+            # What may be None leaves the model as such; Python code around a script needs to know.
+            return materialized(with_handles(results) if self.is_whole or not may_be_none(results) else results)
 
     def method(self, module: Scripted, name: str, arguments: Sequence[ReplayValue]) -> ReplayValue:
         """Run a method of a module."""
@@ -181,13 +195,14 @@ class Interpreter:
         env: Env = {}
         for value, argument in zip(graph.inputs(), arguments, strict=True):
             env[value.unique()] = argument
-        outer, self.frames = self.frames, []
+        self.callers.append(self.frames)
+        self.frames = []
         try:
             results = self.block(graph, env, function, goes_on=True)
         except Finished as finished:
             results = finished.results
         finally:
-            self.frames = outer
+            self.frames = self.callers.pop()
         return results[0] if len(results) == 1 else tuple(results)
 
     def block(
@@ -204,6 +219,10 @@ class Interpreter:
         finally:
             self.frames.pop()
         return [env[value.unique()] for value in block.outputs()]
+
+    def returns_at_once(self) -> bool:
+        """Whether what the running graph gives is what the model returns, and nothing else is done with it."""
+        return self.is_whole and all(_passes_on(frame) for frames in self.callers for frame in frames)
 
     def rest(self, env: Env, results: Sequence[ReplayValue]) -> list[ReplayValue]:
         """Run what follows the running node to the end of its graph, as if the node gave these results."""

@@ -84,6 +84,7 @@ def as_mirror(model: Model) -> Model | Mirror:
     else:
         return model
     interpreter = root.__dict__.setdefault("interpreter", Interpreter())
+    interpreter.is_whole = True
     method = root.methods["forward"]
     signature, bind = signature_of(method, skipped)
 

@@ -48,7 +48,7 @@ class Recording:
         """Replay the recorded call on other inputs."""
         tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         weights = [getattr(owner, name) for owner, name in self.weights]
-        self.interpreter.modules = self.modules
+        self.interpreter.modules, self.interpreter.is_whole = self.modules, True
         outcome = self.interpreter.run_graph(self.graph, [*tensors, *weights])
         values = iter(outcome if isinstance(outcome, tuple) else (outcome,))
         leaves = [next(values) if leaf is _TENSOR else leaf for leaf in self.results]

@@ -66,7 +66,7 @@ def chosen(
     try:
         return _captured(call, condition, bodies, [*names, *free_values(blocks)])
     except UnlikeRanks:
-        if not goes_on or not all(outer.goes_on for outer in run.frames[:-1]):
+        if not goes_on or not all(outer.goes_on for outer in run.frames[:-1]) or not run.returns_at_once():
             raise
     finally:
         frame.goes_on = goes_on

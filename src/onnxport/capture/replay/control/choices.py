@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 
 from onnxport.capture.replay.control.branches import chosen
 from onnxport.capture.replay.control.closures import Body
+from onnxport.capture.replay.control.specs import UnlikeRanks
 from onnxport.capture.replay.interpreter import Env, NodeCall, handles, result_of
 from onnxport.capture.replay.ops.calls import call_operator
 from onnxport.capture.replay.ops.python_ops import COMPARISONS
@@ -34,7 +36,13 @@ def _squeeze(call: NodeCall, x: ReplayValue, *axes: ReplayValue) -> ReplayValue:
     def same(env: Env) -> list[ReplayValue]:
         return [materialized(env[name]).clone()]
 
-    return result_of(call.node, chosen(call, is_one, [without, same], [], [name]))
+    try:
+        return result_of(call.node, chosen(call, is_one, [without, same], [], [name]))
+    except UnlikeRanks:
+        if not isinstance(is_one, torch.SymBool) or has_free_unbacked_symbols(is_one):
+            raise
+    # Where sizes decide, following the example is a guard, and that is reported.
+    return (without if is_one else same)(call.env)[0]
 
 
 def _without_axis(call: NodeCall, axis: int) -> Body:

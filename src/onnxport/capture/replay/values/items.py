@@ -271,6 +271,13 @@ def without_item(items: Sequence[ReplayValue], position: Size) -> Sequenced:
     return Sequenced(sequence_operator("erase")(_handle_of_all(items, found), position), found)
 
 
+def may_be_none(value: ReplayValue) -> bool:
+    """Whether there is a tensor in a result of which only run time knows whether it is there."""
+    if isinstance(value, list | tuple | dict):
+        return any(may_be_none(part) for part in parts_of(value))
+    return isinstance(value, Optionally)
+
+
 def with_handles(value: ReplayValue) -> ReplayValue:
     """A result with a handle in the place of each list whose length only run time knows, and of what is like it."""
     if has_run_time_length(value):

@@ -15,6 +15,7 @@ from onnxport.capture.replay.ops import (  # noqa: F401
     onednn,
     packed,
     quantized,
+    quantized_dynamic,
     tensors,
 )
 from onnxport.capture.replay.tracing import has_packed_weights, replaying, script_of, traced

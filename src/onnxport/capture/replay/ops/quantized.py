@@ -35,6 +35,15 @@ class Grid:
     scale: Scale
     zero_point: ZeroPoint
     dtype: torch.dtype
+    axis: int | None = None
+    """Where each channel has a scale and a zero point, the axis of the channels."""
+
+
+@dataclass(frozen=True)
+class Prepacked:
+    """A layer whose weights the replayed code packs itself."""
+
+    layer: Layer
 
 
 @dataclass
@@ -49,7 +58,7 @@ class Grids:
 
     def __call__(self, kind: str, values: Sequence[ReplayValue], result: ReplayValue) -> ReplayValue:
         """What an operator that knows nothing of quantization gives of quantized tensors: on their grid again."""
-        if not kind.startswith("aten::") or kind in ("aten::dequantize", "aten::quantize_per_tensor"):
+        if not kind.startswith("aten::") or kind in _OWN:
             return result
         leaves = [leaf for leaf in pytree.tree_leaves(list(values)) if isinstance(leaf, torch.Tensor)]
         grid = next((self.tensors[id(leaf)][1] for leaf in leaves if id(leaf) in self.tensors), None)
@@ -71,17 +80,26 @@ class Grids:
         """Real numbers as the nearest that a quantized tensor can hold."""
         if grid.dtype not in _INTEGERS:
             raise CaptureError(f"A tensor is quantized to {grid.dtype}, for which there is no ONNX form; use 8 bits.")
-        kind, low, high = _INTEGERS[grid.dtype]
-        quantize, dequantize = _decomposed().quantize_per_tensor, _decomposed().dequantize_per_tensor
-        if isinstance(grid.scale, float) and isinstance(grid.zero_point, int):
-            numbers = (grid.scale, grid.zero_point, low, high, kind)
-            real = dequantize.default(quantize.default(x, *numbers), *numbers)
-        else:
-            scale, zero_point = _tensor(grid.scale, torch.float64), _tensor(grid.zero_point, torch.int64)
-            bounds = (scale, zero_point, low, high, kind)
-            real = dequantize.tensor(quantize.tensor(x, *bounds), *bounds)
+        return self.placed(_real(_integers(x, grid), grid), grid)
+
+    def placed(self, real: torch.Tensor, grid: Grid) -> torch.Tensor:
+        """Real numbers that are on a grid already."""
         self.tensors[id(real)] = (real, grid)
         return real
+
+    def grid_of(self, x: ReplayValue) -> Grid:
+        """The grid of a tensor that stands for a quantized one."""
+        if id(x) not in self.tensors:
+            raise CaptureError("An operator for quantized tensors is given one that the replay knows no grid of.")
+        return self.tensors[id(x)][1]
+
+    def real(self, x: torch.Tensor) -> torch.Tensor:
+        """The real numbers of a tensor, which may be a quantized one that came with the model."""
+        if not x.is_quantized:
+            return x
+        with disable_current_modes():
+            make, grid = _weight(x), _grid(x)
+        return self.placed(make(), grid)
 
     def like(self, x: ReplayValue, scale: Scale, zero_point: ZeroPoint) -> Grid:
         """A grid of the type that a tensor's has."""
@@ -90,15 +108,56 @@ class Grids:
 
     def layer(self, kind: str, packed: Packed) -> Layer:
         """The layer whose weights were packed."""
+        if isinstance(packed, Prepacked):
+            return packed.layer
         if id(packed) not in self.layers:
             self.layers[id(packed)] = (packed, _LAYERS[kind](packed))
         return self.layers[id(packed)][1]
 
 
-def _grids(run: Interpreter) -> Grids:
+def grids_of(run: Interpreter) -> Grids:
+    """The grids of a run, which are kept track of from the first question on."""
     if not isinstance(run.finish, Grids):
         run.finish = Grids()
     return run.finish
+
+
+def _grid(quantized: torch.Tensor) -> Grid:
+    if quantized.qscheme() == torch.per_tensor_affine:
+        return Grid(quantized.q_scale(), quantized.q_zero_point(), quantized.dtype)
+    scales, zero_points = quantized.q_per_channel_scales(), quantized.q_per_channel_zero_points()
+    return Grid(scales, zero_points, quantized.dtype, quantized.q_per_channel_axis())
+
+
+def _integers(x: torch.Tensor, grid: Grid) -> torch.Tensor:
+    """The integers of the nearest numbers on a grid."""
+    operators = decomposed()
+    arguments, overload = _arguments(grid)
+    if overload == "channel":
+        return operators.quantize_per_channel.default(x, *arguments)
+    return getattr(operators.quantize_per_tensor, overload)(x, *arguments)  # type: ignore[no-any-return]
+
+
+def _real(integers: torch.Tensor, grid: Grid) -> torch.Tensor:
+    operators = decomposed()
+    arguments, overload = _arguments(grid)
+    if overload == "channel":
+        return operators.dequantize_per_channel.default(integers, *arguments)
+    return getattr(operators.dequantize_per_tensor, overload)(integers, *arguments)  # type: ignore[no-any-return]
+
+
+def _arguments(grid: Grid) -> tuple[tuple[object, ...], str]:
+    """What the operators that quantize and dequantize are given beside a tensor, and which overload of theirs."""
+    kind, low, high = _INTEGERS[grid.dtype]
+    if grid.axis is not None:
+        assert isinstance(grid.scale, torch.Tensor)
+        assert isinstance(grid.zero_point, torch.Tensor)
+        scales = grid.scale.to(torch.float32)
+        return (scales, grid.zero_point, grid.axis, low, high, kind), "channel"
+    if isinstance(grid.scale, float) and isinstance(grid.zero_point, int):
+        return (grid.scale, grid.zero_point, low, high, kind), "default"
+    scale, zero_point = _tensor(grid.scale, torch.float64), _tensor(grid.zero_point, torch.int64)
+    return (scale, zero_point, low, high, kind), "tensor"
 
 
 _INTEGERS = {torch.quint8: (torch.uint8, 0, 255), torch.qint8: (torch.int8, -128, 127)}
@@ -109,17 +168,19 @@ class _Overloads(Protocol):
     tensor: Callable[..., torch.Tensor]
 
 
-class _Decomposed(Protocol):
+class Decomposed(Protocol):
     """The operators of ``torch.ops.quantized_decomposed`` that are used here."""
 
     quantize_per_tensor: _Overloads
     dequantize_per_tensor: _Overloads
+    quantize_per_channel: _Overloads
     dequantize_per_channel: _Overloads
     choose_qparams: _Overloads
 
 
-def _decomposed() -> _Decomposed:
-    return cast(_Decomposed, quantized_decomposed())
+def decomposed() -> Decomposed:
+    """The operators that quantize and dequantize, with types."""
+    return cast(Decomposed, quantized_decomposed())
 
 
 def _tensor(value: float | torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -129,19 +190,36 @@ def _tensor(value: float | torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 @handles("aten::quantize_per_tensor")
 def _quantize(call: NodeCall, x: ReplayValue, scale: Scale, zero_point: ZeroPoint, dtype: int) -> torch.Tensor:
     call.trace()
-    return _grids(call.run).rounded(materialized(x), Grid(scale, zero_point, dtype_of(dtype)))
+    return grids_of(call.run).rounded(materialized(x), Grid(scale, zero_point, dtype_of(dtype)))
+
+
+@handles("aten::quantize_per_channel")
+def _quantize_channels(
+    call: NodeCall, x: ReplayValue, scales: torch.Tensor, zero_points: torch.Tensor, axis: int, dtype: int
+) -> torch.Tensor:
+    call.trace()
+    real = materialized(x)
+    return grids_of(call.run).rounded(real, Grid(scales, zero_points, dtype_of(dtype), axis % real.dim()))
 
 
 @handles("aten::dequantize")
 def _dequantize(call: NodeCall, x: ReplayValue, *_: ReplayValue) -> ReplayValue:
     """The real numbers are there already; as a tensor of its own, for it has no grid."""
-    real: ReplayValue = pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, x)
+    call.trace()
+    grids = grids_of(call.run)
+    real: ReplayValue = pytree.tree_map_only(torch.Tensor, lambda tensor: grids.real(tensor).detach(), x)
     return real
+
+
+@handles("aten::int_repr")
+def _integers_of(call: NodeCall, x: torch.Tensor) -> torch.Tensor:
+    call.trace()
+    return _integers(x, grids_of(call.run).grid_of(x))
 
 
 @handles("aten::q_scale", "aten::q_zero_point")
 def _parameter(call: NodeCall, x: torch.Tensor) -> ReplayValue:
-    grid = _grids(call.run).tensors[id(x)][1]
+    grid = grids_of(call.run).tensors[id(x)][1]
     return plain_number(grid.scale if call.node.kind() == "aten::q_scale" else grid.zero_point)
 
 
@@ -154,10 +232,10 @@ def _weight(packed: torch.Tensor) -> Callable[[], torch.Tensor]:
     integers, (kind, low, high) = packed.int_repr(), _INTEGERS[packed.dtype]
     if not per_channel:
         scale, zero_point = packed.q_scale(), packed.q_zero_point()
-        return lambda: _decomposed().dequantize_per_tensor.default(integers, scale, zero_point, low, high, kind)
+        return lambda: decomposed().dequantize_per_tensor.default(integers, scale, zero_point, low, high, kind)
     scales = packed.q_per_channel_scales().to(torch.float32)
     zero_points, axis = packed.q_per_channel_zero_points(), packed.q_per_channel_axis()
-    return lambda: _decomposed().dequantize_per_channel.default(integers, scales, zero_points, axis, low, high, kind)
+    return lambda: decomposed().dequantize_per_channel.default(integers, scales, zero_points, axis, low, high, kind)
 
 
 def _linear(packed: Packed) -> Layer:
@@ -190,6 +268,27 @@ def _convolution(axes: int, transposed: bool) -> Callable[[Packed], Layer]:
     return unpacked
 
 
+@handles("quantized::linear_prepack")
+def _prepack_linear(call: NodeCall, weight: torch.Tensor, bias: torch.Tensor | None = None) -> ReplayValue:
+    real = grids_of(call.run).real(weight)
+    return cast(ReplayValue, Prepacked(lambda x: F.linear(x, real, bias)))
+
+
+@handles(*(f"quantized::conv{axes}d_prepack" for axes in (1, 2, 3)))
+def _prepack_convolution(
+    call: NodeCall,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    groups: int,
+) -> ReplayValue:
+    real = grids_of(call.run).real(weight)
+    function = getattr(F, call.node.kind().removeprefix("quantized::").removesuffix("_prepack"))
+    return cast(ReplayValue, Prepacked(lambda x: function(x, real, bias, stride, padding, dilation, groups)))
+
+
 _LAYERS: dict[str, Callable[[Packed], Layer]] = {
     "quantized::linear": _linear,
     **{f"quantized::conv{axes}d": _convolution(axes, False) for axes in (1, 2, 3)},
@@ -202,23 +301,9 @@ def _layer(call: NodeCall, x: torch.Tensor, packed: Packed, *options: float) -> 
     call.trace()
     kind = call.node.kind()
     scale, zero_point = options[-2:]
-    grids = _grids(call.run)
+    grids = grids_of(call.run)
     y = grids.layer(kind.removesuffix("_relu"), packed)(x)
     return grids.rounded(y.relu() if kind.endswith("_relu") else y, grids.like(x, scale, zero_point))  # type: ignore[arg-type]
-
-
-@handles("quantized::linear_dynamic", "quantized::linear_relu_dynamic")
-def _dynamic(call: NodeCall, x: torch.Tensor, packed: Packed, reduce_range: bool) -> torch.Tensor:
-    """A layer that quantizes its input by the range that it has, and whose result is not quantized."""
-    call.trace()
-    # With the sums of products in mind, one bit less, on processors that need it.
-    high = 127 if reduce_range and torch.backends.quantized.engine != "qnnpack" else 255
-    operators = _decomposed()
-    scale, zero_point = operators.choose_qparams.tensor(x, 0, high, torch.finfo(torch.float32).eps, torch.uint8)
-    quantized = operators.quantize_per_tensor.tensor(x, scale, zero_point, 0, high, torch.uint8)
-    real = operators.dequantize_per_tensor.tensor(quantized, scale, zero_point, 0, high, torch.uint8)
-    y = _grids(call.run).layer("quantized::linear", packed)(real)
-    return y.relu() if "relu" in call.node.kind() else y
 
 
 # --- other operators -------------------------------------------------------------------------------------------------
@@ -267,8 +352,50 @@ def _function(call: NodeCall, *values: ReplayValue) -> torch.Tensor:
     function, position = _FUNCTIONS[call.node.kind().partition("::")[2]]
     first = values[0][0] if isinstance(values[0], list) else values[0]
     scale, zero_point = cast(tuple[Scale, ZeroPoint], values[position : position + 2])
-    grids = _grids(call.run)
+    grids = grids_of(call.run)
     return grids.rounded(function(*values), grids.like(first, scale, zero_point))
+
+
+@handles("quantized::prelu")
+def _prelu(call: NodeCall, x: torch.Tensor, slopes: torch.Tensor, scale: Scale, zero_point: ZeroPoint) -> torch.Tensor:
+    call.trace()
+    grids = grids_of(call.run)
+    return grids.rounded(F.prelu(x, grids.real(slopes)), grids.like(x, scale, zero_point))
+
+
+@handles("quantized::add_scalar", "quantized::add_scalar_relu")
+def _add_number(call: NodeCall, x: torch.Tensor, number: float) -> torch.Tensor:
+    """On a grid that is shifted; stretched as well where its zero would lie outside of the integers."""
+    call.trace()
+    grids = grids_of(call.run)
+    grid = grids.grid_of(x)
+    assert isinstance(grid.scale, float)
+    assert isinstance(grid.zero_point, int)
+    _, low, high = _INTEGERS[grid.dtype]
+    steps = round(number / grid.scale)
+    y, zero = x + steps * grid.scale, grid.zero_point - steps
+    relu = call.node.kind().endswith("_relu")
+    if low <= zero <= high:
+        shifted = Grid(grid.scale, zero, grid.dtype)
+        return grids.placed(y.relu() if relu else y, shifted)
+    reach = high - zero if zero < low else zero - low
+    stretched = Grid(reach / (high - low) * grid.scale, low if zero < low else high, grid.dtype)
+    return grids.rounded(y.relu() if relu else y, stretched)
+
+
+@handles("quantized::mul_scalar", "quantized::mul_scalar_relu")
+def _multiply_by_number(call: NodeCall, x: torch.Tensor, number: float) -> torch.Tensor:
+    """The same integers, in reverse for a negative number, on a grid of that many times the scale."""
+    call.trace()
+    grids = grids_of(call.run)
+    grid = grids.grid_of(x)
+    assert isinstance(grid.scale, float)
+    assert isinstance(grid.zero_point, int)
+    _, low, high = _INTEGERS[grid.dtype]
+    zero = grid.zero_point if number > 0 else low + high - grid.zero_point
+    scaled = Grid(1.0, 0, grid.dtype) if number == 0 else Grid(abs(number) * grid.scale, zero, grid.dtype)
+    y = x * number
+    return grids.placed(y.relu() if call.node.kind().endswith("_relu") else y, scaled)
 
 
 # These stay on the grid of their input.
@@ -282,7 +409,7 @@ _SAME: dict[str, Callable[..., torch.Tensor]] = {
 @handles(*_SAME)
 def _on_the_same(call: NodeCall, *values: ReplayValue) -> torch.Tensor:
     call.trace()
-    grids = _grids(call.run)
+    grids = grids_of(call.run)
     return grids.rounded(_SAME[call.node.kind()](*values), grids.tensors[id(values[0])][1])
 
 
@@ -299,3 +426,5 @@ _MOVING_NAMES = (
     "pixel_shuffle channel_shuffle adaptive_max_pool2d to __getitem__ repeat"
 )
 _MOVING = {f"aten::{name}" for name in _MOVING_NAMES.split()}
+# These know grids.
+_OWN = ("aten::dequantize", "aten::quantize_per_tensor", "aten::quantize_per_channel", "aten::int_repr")

@@ -1,0 +1,156 @@
+"""Layers whose weights are quantized and whose inputs and results are not: each input by the range that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+
+from onnxport.capture.replay.interpreter import NodeCall, handles
+from onnxport.capture.replay.ops.quantized import Packed, decomposed, grids_of
+from onnxport.capture.replay.values.stand_ins import ReplayValue
+from onnxport.torch_internals.fake_tensors import disable_current_modes
+
+Range = tuple[torch.Tensor, torch.Tensor]
+"""The scale and the zero point that were chosen for a tensor."""
+
+
+def _rounded(x: torch.Tensor, reduce_range: bool) -> tuple[torch.Tensor, Range]:
+    """An input as the nearest of the numbers that its range is divided into."""
+    # With the sums of products in mind, one bit less, on processors that need it.
+    high = 127 if reduce_range and torch.backends.quantized.engine != "qnnpack" else 255
+    eps = torch.finfo(torch.float32).eps
+    scale, zero_point = decomposed().choose_qparams.tensor(x, 0, high, eps, torch.uint8)
+    return _nearest(x, (scale, zero_point), high), (scale, zero_point)
+
+
+def _nearest(x: torch.Tensor, parameters: Range, high: int) -> torch.Tensor:
+    operators = decomposed()
+    integers = operators.quantize_per_tensor.tensor(x, *parameters, 0, high, torch.uint8)
+    return operators.dequantize_per_tensor.tensor(integers, *parameters, 0, high, torch.uint8)
+
+
+_CONVOLUTIONS = [f"{name}{axes}d" for name in ("conv", "conv_transpose") for axes in (1, 2, 3)]
+
+
+@handles(
+    "quantized::linear_dynamic",
+    "quantized::linear_relu_dynamic",
+    *(f"quantized::{name}_dynamic" for name in _CONVOLUTIONS),
+)
+def _layer(call: NodeCall, x: torch.Tensor, packed: Packed, reduce_range: bool = False) -> torch.Tensor:
+    call.trace()
+    kind = call.node.kind().removesuffix("_dynamic")
+    rounded, parameters = _rounded(x, reduce_range)
+    y = grids_of(call.run).layer(kind.removesuffix("_relu"), packed)(rounded)
+    if "conv" in kind:
+        # torch's kernel rounds the result too, and by the range of the input.
+        return _nearest(y, parameters, 255)
+    return y.relu() if kind.endswith("_relu") else y
+
+
+@handles("quantized::linear_dynamic_fp16", "quantized::linear_relu_dynamic_fp16")
+def _half_precision(call: NodeCall, x: torch.Tensor, packed: Packed) -> torch.Tensor:
+    """A layer whose weights are kept in float16."""
+    call.trace()
+    with disable_current_modes():
+        weight, bias = torch.ops.quantized.linear_unpack_fp16(packed)
+        halves, offset = weight.detach().to(torch.float16), None if bias is None else bias.detach()
+    y = F.linear(x, halves.to(torch.float32), offset)
+    return y.relu() if "relu" in call.node.kind() else y
+
+
+# --- one step of a recurrent layer -----------------------------------------------------------------------------------
+
+
+def _gates(call: NodeCall, x: torch.Tensor, hidden: torch.Tensor, w_ih: Packed, w_hh: Packed) -> list[torch.Tensor]:
+    """What input and state contribute to the gates; the packed weights hold the biases."""
+    call.trace()
+    grids = grids_of(call.run)
+    pairs = ((x, w_ih), (hidden, w_hh))
+    return [grids.layer("quantized::linear", packed)(_rounded(value, True)[0]) for value, packed in pairs]
+
+
+@handles("quantized::quantized_lstm_cell_dynamic")
+def _lstm_cell(
+    call: NodeCall, x: torch.Tensor, states: list[torch.Tensor], w_ih: Packed, w_hh: Packed, *_: ReplayValue
+) -> list[torch.Tensor]:
+    hidden, cell = states
+    inputs, recurrent = _gates(call, x, hidden, w_ih, w_hh)
+    enter, keep, candidate, leave = (inputs + recurrent).chunk(4, 1)
+    cell = keep.sigmoid() * cell + enter.sigmoid() * candidate.tanh()
+    return [leave.sigmoid() * cell.tanh(), cell]
+
+
+@handles("quantized::quantized_gru_cell_dynamic")
+def _gru_cell(
+    call: NodeCall, x: torch.Tensor, hidden: torch.Tensor, w_ih: Packed, w_hh: Packed, *_: ReplayValue
+) -> torch.Tensor:
+    inputs, recurrent = _gates(call, x, hidden, w_ih, w_hh)
+    (reset_x, update_x, new_x), (reset_h, update_h, new_h) = inputs.chunk(3, 1), recurrent.chunk(3, 1)
+    reset, update = (reset_x + reset_h).sigmoid(), (update_x + update_h).sigmoid()
+    new = (new_x + reset * new_h).tanh()
+    return (hidden - new) * update + new
+
+
+_ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "quantized::quantized_rnn_tanh_cell_dynamic": torch.tanh,
+    "quantized::quantized_rnn_relu_cell_dynamic": torch.relu,
+}
+
+
+@handles(*_ACTIVATIONS)
+def _rnn_cell(
+    call: NodeCall, x: torch.Tensor, hidden: torch.Tensor, w_ih: Packed, w_hh: Packed, *_: ReplayValue
+) -> torch.Tensor:
+    inputs, recurrent = _gates(call, x, hidden, w_ih, w_hh)
+    return _ACTIVATIONS[call.node.kind()](inputs + recurrent)
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def _table(packed: Packed) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The integers of a table, and for each row a scale and a zero point, which need not be whole."""
+    with disable_current_modes():
+        rows = torch.ops.quantized.embedding_bag_unpack(packed)
+        parameters = (rows.q_per_channel_scales(), rows.q_per_channel_zero_points())
+        scales, zero_points = (numbers.to(torch.float32).unsqueeze(1) for numbers in parameters)
+        return rows.int_repr(), scales, zero_points
+
+
+@handles("quantized::embedding_byte")
+def _embedding(call: NodeCall, packed: Packed, indices: torch.Tensor, *_: ReplayValue) -> torch.Tensor:
+    call.trace()
+    integers, scales, zero_points = (F.embedding(indices, numbers) for numbers in _table(packed))
+    return (integers.to(torch.float32) - zero_points) * scales
+
+
+@handles("quantized::embedding_bag_byte")
+def _embedding_bag(
+    call: NodeCall,
+    packed: Packed,
+    indices: torch.Tensor,
+    offsets: torch.Tensor | None,
+    scale_grad_by_freq: bool,
+    mode: int,
+    pruned_weights: bool,
+    per_sample_weights: torch.Tensor | None,
+    compressed_indices: torch.Tensor | None,
+    include_last_offset: bool,
+) -> torch.Tensor:
+    """Sums of rows, whatever the mode says."""
+    call.trace()
+    integers, scales, zero_points = _table(packed)
+    # By an operator that is captured: a cast of what came with the model would be computed at once.
+    real = decomposed().dequantize_per_tensor.default(integers, 1.0, 0, 0, 255, torch.uint8)
+    rows = (real - zero_points) * scales
+    return F.embedding_bag(
+        indices,
+        rows,
+        offsets,
+        mode="sum",
+        per_sample_weights=per_sample_weights,
+        include_last_offset=include_last_offset,
+    )

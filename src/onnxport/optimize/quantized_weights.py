@@ -14,6 +14,7 @@ from onnxport.weights.torch_tensor import TorchTensor
 
 _D = ir.DataType
 _EIGHT_BITS = frozenset({_D.INT8, _D.UINT8, _D.FLOAT8E4M3FN, _D.FLOAT8E4M3FNUZ, _D.FLOAT8E5M2, _D.FLOAT8E5M2FNUZ})
+_WHOLE = (_D.INT32, _D.INT64)
 Stored = tuple[ir.Value, StoredForm]
 """A weight, and what a part of the graph makes of it that the file can hold instead."""
 
@@ -56,7 +57,7 @@ class _Weights:
         node = value.producer()
         if node is None or node.domain != "":
             return None
-        if node.op_type == "Cast" and value.dtype not in HALF_BYTES:
+        if node.op_type == "Cast" and not _is_narrowing(node):
             return None
         if node.op_type not in ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Cast", "Identity"):
             return None
@@ -106,8 +107,16 @@ class _Weights:
         one, other = self.value(data), None if zero_point is None else self.value(zero_point)
         if other is not None and zero_point is not None and one.dtype != other.dtype:
             one = self.value((data[0], data[1].stored_as(None)))
-            other = self.value((zero_point[0], zero_point[1].stored_as(None)))
+            other = self.value((zero_point[0], zero_point[1].stored_as(one.dtype)))
         return one, other
+
+
+def _is_narrowing(cast: ir.Node) -> bool:
+    """Whether a Cast only says in how many bits integers are kept: 4, or 8 for zero points that torch has in 64."""
+    source, result = cast.inputs[0], cast.outputs[0]
+    if result.dtype in HALF_BYTES:
+        return True
+    return source is not None and source.dtype in _WHOLE and result.dtype in (_D.INT8, _D.UINT8)
 
 
 def _sizes(value: ir.Value) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ import pydoc
 import sys
 import textwrap
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import onnx
@@ -295,6 +295,16 @@ class ONNXProgram:
         self.release()
         self._initializer = initializer
         self._open()
+
+    @contextlib.contextmanager
+    def running_in(self, initializer: Initializer) -> Iterator[None]:
+        """While this is open, calls run in a session that ``initializer`` opens."""
+        held = self._session, self._initializer
+        self._session, self._initializer = None, initializer
+        try:
+            yield
+        finally:
+            self._session, self._initializer = held
 
     def release(self) -> None:
         """Close the session, and free what it holds. The next call opens another."""

@@ -38,6 +38,15 @@ _WHOLE = ("seq", "optional")
 
 def default_session(model: str | bytes) -> onnxruntime.InferenceSession:
     """Open a session on CUDA where there is one, else on the CPU, that speaks up only about errors."""
+    return _session(model, optimized=True)
+
+
+def unoptimized_session(model: str | bytes) -> onnxruntime.InferenceSession:
+    """Open a session that runs the graph as it stands, each operator by its own kernel."""
+    return _session(model, optimized=False)
+
+
+def _session(model: str | bytes, *, optimized: bool) -> onnxruntime.InferenceSession:
     import onnxruntime
 
     require(["onnxruntime"])
@@ -45,6 +54,8 @@ def default_session(model: str | bytes) -> onnxruntime.InferenceSession:
     options.log_severity_level = _ERROR_SEVERITY
     # Products with dequantized weights are fused to MatMulNBits, which by default rounds the other side to 8 bits too.
     options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", _FLOAT32_ACCURACY)
+    if not optimized:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     available = onnxruntime.get_available_providers()
     providers = [name for name in ("CUDAExecutionProvider", "CPUExecutionProvider") if name in available]
     return onnxruntime.InferenceSession(model, sess_options=options, providers=providers)

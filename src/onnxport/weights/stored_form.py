@@ -11,7 +11,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 import torch
 
-from onnxport.weights.dtypes import from_torch_dtype
+from onnxport.weights.dtypes import carrier_dtype
 from onnxport.weights.torch_tensor import TorchTensor
 
 HALF_BYTES: dict[ir.DataType, tuple[int, int]] = {ir.DataType.INT4: (-8, 7), ir.DataType.UINT4: (0, 15)}
@@ -42,7 +42,7 @@ class StoredForm:
         tensor = tensor.detach()
         for step, numbers in self.steps:
             tensor = tensor.permute(numbers) if step == "permute" else tensor.reshape(numbers)
-        return tensor
+        return tensor if self.dtype is None else tensor.to(carrier_dtype(int(self.dtype)))
 
 
 class StoredTensor(TorchTensor):
@@ -69,7 +69,8 @@ class StoredTensor(TorchTensor):
 
     def in_bytes(self) -> StoredTensor:
         """The same with each element in a byte of its own."""
-        return StoredTensor(self.source, self.form.stored_as(None), self.name)
+        kind = ir.DataType.INT8 if self.dtype.is_signed() else ir.DataType.UINT8
+        return StoredTensor(self.source, self.form.stored_as(kind), self.name)
 
     def numpy(self) -> npt.NDArray[Any]:
         """Return the values as an array."""
@@ -106,5 +107,4 @@ def in_form(weight: TorchTensor, form: StoredForm, name: str) -> StoredTensor | 
         low, high = HALF_BYTES[made.dtype]
         if least < low or most > high:
             return None
-    assert made.dtype in HALF_BYTES or made.dtype == from_torch_dtype(weight.raw.dtype)
     return made

@@ -131,7 +131,7 @@ def _grid(quantized: torch.Tensor) -> Grid:
 
 def _integers(x: torch.Tensor, grid: Grid) -> torch.Tensor:
     """The integers of the nearest numbers on a grid."""
-    operators = decomposed()
+    operators = affine_operators()
     arguments, overload = _arguments(grid)
     if overload == "channel":
         return operators.quantize_per_channel.default(x, *arguments)
@@ -139,7 +139,7 @@ def _integers(x: torch.Tensor, grid: Grid) -> torch.Tensor:
 
 
 def _real(integers: torch.Tensor, grid: Grid) -> torch.Tensor:
-    operators = decomposed()
+    operators = affine_operators()
     arguments, overload = _arguments(grid)
     if overload == "channel":
         return operators.dequantize_per_channel.default(integers, *arguments)
@@ -168,7 +168,7 @@ class _Overloads(Protocol):
     tensor: Callable[..., torch.Tensor]
 
 
-class Decomposed(Protocol):
+class AffineOperators(Protocol):
     """The operators of ``torch.ops.quantized_decomposed`` that are used here."""
 
     quantize_per_tensor: _Overloads
@@ -178,9 +178,9 @@ class Decomposed(Protocol):
     choose_qparams: _Overloads
 
 
-def decomposed() -> Decomposed:
+def affine_operators() -> AffineOperators:
     """The operators that quantize and dequantize, with types."""
-    return cast(Decomposed, quantized_decomposed())
+    return cast(AffineOperators, quantized_decomposed())
 
 
 def _tensor(value: float | torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -232,10 +232,12 @@ def _weight(packed: torch.Tensor) -> Callable[[], torch.Tensor]:
     integers, (kind, low, high) = packed.int_repr(), _INTEGERS[packed.dtype]
     if not per_channel:
         scale, zero_point = packed.q_scale(), packed.q_zero_point()
-        return lambda: decomposed().dequantize_per_tensor.default(integers, scale, zero_point, low, high, kind)
+        return lambda: affine_operators().dequantize_per_tensor.default(integers, scale, zero_point, low, high, kind)
     scales = packed.q_per_channel_scales().to(torch.float32)
     zero_points, axis = packed.q_per_channel_zero_points(), packed.q_per_channel_axis()
-    return lambda: decomposed().dequantize_per_channel.default(integers, scales, zero_points, axis, low, high, kind)
+    return lambda: affine_operators().dequantize_per_channel.default(
+        integers, scales, zero_points, axis, low, high, kind
+    )
 
 
 def _linear(packed: Packed) -> Layer:

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from onnxport.capture.replay.interpreter import NodeCall, handles
-from onnxport.capture.replay.ops.quantized import Packed, decomposed, grids_of
+from onnxport.capture.replay.ops.quantized import Packed, affine_operators, grids_of
 from onnxport.capture.replay.values.stand_ins import ReplayValue
 from onnxport.torch_internals.fake_tensors import disable_current_modes
 
@@ -21,12 +21,12 @@ def _rounded(x: torch.Tensor, reduce_range: bool) -> tuple[torch.Tensor, Range]:
     # With the sums of products in mind, one bit less, on processors that need it.
     high = 127 if reduce_range and torch.backends.quantized.engine != "qnnpack" else 255
     eps = torch.finfo(torch.float32).eps
-    scale, zero_point = decomposed().choose_qparams.tensor(x, 0, high, eps, torch.uint8)
+    scale, zero_point = affine_operators().choose_qparams.tensor(x, 0, high, eps, torch.uint8)
     return _nearest(x, (scale, zero_point), high), (scale, zero_point)
 
 
 def _nearest(x: torch.Tensor, parameters: Range, high: int) -> torch.Tensor:
-    operators = decomposed()
+    operators = affine_operators()
     integers = operators.quantize_per_tensor.tensor(x, *parameters, 0, high, torch.uint8)
     return operators.dequantize_per_tensor.tensor(integers, *parameters, 0, high, torch.uint8)
 
@@ -144,7 +144,7 @@ def _embedding_bag(
     call.trace()
     integers, scales, zero_points = _table(packed)
     # By an operator that is captured: a cast of what came with the model would be computed at once.
-    real = decomposed().dequantize_per_tensor.default(integers, 1.0, 0, 0, 255, torch.uint8)
+    real = affine_operators().dequantize_per_tensor.default(integers, 1.0, 0, 0, 255, torch.uint8)
     rows = (real - zero_points) * scales
     return F.embedding_bag(
         indices,

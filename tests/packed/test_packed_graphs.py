@@ -128,6 +128,18 @@ def test_a_loop_over_steps_follows_the_example_with_a_warning() -> None:
         exported_and_compared(looped, EXAMPLE, axes=AXES)
 
 
+@pytest.mark.filterwarnings("ignore:pack_padded_sequence has been called with a Python list")
+def test_lengths_of_numpy_follow_the_example_with_a_warning() -> None:
+    def packed(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        return pad_packed_sequence(pack(x, lengths.numpy()), batch_first=True)[0]
+
+    with pytest.warns(OnnxExporterWarning, match="values are fixed.\n.*lengths.numpy") as told:
+        exported_and_compared(packed, EXAMPLE)
+    # The tracer saw a function of ours where it warned of this.
+    constants = [str(one.message) for one in told if "torch.as_tensor makes a constant" in str(one.message)]
+    assert ["test_packed_graphs" in text.split("\n")[1] for text in constants] == [True]
+
+
 def test_a_script_gives_as_many_sequences_as_there_are() -> None:
     model = programs.Unpacked(batch_first=True, enforce_sorted=False).eval()
     script = torch.jit.script(model)

@@ -140,6 +140,12 @@ def frame_of_caller() -> FrameType | None:
     return None
 
 
+def line_of_warning(filename: str, line: int) -> str:
+    """Return the user's line that a warning is about while it is given, where it names one of torch's or of ours."""
+    named = describe((filename, line, "forward"))
+    return named if _is_users(filename) else line_of_caller() or named
+
+
 Asker = Literal["user", "library", "torch"]
 
 

@@ -8,11 +8,11 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TextIO, cast
 
 import torch
 
-from onnxport.capture.diagnosis.user_lines import describe
+from onnxport.capture.diagnosis.user_lines import line_of_warning
 from onnxport.capture.patches.replacing import attributes_replaced, items_replaced, method_replaced
 from onnxport.capture.replay.interpreter import Interpreter
 from onnxport.capture.replay.mirror import Mirror
@@ -128,19 +128,33 @@ def _recording_scopes(scopes: dict[torch.nn.Module, str]) -> Iterator[None]:
 @contextlib.contextmanager
 def _told(tell: Callable[[Problem], None]) -> Iterator[None]:
     """Hand over the tracer's warnings as facts, one for each line, and let the others through."""
-    with warnings.catch_warnings(record=True) as caught:
+    caught: list[tuple[Warning | str, type[Warning], str, int, str]] = []
+
+    def note(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        where = line_of_warning(filename, lineno) if issubclass(category, TracerWarning) else ""
+        caught.append((message, category, filename, lineno, where))
+
+    with warnings.catch_warnings():
         warnings.simplefilter("default")
         warnings.simplefilter("always", TracerWarning)
+        warnings.showwarning = note
         yield
     seen = set()
-    for warning in caught:
-        if not issubclass(warning.category, TracerWarning):
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    for message, category, filename, lineno, place in caught:
+        if not issubclass(category, TracerWarning):
+            warnings.warn_explicit(message, category, filename, lineno)
             continue
-        text = _reason(str(warning.message))
+        text = _reason(str(message))
         # A script that is replayed while the tracer runs has no frame of its own, and notes its line instead.
-        noted = getattr(warning.message, "__notes__", None)
-        where = noted[0] if noted else describe((warning.filename, warning.lineno, "forward"))
+        noted = getattr(message, "__notes__", None)
+        where = noted[0] if noted else place
         if text is not None and (text, where) not in seen:
             seen.add((text, where))
             tell(Problem(text, where, "The exported model does for every input what it did for the example."))

@@ -370,3 +370,34 @@ class GivesPacked(Packing):
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[PackedSequence, Tensor]:
         out, h = self.layer(self.pack(x, lengths))
         return out, h
+
+
+class InBranches(nn.Module):
+    """Packed in the branches of a condition on data, or before it."""
+
+    def __init__(self, before: bool) -> None:
+        super().__init__()
+        self.before = before
+        self.layer = nn.GRU(FEATURES, HIDDEN, batch_first=True)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        packed = pack_padded_sequence(x, lengths, True, False)
+        if bool(lengths.sum() > 10):
+            return pad_packed_sequence(self.layer(packed)[0], True, total_length=9)[0]
+        if not self.before:
+            packed = pack_padded_sequence(x * 2, lengths, True, False)
+        return pad_packed_sequence(self.layer(packed)[0], True, total_length=9)[0] - 1
+
+
+class InLoop(nn.Module):
+    """Packed and padded as often as a tensor says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.GRU(FEATURES, FEATURES, batch_first=True)
+
+    def forward(self, x: Tensor, lengths: Tensor, count: Tensor) -> Tensor:
+        for _ in range(int(count)):
+            out, _h = self.layer(pack_padded_sequence(x, lengths, True, False))
+            x = pad_packed_sequence(out, True, total_length=x.size(1))[0]
+        return x

@@ -12,7 +12,7 @@ from packed_runs import tensors
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence, unpack_sequence
 
 import onnxport
-from comparison import assert_close, exported_and_compared
+from comparison import assert_agrees, assert_close, exported_and_compared
 from onnxport.errors import DynamicShapeError, OnnxExporterWarning
 
 EXAMPLE = (torch.randn(3, 6, 3), torch.tensor([2, 5, 3]))
@@ -140,6 +140,7 @@ def test_lengths_of_numpy_follow_the_example_with_a_warning() -> None:
     assert ["test_packed_graphs" in text.split("\n")[1] for text in constants] == [True]
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_script_gives_as_many_sequences_as_there_are() -> None:
     model = programs.Unpacked(batch_first=True, enforce_sorted=False).eval()
     script = torch.jit.script(model)
@@ -147,6 +148,27 @@ def test_a_script_gives_as_many_sequences_as_there_are() -> None:
     for example in (EXAMPLE, OTHER):
         with torch.no_grad():
             assert_close(list(tensors(list(program(*example)))), list(tensors(model(*example))))
+
+
+FEW = (torch.randn(4, 9, 3), torch.tensor([1, 2, 1, 2]))
+
+
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_packing_in_branches_of_a_script(before: bool) -> None:
+    model = programs.InBranches(before).eval()
+    program = onnxport.export(torch.jit.script(model), EXAMPLE, dynamic_shapes=AXES)
+    assert_agrees(program, model, EXAMPLE, OTHER, FEW)
+    assert "If" in kinds(program)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_packing_in_a_loop_of_a_script() -> None:
+    model = programs.InLoop().eval()
+    example, other = (*EXAMPLE, torch.tensor(2)), (*OTHER, torch.tensor(3))
+    program = onnxport.export(torch.jit.script(model), example, dynamic_shapes=(*AXES, None))
+    assert_agrees(program, model, example, other)
+    assert "Loop" in kinds(program)
 
 
 LISTED = {
@@ -163,3 +185,15 @@ LISTED = {
 @pytest.mark.parametrize("what", LISTED)
 def test_numbers_in_and_out_of_tensors(what: str) -> None:
     exported(LISTED[what])
+
+
+def test_a_number_is_read_again_after_a_write() -> None:
+    def ranges(x: torch.Tensor, lengths: torch.Tensor) -> list[torch.Tensor]:
+        counts = lengths.clone()
+        found = [torch.arange(counts[0].item()) + counts[0].item()]
+        counts[0] += 2
+        found.append(torch.arange(counts[0].item()))
+        counts.mul_(2)
+        return [*found, torch.arange(counts[0].item())]
+
+    exported(ranges)

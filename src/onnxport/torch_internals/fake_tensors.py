@@ -1,5 +1,6 @@
 """Tensors without values, and the modes that see every call on tensors."""
 
+import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import detect_fake_mode
 from torch._prims_common import is_contiguous_for_memory_format_or_false
@@ -16,6 +17,7 @@ __all__ = [
     "detect_fake_mode",
     "disable_current_modes",
     "enable_python_dispatcher",
+    "fake_behind",
     "get_fast_op_impls",
     "is_contiguous_for_memory_format_or_false",
     "op_implementations_dict",
@@ -23,3 +25,10 @@ __all__ = [
 
 # Real tensors within a capture: to look at weights, or to run a function on made-up values.
 disable_current_modes = _disable_current_modes
+
+
+def fake_behind(tensor: torch.Tensor) -> FakeTensor | None:
+    """The fake tensor that a tensor is, or that it stands for where writes are made functional (as in branches)."""
+    if isinstance(tensor, FunctionalTensor):
+        tensor = tensor.from_functional()
+    return tensor if isinstance(tensor, FakeTensor) else None

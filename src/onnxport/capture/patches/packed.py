@@ -3,7 +3,7 @@
 How many rows a ``PackedSequence`` has and how many steps follows from the lengths, so torch can't pack fake tensors.
 While capturing, packing and padding are opaque operators of ours, whose results have as many rows and steps as there
 will be. The number of sequences is the one thing that stays known: it is the first of the batch sizes, which
-recurrent layers read again and again, and each time a number without example would come of it.
+recurrent layers read again and again, and each time another number without example would come of it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.nn.utils import rnn
 
 from onnxport.capture.patches.replacing import attributes_replaced, code_replaced, items_replaced
-from onnxport.torch_internals.fake_tensors import FakeTensor, FakeTensorMode, op_implementations_dict
+from onnxport.torch_internals.fake_tensors import FakeTensor, FakeTensorMode, fake_behind, op_implementations_dict
 from onnxport.torch_internals.layers import variable_functions as _VF
 from onnxport.torch_internals.operators import OpOverload
 
@@ -30,38 +30,34 @@ _ITEMS = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.defaul
 _LIBRARIES: list[torch.library.Library] = []
 
 
-class _Batches:
-    """How many sequences there are, by the memory of the batch sizes; a memory that is known here is not reused."""
+class _FirstNumbers:
+    """The first number of tensors, by their memory: the number of sequences where they are batch sizes.
+
+    A memory that is known here is not reused. One that was written to since holds something else.
+    """
 
     def __init__(self) -> None:
-        self._counts: dict[int, tuple[torch.UntypedStorage, int, Count | None]] = {}
+        self._known: dict[int, tuple[torch.UntypedStorage, int, Count]] = {}
 
-    def note(self, batch_sizes: torch.Tensor, count: Count | None = None) -> None:
-        """These are batch sizes, of so many sequences if that is known; what was known of them stays."""
-        storage = batch_sizes.untyped_storage()
-        if count is not None or storage._cdata not in self._counts:
-            self._counts[storage._cdata] = (storage, batch_sizes._version, count)
+    def note(self, tensor: torch.Tensor, number: Count) -> None:
+        """This is the first number of a tensor."""
+        storage = tensor.untyped_storage()
+        self._known[storage._cdata] = (storage, tensor._version, number)
 
-    def has(self, first: torch.Tensor) -> bool:
-        """Whether a tensor is the first of some batch sizes."""
-        if not self._counts or first.dtype != torch.int64 or first.dim() > 0 or first.storage_offset() != 0:
-            return False
-        known = self._counts.get(first.untyped_storage()._cdata)
-        return known is not None and known[1] == first._version
-
-    def count(self, first: torch.Tensor) -> Count | None:
-        """The number of sequences, if it is known."""
-        return self._counts[first.untyped_storage()._cdata][2]
+    def of(self, first: torch.Tensor) -> Count | None:
+        """The number, if it is known."""
+        known = self._known.get(first.untyped_storage()._cdata)
+        return known[2] if known is not None and known[1] == first._version else None
 
 
 @contextlib.contextmanager
 def sequences_packed() -> Iterator[None]:
     """While this is open, sequences are packed and padded by opaque operators, and their number stays known."""
-    batches = _Batches()
+    numbers = _FirstNumbers()
     rows: list[tuple[object, str, object]] = [
-        (_VF, "_pack_padded_sequence", _packing(_VF._pack_padded_sequence, batches)),
+        (_VF, "_pack_padded_sequence", _packing(_VF._pack_padded_sequence, numbers)),
         (_VF, "_pad_packed_sequence", _padding(_VF._pad_packed_sequence)),
-        (rnn, "_packed_sequence_init_args", _noting(rnn._packed_sequence_init_args, batches)),
+        (rnn, "_packed_sequence_init_args", _of_anything(rnn._packed_sequence_init_args)),
     ]
     rows += [
         (kind, name, _expecting(getattr(kind, name)))
@@ -69,7 +65,7 @@ def sequences_packed() -> Iterator[None]:
     ]
     # run_decompositions takes the rule of a composite operator away for good.
     known = [operator for operator in _ITEMS if operator in op_implementations_dict]
-    rules = {operator: _known_item(op_implementations_dict[operator], batches) for operator in known}
+    rules = {operator: _known_item(op_implementations_dict[operator], numbers) for operator in known}
     # Models hold the function itself, so putting another in its module is not enough.
     padded = code_replaced(rnn.pad_packed_sequence, _pad_packed_sequence)  # type: ignore[arg-type]
     with attributes_replaced(rows), items_replaced(op_implementations_dict, rules), padded:
@@ -96,9 +92,9 @@ def _pad_packed_sequence(
     return padded.index_select(0 if batch_first else 1, order), lengths[order.cpu()]
 
 
-def _packing(original: Callable[..., Pair], batches: _Batches) -> Callable[..., Pair]:
+def _packing(original: Callable[..., Pair], numbers: _FirstNumbers) -> Callable[..., Pair]:
     def pack(input: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> Pair:
-        if not isinstance(input, FakeTensor):
+        if fake_behind(input) is None:
             return original(input, lengths, batch_first)
         steps, count = input.shape[:2] if not batch_first else (input.shape[1], input.shape[0])
         torch._check(
@@ -107,7 +103,9 @@ def _packing(original: Callable[..., Pair], batches: _Batches) -> Callable[..., 
         )
         data, batch_sizes = _operator("pack_padded_sequence")(input, lengths, batch_first)
         torch._check(batch_sizes.shape[0] <= steps)
-        batches.note(batch_sizes, count)
+        fake = fake_behind(batch_sizes)
+        if fake is not None and not fake.is_inference():
+            numbers.note(fake, count)
         return data, batch_sizes
 
     return pack
@@ -117,7 +115,7 @@ def _padding(original: Callable[..., Pair]) -> Callable[..., Pair]:
     def pad(
         data: torch.Tensor, batch_sizes: torch.Tensor, batch_first: bool, padding_value: float, total: Count | None
     ) -> Pair:
-        if isinstance(data, FakeTensor):
+        if fake_behind(data) is not None:
             # Scripts state it always.
             total = None if total is not None and statically_known_true(total == batch_sizes.shape[0]) else total
             count = batch_sizes[0].item()
@@ -137,7 +135,7 @@ def _expecting(original: Callable[..., tuple[Count, ...]]) -> Callable[..., tupl
     """The sizes that a layer asks of its states; torch makes a plain number of the first batch size."""
 
     def expected(self: nn.RNNBase, input: torch.Tensor, batch_sizes: torch.Tensor | None) -> tuple[Count, ...]:
-        if not isinstance(batch_sizes, FakeTensor):
+        if batch_sizes is None or fake_behind(batch_sizes) is None:
             return original(self, input, batch_sizes)
         # As of an input with one sequence, in each of the layer's ways to order axes.
         states, _, width = original(self, input.new_empty(1, 1, self.input_size), None)
@@ -147,32 +145,28 @@ def _expecting(original: Callable[..., tuple[Count, ...]]) -> Callable[..., tupl
     return expected
 
 
-def _noting(original: Callable[..., tuple[Any, ...]], batches: _Batches) -> Callable[..., tuple[Any, ...]]:
-    """Take note of the batch sizes of every packed sequence that is put together.
-
-    torch.export also puts together ones that hold something else about each tensor, such as where it comes from.
-    """
+def _of_anything(original: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
+    """Let packed sequences hold anything: torch.export puts together ones of what it knows about each tensor."""
 
     def parts(data: Any, batch_sizes: Any = None, *indices: Any, **named: Any) -> tuple[Any, ...]:
         if not isinstance(data, torch.Tensor | list | tuple) and len(indices) == 2:
             return data, batch_sizes, *indices
-        made = original(data, batch_sizes, *indices, **named)
-        if isinstance(made[1], FakeTensor):
-            batches.note(made[1])
-        return made
+        return original(data, batch_sizes, *indices, **named)
 
     return parts
 
 
-def _known_item(original: Callable[..., Any], batches: _Batches) -> Callable[..., Any]:
-    def item(mode: FakeTensorMode, operator: OpOverload, first: FakeTensor) -> Any:
-        if not batches.has(first):
-            return original(mode, operator, first)
-        count = batches.count(first)
-        if count is None:
-            count = original(mode, operator, first)
-            batches.note(first, count)
-        return count
+def _known_item(original: Callable[..., Any], numbers: _FirstNumbers) -> Callable[..., Any]:
+    """Read the first number of the same memory as the same number, however often it is looked up."""
+
+    def item(mode: FakeTensorMode, operator: OpOverload, tensor: FakeTensor) -> Any:
+        if tensor.dtype != torch.int64 or tensor.dim() > 0 or tensor.storage_offset() != 0 or tensor.is_inference():
+            return original(mode, operator, tensor)
+        number = numbers.of(tensor)
+        if number is None:
+            number = original(mode, operator, tensor)
+            numbers.note(tensor, number)
+        return number
 
     return item
 

@@ -8,14 +8,14 @@ of the input, and the sizes of the states.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
-from onnxport.capture.patches.replacing import kernels_replaced
+from onnxport.capture.patches.replacing import items_replaced, kernels_replaced
 from onnxport.torch_internals.fake_tensors import FakeTensor, FunctionalTensor
-from onnxport.torch_internals.operators import OpOverload
+from onnxport.torch_internals.operators import OpOverload, decomposition_table
 
 _OPERATORS = [
     getattr(getattr(torch.ops.aten, name), overload)
@@ -47,11 +47,15 @@ def _chosen(shapes: Callable[..., Any], original: Callable[..., Any]) -> Callabl
     return kernel
 
 
-def recurrences_of_any_length() -> contextlib.AbstractContextManager[None]:
+@contextlib.contextmanager
+def recurrences_of_any_length() -> Iterator[None]:
     """While this is open, fake tensors pass through recurrent layers without being stepped through."""
-    return kernels_replaced(
-        {
-            operator: {key: _chosen(_shapes(operator), kernel) for key, kernel in operator.py_kernels.items()}
-            for operator in _OPERATORS
-        }
-    )
+    rules = {operator: _shapes(operator) for operator in _OPERATORS}
+    kernels = {
+        operator: {key: _chosen(rule, kernel) for key, kernel in operator.py_kernels.items()}
+        for operator, rule in rules.items()
+    }
+    # In the branches of a condition torch looks for a decomposition first.
+    decompositions = {operator: _chosen(rule, decomposition_table[operator]) for operator, rule in rules.items()}
+    with kernels_replaced(kernels), items_replaced(decomposition_table, decompositions):
+        yield

@@ -58,12 +58,15 @@ PATCHES: tuple[Patch, ...] = (
         enter=_size_oblivious,
     ),
     Patch(
-        replaces=_kernels(
-            *(
-                f"{name}.{overload}"
-                for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")
-                for overload in ("input", "data")
-            )
+        replaces=(
+            *_kernels(
+                *(
+                    f"{name}.{overload}"
+                    for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")
+                    for overload in ("input", "data")
+                )
+            ),
+            "torch._decomp.decomposition_table",
         ),
         why="On fake tensors torch steps through the layer, which fixes the length of the sequence to the example's.",
         known="torch 2.13: torch/_decomp/decompositions.py",

@@ -14,9 +14,10 @@ from typing import Any
 import torch
 
 from onnxport.capture.patches.replacing import attributes_replaced
-from onnxport.torch_internals.fake_tensors import FakeTensor
+from onnxport.torch_internals.fake_tensors import FakeTensor, FunctionalTensor
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+_TRACED = (FakeTensor, FunctionalTensor)
 _MADE = ("zeros", "ones", "empty", "full")
 
 
@@ -77,9 +78,9 @@ def _of_any_size(original: Callable[..., torch.Tensor]) -> Callable[..., torch.T
 
 def _read(size: Any) -> Any:
     """Sizes with numbers in the place of tensors."""
-    if isinstance(size, FakeTensor):
+    if isinstance(size, _TRACED):
         return size.item() if size.dim() == 0 and not size.dtype.is_floating_point else size
-    if type(size) in (list, tuple) and any(isinstance(one, FakeTensor) for one in size):
+    if type(size) in (list, tuple) and any(isinstance(one, _TRACED) for one in size):
         return [_read(one) for one in size]
     return size
 
@@ -110,7 +111,7 @@ def _dtype_of_numbers(dtype: torch.dtype) -> torch.dtype:
 
 def _varies(data: Any) -> bool:
     if isinstance(data, list | tuple):
-        return any(isinstance(one, FakeTensor) or _varies(one) for one in data)
+        return any(isinstance(one, _TRACED) or _varies(one) for one in data)
     return isinstance(data, _SYMBOLIC)
 
 

@@ -411,6 +411,37 @@ def one_and_it_is_the_example(self: Any, x: Any) -> Any:
     return x - x.mean(0)
 
 
+@program([*SIZES, *rows(0)])
+def empty(self: Any, x: Any) -> Any:
+    if x.shape[0] == 0:
+        return x.new_ones(2, 3)
+    return x + 1
+
+
+@program([*SIZES, *rows(0)], example=rows(0)[0])
+def empty_and_it_is_the_example(self: Any, x: Any) -> Any:
+    if x.shape[0] == 0:
+        return x.new_ones(2, 3)
+    return x + 1
+
+
+@program([*SIZES, *rows(0)])
+def empty_by_number(self: Any, x: Any) -> Any:
+    return x.amax(0, keepdim=True) if x.shape[0] > 0 else x.new_full((1, 3), -1.0)
+
+
+@program([*SIZES, *rows(0)])
+def empty_by_truth(self: Any, x: Any) -> Any:
+    if x.shape[0]:
+        return x + 1
+    return x.new_ones(1, 3)
+
+
+@program([*SIZES, *rows(0)])
+def empty_by_elements(self: Any, x: Any) -> Any:
+    return x.new_ones(1, 3) if x.numel() == 0 else x - 1
+
+
 @program(SIZES)
 def even_and_odd(self: Any, x: Any) -> Any:
     return x[::2] if x.shape[0] % 2 == 0 else x[1:]

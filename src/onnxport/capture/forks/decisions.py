@@ -9,8 +9,9 @@ marked in the graph by a call of ``onnxport::decided``, whose operand is the con
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,14 +19,25 @@ import sympy  # type: ignore[import-untyped]
 import torch
 
 from onnxport.capture.diagnosis.user_lines import Asker, asker, frame_of_caller, line_of_caller
+from onnxport.capture.diagnosis.zero_sizes import is_otherwise_at_zero
 from onnxport.capture.forks.expressions import is_outvoted
 from onnxport.capture.patches.replacing import attributes_replaced
 from onnxport.errors import CaptureError, OnnxExporterError, Problem
+from onnxport.torch_internals.symbolic_sizes import example_sizes
 
 # Kernels in C++ ask as well, in files of their own; Python's questions come without a file, bool(tensor) from here.
 _TRUTH_OF_TENSORS = "pybind_utils.cpp"
 MOST_AT_ONE_LINE = 6
 """So many decisions on data at one line double the paths as often: more of them are a loop, or too many branches."""
+
+_RELATIONS: dict[str, Callable[..., sympy.Basic]] = {
+    "eq": sympy.Eq,
+    "ne": sympy.Ne,
+    "lt": sympy.StrictLessThan,
+    "le": sympy.LessThan,
+    "gt": sympy.StrictGreaterThan,
+    "ge": sympy.GreaterThan,
+}
 
 _LIBRARY = torch.library.Library("onnxport", "FRAGMENT")
 _LIBRARY.define("decided(SymBool condition, int index) -> ()")
@@ -78,11 +90,26 @@ class Schedule:
     def answer(self, condition: torch.SymBool, by: Asker) -> bool:
         """Decide, note the decision and mark it in the graph."""
         expression = condition.node.expr
+        of_data = is_of_data(expression)
+        return self._answer(condition, expression, by, None if of_data else bool(condition.node.hint))
+
+    def answer_comparison(self, name: str, one: torch.SymInt, other: int | torch.SymInt, by: Asker) -> bool:
+        """Decide a comparison of sizes that torch takes for settled, because it takes sizes for positive."""
+        sides = [zero_allowed(side) for side in (one, other)]
+        compare = getattr(operator, name)
+        example = [side.xreplace(dict(_example(one))) for side in sides]
+        # As tensors the two are compared at run time, whatever is known of their symbols.
+        tensors = [torch.scalar_tensor(side, dtype=torch.int64) for side in (one, other)]  # type: ignore[arg-type]
+        condition = getattr(torch, name)(*tensors).item()
+        return self._answer(condition, _RELATIONS[name](*sides), by, bool(compare(*map(int, example))))
+
+    def _answer(self, condition: torch.SymBool, expression: sympy.Basic, by: Asker, example: bool | None) -> bool:
+        """``example`` is how the example answers; None for what only data answers."""
         if expression in self._known:
             return self._known[expression]
-        of_data = is_of_data(expression)
+        of_data = example is None
         index = len(self.decisions)
-        outcome = True if of_data else bool(condition.node.hint)
+        outcome = True if example is None else example
         where = line_of_caller()
         if index < len(self.answers):
             if not of_data and self.answers[index] != outcome:
@@ -125,6 +152,51 @@ def is_of_data(expression: sympy.Basic) -> bool:
     return bool(free_unbacked_symbols(expression))
 
 
+def _comparisons(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
+    """Comparisons of sizes that ask: ``x.shape[0] == 0`` is false to torch, which takes every size for positive."""
+    from onnxport.torch_internals.symbolic_sizes import get_proxy_mode
+
+    def asking(name: str, compare: Callable[..., object]) -> Callable[..., object]:
+        def apply(one: torch.SymInt, other: object) -> object:
+            found = compare(one, other)
+            if not isinstance(other, int | torch.SymInt) or get_proxy_mode() is None or not _is_settled(found):
+                return found
+            by = asker()
+            if by == "torch" or not is_otherwise_at_zero(getattr(operator, name), one, other, found):
+                return found
+            return schedule.answer_comparison(name, one, other, by)
+
+        return apply
+
+    for name in _RELATIONS:
+        method = f"__{name}__"
+        yield torch.SymInt, method, asking(name, getattr(torch.SymInt, method))
+
+
+def _is_settled(found: object) -> bool:
+    return isinstance(found, bool) or (
+        isinstance(found, torch.SymBool) and found.node.expr in (sympy.true, sympy.false)
+    )
+
+
+def _example(size: torch.SymInt) -> Iterator[tuple[sympy.Symbol, sympy.Integer]]:
+    """The example's sizes, by the symbols of :func:`zero_allowed`."""
+    for symbol, value in example_sizes(size.node.shape_env).items():
+        yield _zero_allowed(symbol), value
+
+
+def zero_allowed(size: int | torch.SymInt) -> sympy.Basic:
+    """A size as an expression of symbols that sympy does not take for positive; they have the names of torch's."""
+    if isinstance(size, int):
+        return sympy.Integer(size)
+    expression = size.node.expr
+    return expression.xreplace({symbol: _zero_allowed(symbol) for symbol in expression.free_symbols})
+
+
+def _zero_allowed(symbol: sympy.Symbol) -> sympy.Symbol:
+    return sympy.Symbol(symbol.name, integer=True, nonnegative=True)
+
+
 @contextlib.contextmanager
 def deciding(schedule: Schedule | None) -> Iterator[None]:
     """While the block runs, a schedule answers what Python code outside of torch asks; without one, torch does."""
@@ -152,7 +224,7 @@ def deciding(schedule: Schedule | None) -> Iterator[None]:
         assert isinstance(condition, torch.SymBool)
         return schedule.answer(condition, by)
 
-    with attributes_replaced([(SymNode, "guard_bool", decide)]):
+    with attributes_replaced([(SymNode, "guard_bool", decide), *_comparisons(schedule)]):
         yield
     if schedule.refusal is not None:
         raise schedule.refusal

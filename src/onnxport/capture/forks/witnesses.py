@@ -50,12 +50,13 @@ def settled(decisions: Sequence[Decision], names: Mapping[str, str], declared: L
     *before, last = decisions
     if last.expression in (sympy.true, sympy.false):
         return True
-    limits = {symbol: declared.get(symbol, ValueRanges(0, _LARGEST)) for symbol in last.expression.free_symbols}
+    by_name = {symbol.name: limit for symbol, limit in declared.items()}
+    limits = {symbol: by_name.get(symbol.name, ValueRanges(0, _LARGEST)) for symbol in last.expression.free_symbols}
     for decision in before:
         fact = decision.expression if decision.outcome else sympy.Not(decision.expression)
         for symbol, found in _limits(fact):
             for one in limits:
-                if one == symbol or names.get(str(one), str(one)) == names.get(str(symbol), ""):
+                if names.get(one.name, one.name) == names.get(symbol.name, symbol.name):
                     limits[one] = limits[one] & found
     bound = bound_sympy(last.expression, limits)
     return bool(bound.lower == bound.upper)
@@ -93,7 +94,8 @@ def _candidates(
     groups: dict[str, list[sympy.Symbol]] = {}
     for symbol in values:
         groups.setdefault(names.get(str(symbol), str(symbol)), []).append(symbol)
-    asked = [group for group in groups.values() if not target.free_symbols.isdisjoint(group)]
+    named = {symbol.name for symbol in target.free_symbols}
+    asked = [group for group in groups.values() if not named.isdisjoint(symbol.name for symbol in group)]
     for group in asked:
         for size in _sizes(values[group[0]], constants):
             yield {**values, **dict.fromkeys(group, size)}

@@ -215,7 +215,10 @@ PATCHES: tuple[Patch, ...] = (
         entered_in="onnxport.capture.diagnosis.forced_sizes",
     ),
     Patch(
-        replaces=("torch.fx.experimental.sym_node.SymNode.guard_bool",),
+        replaces=(
+            "torch.fx.experimental.sym_node.SymNode.guard_bool",
+            *(f"torch.SymInt.__{name}__" for name in ("eq", "ne", "lt", "le", "gt", "ge")),
+        ),
         why="What Python asks of sizes is answered as the example has it, and what it asks of data is refused: both "
         "are decisions, of which either way is captured.",
         known="all",

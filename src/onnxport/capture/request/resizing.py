@@ -96,6 +96,10 @@ def integers(values: Mapping[sympy.Symbol, int]) -> dict[sympy.Symbol, sympy.Int
 
 def at_sizes(conditions: Sequence[sympy.Basic], values: Mapping[sympy.Symbol, int]) -> list[bool | None]:
     """The truth of conditions at certain sizes; None where it takes more than these to tell."""
-    numbers = integers(values)
-    found = [condition.xreplace(numbers) for condition in conditions]
+    # By name: conditions may be of symbols that sympy takes for positive or of such that may be 0.
+    numbers = {symbol.name: sympy.Integer(value) for symbol, value in values.items()}
+    found = [
+        condition.xreplace({symbol: numbers.get(symbol.name, symbol) for symbol in condition.free_symbols})
+        for condition in conditions
+    ]
     return [bool(truth) if truth in (sympy.true, sympy.false) else None for truth in found]

@@ -10,7 +10,7 @@ from collections.abc import Callable, MutableMapping
 import torch
 
 from onnxport.capture.diagnosis.user_lines import line_of_caller
-from onnxport.capture.replay.values.sizes import is_otherwise_at_zero
+from onnxport.capture.diagnosis.zero_sizes import is_otherwise_at_zero
 from onnxport.capture.replay.values.stand_ins import Number, Optionally, ReplayValue, Truth, plain_number
 from onnxport.torch_internals.torchscript import TracerWarning, get_tracing_state
 

@@ -1,4 +1,4 @@
-"""Sizes that vary, as a script compares them: torch takes such a size for positive, and it may be 0."""
+"""Sizes that vary, as code compares them: torch takes such a size for positive, and it may be 0."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import sympy  # type: ignore[import-untyped]
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from onnxport.capture.replay.values.stand_ins import ReplayValue
 from onnxport.torch_internals.symbolic_sizes import example_sizes
 
 
-def is_otherwise_at_zero(compare: Callable[..., object], a: ReplayValue, b: ReplayValue, found: object) -> bool:
+def is_otherwise_at_zero(compare: Callable[..., object], a: object, b: object, found: object) -> bool:
     """Whether a comparison that torch takes for decided has another outcome where a size that may be 0 is 0."""
     decided = _decided(found)
     if decided is None:
@@ -38,11 +37,11 @@ def _decided(found: object) -> bool | None:
     return False if statically_known_true(torch.sym_not(found)) else None
 
 
-def _expression(side: ReplayValue) -> object:
+def _expression(side: object) -> object:
     return side.node.expr if isinstance(side, torch.SymInt | torch.SymFloat) else side
 
 
-def _witnesses(*sides: ReplayValue) -> Iterator[Mapping[sympy.Symbol, sympy.Integer]]:
+def _witnesses(*sides: object) -> Iterator[Mapping[sympy.Symbol, sympy.Integer]]:
     """Sizes to try: each symbol that may be 0 at 0, and all of them, with the example's sizes for the others."""
     example: dict[sympy.Symbol, sympy.Integer] = {}
     may_be_zero = []

@@ -14,6 +14,9 @@ DYNAMIC = torch.export.Dim.DYNAMIC
 FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
     "running products": lambda x: (x.cumprod(0), x.cumprod(1)),
     "running extremes": lambda x: (x.cummax(0), x.cummin(1)),
+    "each element twice": lambda x: (x.repeat_interleave(2, 0), x.repeat_interleave(2, 1)),
+    "normalised over an axis": lambda x: torch.nn.functional.layer_norm(x, x.shape[-1:]),
+    "whole products": lambda x: ((x * 1e6).long().prod(0), (x * 1e6).long().prod()),
     "running sums of exponentials": lambda x: (x.logcumsumexp(0), x.logcumsumexp(1)),
 }
 

@@ -8,7 +8,7 @@ import torch
 
 from onnxport.aten.axes import axis_of
 from onnxport.translate import Builder, Int, Tensor, translates
-from onnxport.translate.dims import product
+from onnxport.translate.dims import is_static, product
 
 
 @translates("aten::layer_norm")
@@ -23,6 +23,12 @@ def layer_norm(
 ) -> Tensor:
     data, scale, shift = _one_dtype(op, input, weight, bias)
     assert data is not None
+    if not is_static(normalized_shape):
+        # Runtimes refuse to normalise over an axis that is empty when they run.
+        mean, deviation = _statistics(op, data, list(range(data.rank - len(normalized_shape), data.rank)), eps)
+        result = ((data - mean) * deviation).with_shape(data.shape)
+        result = result if scale is None else result * scale
+        return result if shift is None else result + shift
     scale = op.full(1, normalized_shape, data.dtype) if scale is None else scale
     return op.LayerNormalization(data, scale, shift, axis=-len(normalized_shape), epsilon=eps)
 

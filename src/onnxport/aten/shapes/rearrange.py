@@ -112,7 +112,14 @@ def repeat_interleave(op: Builder, self: Tensor, repeats: Int, dim: int | None, 
         axis = axis_of(dim, self.rank)
     before, size, after = self.shape[:axis], self.shape[axis], self.shape[axis + 1 :]
     several = op.expand(op.unsqueeze(self, [axis + 1]), [*before, size, repeats, *after])
-    return op.reshape(several, [*before, size * repeats, *after])
+    shape = [*before, size * repeats, *after]
+    # Stated where an empty axis beside it would leave nothing to infer it from.
+    inferred = isinstance(size, int) or is_static([*before, *after])
+    return (
+        op.reshape(several, shape)
+        if inferred or self.is_complex
+        else op.Reshape(several, shape, allowzero=1).with_shape(shape)
+    )
 
 
 @translates("aten::repeat_interleave.Tensor")

@@ -2,7 +2,7 @@
 
 Where sizes vary, torch finds the shape of an activation or a batch norm by running its reference implementation, a
 dozen operators long, for every shape it meets: a fifth of the capture of a convolutional network. For tensors in
-one of the usual layouts the answer is that of the input.
+one of the usual layouts the answer is that of the input. What ``unbind`` gives has an axis less, whatever the sizes.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ def shapes_told_at_once() -> contextlib.AbstractContextManager[None]:
     """While this is open, fake tensors pass through these operators without their reference implementations."""
     rules: dict[OpOverload, Rule] = {operator: _activation(operator) for operator in _ACTIVATIONS}
     rules[_NORM] = _batch_norm
+    rules[_aten.unbind.int] = _unbind
     return items_replaced(get_fast_op_impls(), rules)
 
 
@@ -62,6 +63,12 @@ def _batch_norm(mode: FakeTensorMode, input: FakeTensor, *args: object, **kwargs
     # In inference there are no statistics to keep for a backward pass.
     kept = [FakeTensor(mode, torch.empty(0, dtype=input.dtype, device="meta"), device=input.device) for _ in range(2)]
     return (result, *kept)
+
+
+def _unbind(mode: FakeTensorMode, self: FakeTensor, dim: int = 0) -> object:
+    # The reference squeezes slices, and keeps the axis of those whose size it can't simplify to 1.
+    with mode:
+        return [self.select(dim, index) for index in range(int(self.shape[dim]))]
 
 
 def _like(mode: FakeTensorMode, x: FakeTensor) -> FakeTensor | None:

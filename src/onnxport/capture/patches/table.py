@@ -175,7 +175,7 @@ PATCHES: tuple[Patch, ...] = (
     Patch(
         replaces=("torch._subclasses.fake_impls.get_fast_op_impls()",),
         why="The shapes of batch norm and activations come from reference implementations, anew for each shape: "
-        "a fifth of the capture of a convolutional network.",
+        "a fifth of the capture of a convolutional network. That of unbind keeps an axis that it can't simplify to 1.",
         known="torch 2.13",
         until="torch tells these shapes as fast",
         enter=shapes_told_at_once,

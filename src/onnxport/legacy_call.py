@@ -71,7 +71,7 @@ def call_arguments(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> t
     """The arguments of the call: a dict at the end of ``args`` holds keywords, and numbers are tensors."""
     positional = tuple(args) if isinstance(args, tuple | list) and not hasattr(args, "_fields") else (args,)
     keywords = dict(kwargs) if kwargs is not None else {}
-    if not isinstance(model, torch.export.ExportedProgram):
+    if positional and type(positional[-1]) is dict and not isinstance(model, torch.export.ExportedProgram):
         signature = inspect.signature(model.forward)
         positional, keywords = keywords_at_the_end(signature, positional, keywords, legacy=True)
     return pytree.tree_map(_tensor, (positional, keywords))  # type: ignore[no-any-return]

@@ -91,6 +91,27 @@ def failures(results: Results, exporter: str) -> str:
     return "\n".join(lines)
 
 
+def targets() -> str:
+    """The profiles as a table of markdown."""
+    from onnxport.targets import PROFILES
+
+    titles = ("target", "opset", "inner shapes", "sizes", "rewritten", "refused", "known from")
+    lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
+    for target in PROFILES.values():
+        refused = [*sorted(target.refused), *sorted(dtype.name.lower() for dtype in target.refused_types)]
+        cells = [
+            f"`{target.name}`",
+            f"{target.opset} (reads {target.oldest_opset} to {target.newest_opset})",
+            "stated" if target.inner_shapes else "left out",
+            "fixed" if target.fixed_sizes else "may vary",
+            ", ".join(sorted(target.rewritten)) or "–",
+            ", ".join(refused) or "–",
+            target.basis,
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def page(results: Results, opset: int) -> str:
     """docs/consumers.md."""
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
@@ -105,6 +126,14 @@ this page.
 {table(results)}
 
 Measured with {versions}.
+
+## Targets
+
+`export(..., target=...)`, `ONNXProgram.save(..., target=...)` and `onnxport export --target` write a file for one
+reader. What the reader can't hold is an error that names each operator with its line. A profile of your own is a
+`onnxport.Target(...)`.
+
+{targets()}
 
 ## What readers don't take of ours
 

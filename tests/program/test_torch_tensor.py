@@ -83,3 +83,12 @@ def test_dtypes_both_ways() -> None:
 def test_dtypes_without_a_counterpart(convert, dtype, message: str) -> None:
     with pytest.raises(OnnxExporterError, match=message):
         convert(dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8])
+def test_transposed_matrices_are_turned_slab_by_slab(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_tensor, "SLAB_BYTES", 100)
+    matrix = torch.arange(35).reshape(5, 7).to(dtype)
+    for view in (matrix.t(), matrix[:, 2:].t(), matrix[1:2].t(), matrix[:, :1].t(), matrix.t()[::2]):
+        tensor = TorchTensor(view)
+        assert b"".join(tensor.slabs()) == TorchTensor(view.clone(memory_format=torch.contiguous_format)).tobytes()

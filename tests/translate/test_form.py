@@ -154,3 +154,14 @@ def test_onnx_follows_all_shapes() -> None:
     inferred = onnx.shape_inference.infer_shapes(proto, strict_mode=True, data_prop=True)
     stated = {info.name for info in (*inferred.graph.value_info, *inferred.graph.output)}
     assert stated == {name for node in proto.graph.node for name in node.output}
+
+
+def test_no_size_is_copied_behind_a_reshape() -> None:
+    def apart(x: Tensor) -> Tensor:
+        y = x.reshape(-1, 6)
+        return y.reshape(y.shape[0], 2, 3)
+
+    program = onnxport.export(Call(apart), (torch.randn(2, 12),), dynamic_shapes=(({0: "batch"},),))
+    assert operators(program) == ["Reshape"]
+    assert_close(program(x := torch.randn(5, 12))[0], apart(x))
+    assert program(torch.randn(0, 12))[0].shape == (0, 2, 3)

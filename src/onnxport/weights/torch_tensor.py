@@ -161,4 +161,11 @@ def _copied_slabs(tensor: torch.Tensor) -> Iterator[memoryview]:
         return
     rows = max(1, SLAB_BYTES // max(1, row_bytes))
     for start in range(0, tensor.shape[0], rows):
-        yield _bytes_view(tensor[start : start + rows].contiguous()).data
+        yield _bytes_view(_in_order(tensor[start : start + rows])).data
+
+
+def _in_order(slab: torch.Tensor) -> torch.Tensor:
+    """A slab copied to C order. Rows of a transposed matrix are copied as they lie first and turned in the cache."""
+    if slab.dim() == 2 and slab.stride(0) == 1:
+        slab = slab.t().contiguous().t()
+    return slab.contiguous()

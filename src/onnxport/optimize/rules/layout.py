@@ -77,6 +77,17 @@ def _reshape_of_reshape(node: ir.Node, scope: Scope) -> Literal[True] | None:
     return True
 
 
+def _no_copies_behind_reshape(node: ir.Node, scope: Scope) -> Literal[True] | None:
+    """A shape that copies a size of what is itself reshaped: readers that join the two look for it in the wrong one."""
+    target = scope.ints(node.inputs[1])
+    if target is None or node.attributes.get_int("allowzero", 0) or target.count(0) != 1 or -1 in target:
+        return None
+    stated = known_dims(node.outputs[0])
+    if stated is None or 0 in stated:
+        return None
+    return _new_shape(node, scope, [-1 if dim == 0 else dim for dim in target])
+
+
 def _permutation(node: ir.Node) -> list[int] | None:
     given = node.attributes.get("perm")
     if given is not None:
@@ -161,6 +172,7 @@ RULES: list[Rule] = [
     *rules_for("reshape to its own shape", "Reshape Flatten", _to_own_shape),
     Rule("reshape by a constant", "Reshape", _constant_shape),
     Rule("reshape of reshape", "Reshape(Reshape|Flatten|Squeeze|Unsqueeze)", _reshape_of_reshape),
+    Rule("no copies behind a reshape", "Reshape(Reshape|Flatten)", _no_copies_behind_reshape),
     Rule("transpose of nothing", "Transpose", _transpose_nothing),
     Rule("transpose of transpose", "Transpose(Transpose)", _transpose_of_transpose),
     *rules_for("squeeze against unsqueeze", "Squeeze(Unsqueeze) Unsqueeze(Squeeze)", _inverse_pair),

@@ -21,7 +21,7 @@ from onnxport.options import Options
 from onnxport.prepare import FunctionalProgram, prepare, prepare_body
 from onnxport.program import ONNXProgram
 from onnxport.provenance import Provenance, name_by_modules, write_texts
-from onnxport.targets import PROFILES, check_fit
+from onnxport.targets import PROFILES, check_fit, narrow_inputs
 from onnxport.translate import Names, is_translated, translate, translate_path
 from onnxport.translate.registry import Lookup
 
@@ -89,6 +89,8 @@ def convert(
             )
             if options.target != PROFILES["onnx"]:
                 check_fit(model, options.target)
+            if options.target.int32_inputs:
+                narrow_inputs(model)
         if calls is not None:
             with events.stage("functions"):
                 outline(model, calls, events)

@@ -36,6 +36,8 @@ INPUT_KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
 INPUT_PERSISTENT = "pkg.torch.export.graph_signature.InputSpec.persistent"
 OUTPUT_KIND = "pkg.torch.export.graph_signature.OutputSpec.kind"
 ORIGINAL_NAME = "pkg.torch.onnx.original_node_name"
+NARROWED = "onnxport.narrowed"
+"""Of an input: the element type that the model takes there, where the file has a narrower one."""
 # Of the graph.
 GRAPH_SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
 RANGE_CONSTRAINTS = "pkg.torch.export.ExportedProgram.range_constraints"

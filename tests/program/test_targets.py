@@ -118,3 +118,27 @@ def test_what_does_not_go_together_is_refused() -> None:
         onnxport.export(Block(), (x(),), target="rknn", opset_version=20)
     with pytest.raises(InputError, match="did you mean 'opencv'"):
         onnxport.export(Block(), (x(),), target="opencl")
+
+
+class Lookup(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(10, 4)
+
+    def forward(self, tokens: Tensor, x: Tensor) -> Tensor:
+        return self.embed(tokens) + x + tokens.sum()
+
+
+def test_inputs_are_int32_for_readers_without_int64(tmp_path: Path) -> None:
+    model, example = Lookup(), (torch.tensor([[1, 2, 3]]), torch.randn(1, 3, 4))
+    program = onnxport.export(model, example, tmp_path / "m.onnx", target="rknn")
+    proto = onnx.load(tmp_path / "m.onnx")
+    assert [value.type.tensor_type.elem_type for value in proto.graph.input] == [6, 1]
+    other = (torch.tensor([[9, 0, 4]]), torch.randn(1, 3, 4))
+    assert_close(program(*other)[0], model(*other))
+    with pytest.raises(InputError, match=r"tokens: expected torch.int32, got torch.int64"):
+        program(torch.tensor([[2**40, 0, 4]]), other[1])
+    plain = onnxport.export(model, example)
+    plain.save(tmp_path / "m.onnx", target="ncnn")
+    assert onnx.load(tmp_path / "m.onnx").graph.input[0].type.tensor_type.elem_type == 6
+    assert plain.model.graph.inputs[0].dtype == ir.DataType.INT64

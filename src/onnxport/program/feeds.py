@@ -10,6 +10,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind
 
 from onnxport.errors import InputError, Problem
+from onnxport.provenance import NARROWED
 from onnxport.torch_internals import pytree
 from onnxport.weights.dtypes import from_torch_dtype, to_torch_dtype
 
@@ -139,6 +140,8 @@ def _fit(value: ir.Value, leaf: object, problems: list[Problem]) -> torch.Tensor
             tensor = tensor.reshape([1] * len(value.shape))
     elif isinstance(leaf, torch.Tensor):
         tensor = torch.view_as_real(leaf.resolve_conj()) if leaf.is_complex() else leaf
+        if NARROWED in value.metadata_props and tensor.dtype == torch.int64 and _fits_int32(tensor):
+            tensor = tensor.to(torch.int32)
     else:
         problems.append(Problem(f"{value.name}: expected a tensor, got {_brief(leaf)}."))
         return torch.empty(0)
@@ -147,6 +150,10 @@ def _fit(value: ir.Value, leaf: object, problems: list[Problem]) -> torch.Tensor
     if value.shape is not None:
         problems.extend(_shape_problems(value, value.shape, tensor))
     return tensor
+
+
+def _fits_int32(tensor: torch.Tensor) -> bool:
+    return bool((tensor == tensor.to(torch.int32)).all())
 
 
 def _shape_problems(value: ir.Value, shape: ir.Shape, tensor: torch.Tensor) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from onnxport.graphs import graphs
 from onnxport.legalize import legalize
-from onnxport.targets import Target, check_fit
+from onnxport.targets import Target, check_fit, narrow_inputs
 
 
 def fitted(model: ir.Model, target: Target) -> ir.Model:
@@ -26,8 +26,12 @@ def fitted(model: ir.Model, target: Target) -> ir.Model:
     goal = opset if target.oldest_opset <= opset <= target.newest_opset else target.opset
     version = target.ir_version
     met = any(node.op_type in target.rewritten for graph in graphs(model) for node in graph)
-    if goal != opset or met or (version is not None and version != model.ir_version):
+    other_form = goal != opset or met or (version is not None and version != model.ir_version)
+    if other_form or target.int32_inputs:
         model = model.clone()
+    if other_form:
         legalize(model, goal, ir_version=version, rewritten=target.rewritten)
+    if target.int32_inputs:
+        narrow_inputs(model)
     check_fit(model, target)
     return model

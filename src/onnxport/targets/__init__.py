@@ -1,7 +1,8 @@
 """Targets: what a reader of ONNX files takes, as data, and the table of those that have a name."""
 
 from onnxport.targets.fit import check_fit
+from onnxport.targets.inputs import narrow_inputs
 from onnxport.targets.profiles import PROFILES, find_target
 from onnxport.targets.target import Target
 
-__all__ = ["PROFILES", "Target", "check_fit", "find_target"]
+__all__ = ["PROFILES", "Target", "check_fit", "find_target", "narrow_inputs"]

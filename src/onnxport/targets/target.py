@@ -20,6 +20,7 @@ class Target:
         newest_opset: The newest opset that it reads.
         ir_version: The version of the file format that is written where none is asked for; None for the opset's.
         inner_shapes: Whether the file states the shapes of values inside the graph.
+        int32_inputs: Whether inputs of int64 are int32 in the file.
         fixed_sizes: Whether every size must be known when the file is written.
         rewritten: Operators that are written as others which compute the same.
         refused: Operators that it has not, and that nothing else stands for.
@@ -39,6 +40,7 @@ class Target:
     newest_opset: int = NEWEST_OPSET
     ir_version: int | None = None
     inner_shapes: bool = True
+    int32_inputs: bool = False
     fixed_sizes: bool = False
     rewritten: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()

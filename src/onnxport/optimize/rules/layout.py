@@ -80,7 +80,9 @@ def _reshape_of_reshape(node: ir.Node, scope: Scope) -> Literal[True] | None:
 def _no_copies_behind_reshape(node: ir.Node, scope: Scope) -> Literal[True] | None:
     """A shape that copies a size of what is itself reshaped: readers that join the two look for it in the wrong one."""
     target = scope.ints(node.inputs[1])
-    if target is None or node.attributes.get_int("allowzero", 0) or target.count(0) != 1 or -1 in target:
+    if target is None or target.count(0) != 1 or -1 in target:
+        return None
+    if node.attributes.get_int("allowzero", 0):
         return None
     stated = known_dims(node.outputs[0])
     if stated is None or 0 in stated:

@@ -83,7 +83,9 @@ def measure(chosen: argparse.Namespace, opset: int) -> Results:
             refused = write_file(case, exporter, chosen.folder, keep=keep)
             if refused:
                 for reader in chosen.readers:
-                    results[reader, exporter, case.name] = Result(f"not exported: {refused}")
+                    for column, _, by in folders(reader, chosen.exporters):
+                        if by == exporter:
+                            results[reader, column, case.name] = Result(f"not exported: {refused}")
             else:
                 readable[exporter].append(case)
     for reader in chosen.readers:

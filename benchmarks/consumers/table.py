@@ -95,7 +95,7 @@ def targets() -> str:
     """The profiles as a table of markdown."""
     from onnxport.targets import PROFILES
 
-    titles = ("target", "opset", "inner shapes", "sizes", "rewritten", "refused", "known from")
+    titles = ("target", "opset", "inner shapes", "sizes", "int64 inputs", "rewritten", "refused", "known from")
     lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
     for target in PROFILES.values():
         refused = [*sorted(target.refused), *sorted(dtype.name.lower() for dtype in target.refused_types)]
@@ -104,6 +104,7 @@ def targets() -> str:
             f"{target.opset} (reads {target.oldest_opset} to {target.newest_opset})",
             "stated" if target.inner_shapes else "left out",
             "fixed" if target.fixed_sizes else "may vary",
+            "int32" if target.int32_inputs else "int64",
             ", ".join(sorted(target.rewritten)) or "–",
             ", ".join(refused) or "–",
             target.basis,

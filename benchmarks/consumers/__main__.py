@@ -25,8 +25,9 @@ from benchmarks.consumers.files import (
     write_file,
     write_values,
 )
+from benchmarks.consumers.probes import write_probes
 from benchmarks.consumers.readers import READERS
-from benchmarks.consumers.table import Result, Results, failures, table
+from benchmarks.consumers.table import Probed, Result, Results, failures, probe_table, table
 
 MODULES = {
     "opencv": "cv2",
@@ -102,6 +103,17 @@ def measure(chosen: argparse.Namespace, opset: int) -> Results:
     return results
 
 
+def probe(chosen: argparse.Namespace) -> Probed:
+    """Which of the probes each reader takes that files are written for by name."""
+    probes = list(write_probes(chosen.folder / "probes"))
+    found: Probed = {}
+    for reader in chosen.readers:
+        if reader in TARGETS:
+            told = read_all(reader, [(str(path), str(values)) for _, path, values in probes], chosen.web)
+            found[reader] = {name: told[str(path)]["error"] for name, path, _ in probes}
+    return found
+
+
 def folders(reader: str, exporters: list[str]) -> list[tuple[str, str, str]]:
     """Which files a reader is given: the column of the table, the folder, and who wrote them."""
     if reader == "pair":
@@ -132,13 +144,15 @@ def main() -> None:
     if chosen.opset != 20 and "shapes" in chosen.readers:
         at_20 = argparse.Namespace(**{**vars(chosen), "readers": ["shapes"]})
         results.update({("shapes at 20", *key[1:]): cell for key, cell in measure(at_20, 20).items()})
+    probed = probe(chosen)
     print(table(results))
+    print(probe_table(probed))
     print(failures(results, "onnxport"))
     print(failures(results, "target"))
     if chosen.write is not None:
         from benchmarks.consumers.table import page
 
-        chosen.write.write_text(page(results, chosen.opset))
+        chosen.write.write_text(page(results, probed, chosen.opset))
 
 
 if __name__ == "__main__":

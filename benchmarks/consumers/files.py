@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from benchmarks.consumers.models import MODELS, SmallModel
+from benchmarks.consumers.probes import plain
 from benchmarks.measure import quiet
 
 EXPORTERS = ("onnxport", "dynamo", "torchscript")
@@ -54,12 +54,8 @@ def write_values(case: Case, folder: Path) -> None:
     inputs = case.model.example(case.model.other_sizes if case.dynamic else case.model.sizes, seed=2)
     with torch.no_grad():
         output = case.model.build()(*inputs)
-    tensors = {"inputs": [_plain(x.numpy()) for x in inputs], "outputs": [_plain(output.numpy())]}
+    tensors = {"inputs": [plain(x.numpy()) for x in inputs], "outputs": [plain(output.numpy())]}
     path.write_text(json.dumps(tensors))
-
-
-def _plain(array: np.ndarray) -> dict[str, object]:
-    return {"dtype": str(array.dtype), "shape": list(array.shape), "data": array.reshape(-1).tolist()}
 
 
 def write_file(case: Case, exporter: str, folder: Path, *, keep: bool) -> str:

@@ -17,6 +17,9 @@ class Result:
 Results = dict[tuple[str, str, str], Result]
 """By reader, exporter and the name of the case."""
 
+Probed = dict[str, dict[str, str]]
+"""By reader and probe: what the reader says, empty if it takes it."""
+
 TITLES = {
     "onnxruntime": "onnxruntime",
     "onnxruntime-web": "onnxruntime-web, in node",
@@ -91,6 +94,15 @@ def failures(results: Results, exporter: str) -> str:
     return "\n".join(lines)
 
 
+def probe_table(probed: Probed) -> str:
+    """Which reader takes which probe."""
+    names = list(next(iter(probed.values()), {}))
+    lines = [f"| reader | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+    for reader, told in probed.items():
+        lines.append(f"| {TITLES[reader]} | {' | '.join('no' if told[name] else 'yes' for name in names)} |")
+    return "\n".join(lines)
+
+
 def targets() -> str:
     """The profiles as a table of markdown."""
     from onnxport.targets import PROFILES
@@ -113,7 +125,7 @@ def targets() -> str:
     return "\n".join(lines)
 
 
-def page(results: Results, opset: int) -> str:
+def page(results: Results, probed: Probed, opset: int) -> str:
     """docs/consumers.md."""
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
     models = len({case for reader, _, case in results if reader == "onnxruntime"})
@@ -135,6 +147,10 @@ reader. What the reader can't hold is an error that names each operator with its
 `onnxport.Target(...)`.
 
 {targets()}
+
+What the readers take of files with a few nodes each, on which the profiles rest:
+
+{probe_table(probed)}
 
 ## What readers don't take of ours
 

@@ -56,7 +56,7 @@ PROFILES: dict[str, Target] = {
             refused=_SEQUENCES | operator_set("Loop"),
             basis=_MEASURED,
         ),
-        Target("mnn", opset=17, newest_opset=22, basis=_MEASURED),
+        Target("mnn", opset=17, newest_opset=22, refused=operator_set("Scan"), basis=_MEASURED),
         Target(
             "ncnn",
             opset=13,

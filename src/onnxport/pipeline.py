@@ -99,6 +99,8 @@ def convert(
         write_texts(model)
     result = ONNXProgram(model, captured.program, events)
     result.functional = functional
+    if captured.forks is not None:
+        result.paths = [path.program for path in captured.forks.paths]
     result.metadata = options.metadata
     result.target = options.target
     return result

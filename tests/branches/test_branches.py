@@ -132,3 +132,25 @@ def test_the_same_bytes_every_time() -> None:
     row = PROGRAMS["nested"]
     made = [onnxport.export(row.module, row.example, dynamic_shapes=row.axes, verbose=False) for _ in range(2)]
     assert made[0].model_proto.SerializeToString() == made[1].model_proto.SerializeToString()
+
+
+@pytest.mark.filterwarnings("error::onnxport.errors.OnnxExporterWarning")
+@pytest.mark.parametrize("name", ["nested", "long_and_short", "padded_to_a_window", "empty", "two_sizes"])
+def test_verification_goes_every_way(name: str) -> None:
+    row = PROGRAMS[name]
+    program = onnxport.export(row.module, row.example, dynamic_shapes=row.axes, verify=True, verbose=False)
+    assert program.verification is not None
+    assert program.verification.matches
+    assert {run.reference for run in program.verification.runs} == {"model"}
+    for inputs in row.others:
+        assert all(info.matches for info in onnxport.verification.verify_onnx_program(program, inputs))
+        infos = onnxport.verification.verify_onnx_program(program, inputs, compare_intermediates=True)
+        assert all(info.matches for info in infos)
+
+
+def test_sizes_on_both_sides_are_verified() -> None:
+    row = PROGRAMS["long_and_short"]
+    program = onnxport.export(row.module, row.example, dynamic_shapes=row.axes, verify=True, verbose=False)
+    assert program.verification is not None
+    sizes = [run.sizes.get("n", 8) for run in program.verification.runs]
+    assert min(sizes) <= 64 < max(sizes)

@@ -74,6 +74,8 @@ class ONNXProgram:
     ) -> None:
         self.model = model
         self.exported_program = exported_program
+        #: All ways through a model whose Python code branches; the exported program is one of them.
+        self.paths: Sequence[ExportedProgram] = () if exported_program is None else (exported_program,)
         self.events = events
         self.functional: FunctionalProgram | None = None
         self.verification: Verification | None = None

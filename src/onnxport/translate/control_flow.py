@@ -39,7 +39,7 @@ def cond(
 
 
 @translates("onnxport::decided")
-def decided(op: Builder, condition: object, index: int) -> Tensor | bool:
+def decided(op: Builder, condition: object, index: int, outcome: bool) -> Tensor | bool:
     """The condition of a decision that Python code makes; what follows from it is joined by an If afterwards."""
     return condition if isinstance(condition, bool) else op.reshape(_as_tensor(op, condition), [])
 

@@ -93,7 +93,7 @@ def find_mismatch(
 
 def compare_nodes(program: ONNXProgram, args: Sequence[object], kwargs: Mapping[str, object]) -> Iterator[Comparison]:
     """Compare all shared values in the order of computation, in batches: nothing beyond what is asked for is run."""
-    functional = running.functional_program(program)
+    functional = running.functional_program(program, args, kwargs)
     shared = _shared_values(program.model.graph)
     batches = _batches([node for node in functional.graph.nodes if node.op == "call_function"], shared)
     for batch in batches:

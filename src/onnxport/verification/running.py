@@ -10,6 +10,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind
 
+from onnxport.capture.forks.decisions import OtherWay
 from onnxport.capture.preserved import preserved
 from onnxport.capture.replay.values.sequences import unpack
 from onnxport.errors import OnnxExporterError
@@ -50,6 +51,18 @@ def program_outputs(
     for output, packed in zip(outputs, sequences, strict=True):
         items += unpack(output) if packed and isinstance(output, torch.Tensor) else [output]
     return items
+
+
+def taken_path(program: ONNXProgram, args: Sequence[object], kwargs: Mapping[str, object]) -> ExportedProgram:
+    """The exported program of the way through the model that these arguments lead to."""
+    only = exported_program(program)
+    if len(program.paths) < 2:
+        return only
+    for path in program.paths:
+        with contextlib.suppress(OtherWay):
+            model_outputs(path.module(check_guards=False), args, kwargs)
+            return path
+    raise OnnxExporterError("These inputs lead to a way through the model that was left out because the model raises.")
 
 
 def is_handle(value: ir.Value) -> bool:
@@ -94,11 +107,15 @@ class NodeByNode(torch.fx.Interpreter):
         return result
 
 
-def functional_program(program: ONNXProgram) -> FunctionalProgram:
-    """The functional graph an ONNX program was translated from, or, for one that was put together, its like."""
-    if program.functional is not None:
+def functional_program(program: ONNXProgram, args: Sequence[object], kwargs: Mapping[str, object]) -> FunctionalProgram:
+    """The functional graph an ONNX program was translated from, or, for one that was put together, its like.
+
+    Of several ways through the model it is the one that the arguments lead to.
+    """
+    path = taken_path(program, args, kwargs)
+    if program.functional is not None and path is program.exported_program:
         return program.functional
-    return functional_form(exported_program(program), lookup(None), EventLog())
+    return functional_form(path, lookup(None), EventLog())
 
 
 def exported_program(program: ONNXProgram) -> ExportedProgram:

@@ -12,6 +12,8 @@ import torch
 from torch.export import ExportedProgram
 
 from onnxport.capture import Captured
+from onnxport.capture.forks.paths import Fork
+from onnxport.capture.request.resizing import ResizableInputs
 from onnxport.errors import OnnxExporterError, Problem, listing, warn
 from onnxport.events import EventLog
 from onnxport.program import ONNXProgram
@@ -120,13 +122,14 @@ def verify_onnx_program(
     >>> [(info.name, info.matches) for info in verify_onnx_program(program)]
     [('linear', True)]
     """
-    exported = running.exported_program(onnx_program)
+    running.exported_program(onnx_program)
     args, kwargs = running.example_inputs(onnx_program, args, kwargs)
     if compare_intermediates:
         return [found.info for found in compare_nodes(onnx_program, args, kwargs)]
     if model is not None:
         return _compare(onnx_program, lambda: running.model_outputs(model, args, kwargs), args, kwargs)
     outputs = onnx_program.model.graph.outputs
+    exported = running.taken_path(onnx_program, args, kwargs)
     return _compare(onnx_program, lambda: running.program_outputs(exported, args, kwargs, outputs), args, kwargs)
 
 
@@ -197,9 +200,14 @@ def _runs(program: ONNXProgram, model: object, captured: Captured, events: Event
     if not captured.args and not captured.kwargs and exported.example_inputs is not None:
         example = Variation({}, tuple(exported.example_inputs[0]), dict(exported.example_inputs[1]))
     others = variations(exported, example.args, example.kwargs, captured.dim_names, captured.same_dims)
-    sides: list[tuple[Reference, ExportedProgram | torch.nn.Module]] = [("exported program", exported)]
+    sides: list[tuple[Reference, ExportedProgram | torch.nn.Module]] = []
     if isinstance(model, torch.nn.Module):
-        sides.insert(0, ("model", model))
+        sides.append(("model", model))
+    if captured.forks is None:
+        sides.append(("exported program", exported))
+    else:
+        # One program is one way; the model itself goes every way, at the sizes that lead there.
+        others += _at_forks(captured, captured.forks)
     attempts = [(side, example) for side in sides] + [(sides[0], other) for other in others]
     for (reference, torch_side), at in attempts:
         try:
@@ -208,6 +216,19 @@ def _runs(program: ONNXProgram, model: object, captured: Captured, events: Event
             # Not every size that the ranges allow need make sense to the model.
             where = f"at {at.label}" if at.label else "on the example"
             events.add("note", "verify", f"The {reference} itself does not run {where}: {failed.__cause__}")
+
+
+def _at_forks(captured: Captured, forks: Fork) -> Iterator[Variation]:
+    """The inputs that the ways through the model were captured with, where their sizes are not the example's."""
+    start = ResizableInputs(captured.program, captured.args, captured.kwargs)
+    seen = [start.values]
+    for path in forks.paths:
+        args, kwargs = path.arguments
+        values = ResizableInputs(captured.program, args, kwargs).values
+        if values not in seen:
+            seen.append(values)
+            changed = {symbol: size for symbol, size in values.items() if start.values.get(symbol) != size}
+            yield Variation({captured.dim_names.get(str(s), str(s)): size for s, size in changed.items()}, args, kwargs)
 
 
 class _TorchFailed(OnnxExporterError):

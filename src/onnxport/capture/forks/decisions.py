@@ -40,9 +40,8 @@ _RELATIONS: dict[str, Callable[..., sympy.Basic]] = {
 }
 
 _LIBRARY = torch.library.Library("onnxport", "FRAGMENT")
-_LIBRARY.define("decided(SymBool condition, int index) -> ()")
-_LIBRARY.impl("decided", lambda condition, index: None, "CompositeExplicitAutograd")
-torch.library.register_fake("onnxport::decided", lambda condition, index: None, lib=_LIBRARY)
+_LIBRARY.define("decided(SymBool condition, int index, bool outcome) -> ()")
+torch.library.register_fake("onnxport::decided", lambda condition, index, outcome: None, lib=_LIBRARY)
 DECIDED: Any = torch.ops.onnxport.decided.default
 torch.fx.node.has_side_effect(DECIDED)
 
@@ -70,6 +69,21 @@ class Decision:
 
 class Diverged(OnnxExporterError):
     """A run did not ask what the run that it repeats had asked."""
+
+
+class OtherWay(OnnxExporterError):
+    """A program that was captured for one outcome of a decision was run on inputs for which it comes out otherwise."""
+
+
+def _decided(condition: bool, index: int, outcome: bool) -> None:
+    if bool(condition) != outcome:
+        raise OtherWay(
+            f"This program is one of several ways through the model, and decision {index} leads to another for these "
+            "inputs. The ONNX model holds them all."
+        )
+
+
+_LIBRARY.impl("decided", _decided, "CompositeExplicitAutograd")
 
 
 class LoopOnData(CaptureError):
@@ -122,7 +136,7 @@ class Schedule:
         checks = len(condition.node.shape_env.guards)
         self.decisions.append(Decision(index, expression, outcome, of_data, by, where, checks))
         self._known[expression] = outcome
-        DECIDED(condition, index)
+        DECIDED(condition, index, outcome)
         return outcome
 
     def start_again(self) -> None:

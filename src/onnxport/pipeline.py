@@ -66,10 +66,12 @@ def convert(
         if captured.forks is None:
             with events.stage("translate"):
                 model = translate(functional, find, _names(captured), events)
+                if watcher is not None:
+                    watcher.onnx_model = model
         else:
             model = _translate_forks(captured, captured.forks, find, events).model
-        if watcher is not None:
-            watcher.onnx_model = model
+            if watcher is not None:
+                watcher.onnx_model = model
         has_functions = options.ir_version is None or options.ir_version >= FIRST_IR_WITH_FUNCTIONS
         calls = None
         if has_functions:

@@ -14,12 +14,14 @@ STAGES = {
     "capture": "Capture the model",
     "prepare": "Prepare the graph",
     "translate": "Translate to ONNX",
+    "join": "Join the ways of branches",
     "optimize": "Optimize the graph",
     "legalize": "Fit it to the opset",
     "functions": "Make functions of modules",
     "save": "Save",
     "verify": "Verify with onnxruntime",
 }
+_OF_THE_MODEL = ("translate", "join", "optimize", "legalize", "functions")
 _SIGNS = {"stage": ("✅", "ok"), "failure": ("❌", "FAILED")}
 
 
@@ -90,7 +92,9 @@ class _Lines:
             yield f"{len(account.captured.program.graph.nodes)} nodes"
         elif event.stage == "prepare" and account.functional is not None:
             yield f"{len(account.functional.graph.nodes)} nodes"
-        elif event.stage in ("translate", "optimize", "legalize", "functions") and account.onnx_model is not None:
+        elif (
+            event.stage in ("translate", "join", "optimize", "legalize", "functions") and account.onnx_model is not None
+        ):
             yield f"{account.onnx_model.graph.num_nodes()} ONNX nodes"
         elif event.stage == "verify" and account.verification is not None:
             runs = account.verification.runs

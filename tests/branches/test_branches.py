@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import math
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -154,3 +156,15 @@ def test_sizes_on_both_sides_are_verified() -> None:
     assert program.verification is not None
     sizes = [run.sizes.get("n", 8) for run in program.verification.runs]
     assert min(sizes) <= 64 < max(sizes)
+
+
+def test_the_report_shows_the_tree(tmp_path: Path) -> None:
+    row = PROGRAMS["nested"]
+    onnxport.export(
+        row.module, row.example, dynamic_shapes=row.axes, report=True, artifacts_dir=tmp_path, verbose=False
+    )
+    for suffix in ("md", "html"):
+        (page,) = tmp_path.glob(f"*.{suffix}")
+        text = html.unescape(page.read_text())
+        outer, inner = text.index("if x.sum() > 0:"), text.index("true: " + row.module.function.__code__.co_filename)
+        assert outer < inner < text.index("if x[0, 0] > 2:")

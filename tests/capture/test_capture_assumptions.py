@@ -68,6 +68,13 @@ class Chunks(torch.nn.Module):
         return torch.cat([part * 2 for part in x.chunk(4)])
 
 
+class Squeezes(torch.nn.Module):
+    """Eager drops the axis where it is of size 1, which a capture does not."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.squeeze(0) + 1
+
+
 def _capture(module: torch.nn.Module, size: tuple[int, int]) -> EventLog:
     events = EventLog()
     shapes = ({0: "rows", 1: "columns"},)
@@ -83,6 +90,7 @@ WARNED = {
     PadsToWhole: "columns / 3 is a whole number",
     ComparesRatio: "equals 1.2",
     Chunks: "equals 3",
+    Squeezes: "rows differs from 1, which squeeze would drop",
 }
 
 

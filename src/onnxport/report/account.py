@@ -31,6 +31,7 @@ _DECOMPOSE, _TRANSLATE, _CHECK, _RUN, _COMPARE = STEPS
 _STAGES = {
     "prepare": _DECOMPOSE,
     "translate": _TRANSLATE,
+    "join": _TRANSLATE,
     "optimize": _TRANSLATE,
     "legalize": _TRANSLATE,
     "functions": _TRANSLATE,

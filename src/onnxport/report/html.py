@@ -10,6 +10,7 @@ import torch
 from onnxport.provenance import source_line
 from onnxport.report.account import Account
 from onnxport.report.analysis import analysis, missing_translations, printed_program
+from onnxport.report.branches import decision_tree
 from onnxport.report.plots import bars, columns
 from onnxport.report.tree import module_tree, render
 from onnxport.verification import Run
@@ -62,6 +63,8 @@ def _sections(account: Account, outcome: str) -> Iterator[str]:
     yield from _failures(account)
     yield from _times(account)
     yield from _verification(account)
+    if account.captured is not None and account.captured.forks is not None:
+        yield f"<h2>Branches</h2>\n<pre>{escape(decision_tree(account.captured.forks))}</pre>"
     if account.captured is not None:
         what = "ONNX operators" if account.onnx_model is not None else "Operators of the captured graph"
         yield f"<h2>{what} by module</h2>\n{render(module_tree(account))}"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from onnxport.report.account import Account
 from onnxport.report.analysis import analysis, decomposition_comparison, printed_program
+from onnxport.report.branches import decision_tree
 from onnxport.verification import Verification
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -26,6 +27,8 @@ def _sections(account: Account) -> Iterator[str]:
     errors = account.errors()
     yield "## Error messages\n\n" if captured is not None else "Error message:\n\n"
     yield _fenced("pytb", "\n\n".join(errors) if errors else "No errors")
+    if captured is not None and captured.forks is not None:
+        yield f"## Branches\n\n{_fenced('', decision_tree(captured.forks))}"
     if captured is not None:
         yield f"## Exported program\n\n{_fenced('python', printed_program(captured, account.functional))}"
         if account.onnx_model is not None:

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 import torch
 
-from onnxport.capture.diagnosis.forced_sizes import Asked
+from onnxport.capture.diagnosis.forced_sizes import Asked, fixed_value
 from onnxport.capture.diagnosis.user_lines import Asker
 from onnxport.errors import Problem, listing, warn
 from onnxport.events import EventLog
+from onnxport.provenance import source_line
 from onnxport.torch_internals.sympy_functions import FloatTrueDiv, IntTrueDiv, Mod, PythonMod, ToFloat
 
 
@@ -56,9 +58,35 @@ def report_assumptions(
         events.add("assumption", "capture", f"{shown} ({decision.reason})", where=decision.where)
         if _is_branch(expression, decision.by):
             problems.append(Problem(f"It is right only where {shown}: {decision.reason}", decision.where))
+    for size, where in _squeezed_sizes(programs):
+        shown = f"{_named(size, names, same)} differs from 1, which squeeze would drop"
+        events.add("assumption", "capture", shown, where=where)
+        problems.append(Problem(f"It is right only where {shown}", where))
     if problems:
         headline = "The exported model follows the example where the code depends on a size:"
         warn(listing(headline, problems))
+
+
+_SQUEEZES = (torch.ops.aten.squeeze.dim, torch.ops.aten.squeeze.dims, torch.ops.aten.squeeze.default)
+
+
+def _squeezed_sizes(programs: Sequence[torch.export.ExportedProgram]) -> Iterator[tuple[sympy.Basic, str]]:
+    """The sizes that vary of axes that are squeezed, with the line: a capture keeps such an axis, at size 1 as well."""
+    told: set[tuple[sympy.Basic, str]] = set()
+    for node in (n for program in programs for target in _SQUEEZES for n in _calls(program, target)):
+        value = node.args[0].meta["val"]
+        axes = node.args[1] if len(node.args) > 1 else range(value.dim())
+        for axis in [axes] if isinstance(axes, int) else axes:
+            size = value.shape[axis] if value.dim() else 1
+            if isinstance(size, torch.SymInt) and fixed_value(size) is None:
+                found = (size.node.expr, source_line(node))
+                if found not in told:
+                    told.add(found)
+                    yield found
+
+
+def _calls(program: torch.export.ExportedProgram, target: object) -> Iterator[Any]:
+    yield from program.graph.find_nodes(op="call_function", target=target)
 
 
 def _named(expression: sympy.Basic, names: Mapping[str, str], same: Mapping[str, str]) -> sympy.Basic:

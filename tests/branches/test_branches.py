@@ -12,8 +12,8 @@ import pytest
 import torch
 
 import onnxport
-from branches.catalogue import PROGRAMS
-from branches.programs import Program
+from branches.branch_catalogue import PROGRAMS
+from branches.branch_rows import Program
 from comparison import assert_close
 
 

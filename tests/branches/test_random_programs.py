@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import onnxport
-from branches.generator import inputs, model
+from branches.branch_generator import inputs, model
 
 
 def outcome(seed: int, folder: Path) -> str:

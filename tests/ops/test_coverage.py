@@ -9,6 +9,7 @@ from matrix import rows
 from onnxport.translate import REGISTRY
 
 ELSEWHERE = {
+    "onnxport::decided": "tests/branches/",
     "onnxport::sequence_": "tests/replay/test_sequences.py",
     "higher_order::": "tests/translate/test_control_flow.py",
     "onnx::": "tests/onnx_ops/",
@@ -20,6 +21,8 @@ ELSEWHERE = {
     "aten::lstm.data": "tests/ops/test_packed_sequences.py",
     "aten::rnn_relu.data": "tests/ops/test_packed_sequences.py",
     "aten::rnn_tanh.data": "tests/ops/test_packed_sequences.py",
+    "aten::_reshape_from_tensor": "tests/surface/test_legacy_surface.py",
+    "aten::_shape_as_tensor": "tests/surface/test_legacy_surface.py",
     "aten::_scaled_mm": "tests/quantized/test_float8.py",
     "torchao::": "tests/quantized/test_torchao.py",
     # What torch makes of attention on other devices; on the CPU only the form they share a translation with occurs.

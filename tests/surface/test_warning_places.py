@@ -32,9 +32,9 @@ def _dropout() -> torch.nn.Module:
 
 
 CAUSES: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "draft export": (Branches, {}, "depends on the data"),
-    "a trace": (Branches, {"dynamo": False}, "x.sum"),
-    "an assumption": (Parity, {"dynamic_shapes": ({0: "rows"},)}, "right only where"),
+    "draft export": (Branches, {"branches": "follow"}, "depends on the data"),
+    "a trace": (Branches, {"dynamo": False, "branches": "follow"}, "x.sum"),
+    "an assumption": (Parity, {"dynamic_shapes": ({0: "rows"},), "branches": "follow"}, "right only where"),
     "an output": (Absent, {}, "returns None"),
     "training mode": (_dropout, {}, "training mode"),
     "a newer opset": (Parity, {"dynamo": False, "opset_version": 21}, "newer than what"),

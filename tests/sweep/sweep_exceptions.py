@@ -20,10 +20,6 @@ _GPU = "it is compiled for GPUs"
 _NO_TENSOR = "its result is no tensor"
 
 NOT_PASSED: dict[str, Known] = {
-    "abs": Known(
-        "the squares of complex parts beyond 1e19 overflow in single precision",
-        {"complex64 dynamic 9": "wrong"},
-    ),
     "allclose": Known(_NO_TENSOR, {"float32 static 0": "no tensors", "float16 static 61": "no tensors"}),
     "as_strided.partial_views": Known(
         "it reaches for what lies around its input in memory, which a copy does not have",
@@ -60,10 +56,6 @@ NOT_PASSED: dict[str, Known] = {
     ),
     "nn.functional.ctc_loss": Known(
         _NO_SHAPES, {"float32 static 0": "not captured", "float32 static 77": "not captured"}
-    ),
-    "nn.functional.one_hot": Known(
-        "how many classes there are is read from the values where the call does not say it",
-        {"int64 static 0": "not captured", "int64 static 34": "not captured"},
     ),
     "sparse.mm.reduce": Known(_SPARSE, {"float32 static 0": "not exported", "bfloat16 dynamic 21": "not captured"}),
     "sparse.sampled_addmm": Known(_SPARSE, {"float32 static 0": "not exported", "float32 static 96": "not exported"}),

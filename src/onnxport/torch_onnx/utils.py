@@ -94,7 +94,7 @@ def export_to_pretty_string(
     >>> import torch, onnxport
     >>> text = onnxport.export_to_pretty_string(torch.nn.ReLU(), torch.ones(2), opset_version=13)
     >>> text.splitlines()[-2].strip()
-    '[node_relu] relu = Relu (input)'
+    '["/Relu"] relu = Relu (input)'
     """
     program = _export(
         model,

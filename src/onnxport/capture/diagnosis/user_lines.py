@@ -146,6 +146,19 @@ def line_of_warning(filename: str, line: int) -> str:
     return named if _is_users(filename) else line_of_caller() or named
 
 
+_kernels: list[str] = []
+
+
+@contextlib.contextmanager
+def asked_by(kernel: str) -> Iterator[None]:
+    """While the block runs, what is asked is asked by a kernel in this file of torch's, which leaves no frame."""
+    _kernels.append(kernel)
+    try:
+        yield
+    finally:
+        _kernels.pop()
+
+
 Asker = Literal["user", "library", "torch"]
 
 
@@ -156,6 +169,8 @@ def asker(*, of_data: bool = False) -> Asker:
     give the same. What asks outside of torch is a branch of the model. ``torch._check`` states a fact and is none.
     What torch's own modules ask of data is a branch too: no capture goes on without an answer.
     """
+    if _kernels:
+        return "torch"
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename != _STRATEGIES:
         filename = frame.f_code.co_filename

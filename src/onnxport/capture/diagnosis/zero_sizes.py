@@ -18,7 +18,11 @@ def is_otherwise_at_zero(compare: Callable[..., object], a: object, b: object, f
         return False
     sides = [_expression(side) for side in (a, b)]
     for sizes in _witnesses(a, b):
-        left, right = (side.xreplace(sizes) if isinstance(side, sympy.Basic) else side for side in sides)
+        try:
+            left, right = (side.xreplace(sizes) if isinstance(side, sympy.Basic) else side for side in sides)
+        except ZeroDivisionError:
+            # At this size nothing is compared.
+            continue
         if not (sympy.sympify(left).is_finite and sympy.sympify(right).is_finite):
             # A division by 0: at this size nothing is compared.
             continue

@@ -18,7 +18,7 @@ from typing import Any
 import sympy  # type: ignore[import-untyped]
 import torch
 
-from onnxport.capture.diagnosis.user_lines import Asker, asker, frame_of_caller, line_of_caller
+from onnxport.capture.diagnosis.user_lines import Asker, asked_by, asker, frame_of_caller, line_of_caller
 from onnxport.capture.diagnosis.zero_sizes import is_otherwise_at_zero
 from onnxport.capture.forks.expressions import is_outvoted
 from onnxport.capture.patches.replacing import attributes_replaced
@@ -226,8 +226,11 @@ def deciding(schedule: Schedule | None) -> Iterator[None]:
     def decide(node: Any, file: str, line: int) -> bool:
         expression = node.expr
         is_settled = expression.is_number or expression in (sympy.true, sympy.false)
-        if is_settled or not (file == "" or file.endswith(_TRUTH_OF_TENSORS)):
+        if is_settled:
             return bool(guard_bool(node, file, line))
+        if file != "" and not file.endswith(_TRUTH_OF_TENSORS):
+            with asked_by(file):
+                return bool(guard_bool(node, file, line))
         by = asker(of_data=is_of_data(expression))
         if by == "torch" or truth_in_range(node) is not None or get_proxy_mode() is None:
             return bool(guard_bool(node, file, line))

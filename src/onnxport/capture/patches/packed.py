@@ -38,11 +38,21 @@ class _FirstNumbers:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[torch.UntypedStorage, int, Count]] = {}
+        #: Whether there is a packed sequence at all.
+        self.in_use = False
 
     def note(self, tensor: torch.Tensor, number: Count) -> None:
         """This is the first number of a tensor."""
         storage = tensor.untyped_storage()
         self._known[storage._cdata] = (storage, tensor._version, number)
+
+    def read(self, batch_sizes: torch.Tensor) -> Any:
+        """The first of some batch sizes, which is the same when it is read again."""
+        number = batch_sizes[0].item()
+        fake = fake_behind(batch_sizes)
+        if fake is not None and not fake.is_inference():
+            self.note(fake, number)  # type: ignore[arg-type]
+        return number
 
     def of(self, first: torch.Tensor) -> Count | None:
         """The number, if it is known."""
@@ -56,11 +66,11 @@ def sequences_packed() -> Iterator[None]:
     numbers = _FirstNumbers()
     rows: list[tuple[object, str, object]] = [
         (_VF, "_pack_padded_sequence", _packing(_VF._pack_padded_sequence, numbers)),
-        (_VF, "_pad_packed_sequence", _padding(_VF._pad_packed_sequence)),
-        (rnn, "_packed_sequence_init_args", _of_anything(rnn._packed_sequence_init_args)),
+        (_VF, "_pad_packed_sequence", _padding(_VF._pad_packed_sequence, numbers)),
+        (rnn, "_packed_sequence_init_args", _of_anything(rnn._packed_sequence_init_args, numbers)),
     ]
     rows += [
-        (kind, name, _expecting(getattr(kind, name)))
+        (kind, name, _expecting(getattr(kind, name), numbers))
         for kind, name in ((nn.RNNBase, "get_expected_hidden_size"), (nn.LSTM, "get_expected_cell_size"))
     ]
     # run_decompositions takes the rule of a composite operator away for good.
@@ -96,6 +106,7 @@ def _packing(original: Callable[..., Pair], numbers: _FirstNumbers) -> Callable[
     def pack(input: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> Pair:
         if fake_behind(input) is None:
             return original(input, lengths, batch_first)
+        numbers.in_use = True
         steps, count = input.shape[:2] if not batch_first else (input.shape[1], input.shape[0])
         torch._check(
             lengths.shape[0] == count,
@@ -111,14 +122,14 @@ def _packing(original: Callable[..., Pair], numbers: _FirstNumbers) -> Callable[
     return pack
 
 
-def _padding(original: Callable[..., Pair]) -> Callable[..., Pair]:
+def _padding(original: Callable[..., Pair], numbers: _FirstNumbers) -> Callable[..., Pair]:
     def pad(
         data: torch.Tensor, batch_sizes: torch.Tensor, batch_first: bool, padding_value: float, total: Count | None
     ) -> Pair:
         if fake_behind(data) is not None:
             # Scripts state it always.
             total = None if total is not None and statically_known_true(total == batch_sizes.shape[0]) else total
-            count = batch_sizes[0].item()
+            count = numbers.read(batch_sizes)
             return _operator("pad_packed_sequence")(data, batch_sizes, count, batch_first, padding_value, total)
         longest = batch_sizes.size(0)
         if total is not None and total < longest:
@@ -131,7 +142,7 @@ def _padding(original: Callable[..., Pair]) -> Callable[..., Pair]:
     return pad
 
 
-def _expecting(original: Callable[..., tuple[Count, ...]]) -> Callable[..., tuple[Count, ...]]:
+def _expecting(original: Callable[..., tuple[Count, ...]], numbers: _FirstNumbers) -> Callable[..., tuple[Count, ...]]:
     """The sizes that a layer asks of its states; torch makes a plain number of the first batch size."""
 
     def expected(self: nn.RNNBase, input: torch.Tensor, batch_sizes: torch.Tensor | None) -> tuple[Count, ...]:
@@ -139,16 +150,16 @@ def _expecting(original: Callable[..., tuple[Count, ...]]) -> Callable[..., tupl
             return original(self, input, batch_sizes)
         # As of an input with one sequence, in each of the layer's ways to order axes.
         states, _, width = original(self, input.new_empty(1, 1, self.input_size), None)
-        count: Any = batch_sizes[0].item()
-        return states, count, width
+        return states, numbers.read(batch_sizes), width
 
     return expected
 
 
-def _of_anything(original: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
+def _of_anything(original: Callable[..., tuple[Any, ...]], numbers: _FirstNumbers) -> Callable[..., tuple[Any, ...]]:
     """Let packed sequences hold anything: torch.export puts together ones of what it knows about each tensor."""
 
     def parts(data: Any, batch_sizes: Any = None, *indices: Any, **named: Any) -> tuple[Any, ...]:
+        numbers.in_use = True
         if not isinstance(data, torch.Tensor | list | tuple) and len(indices) == 2:
             return data, batch_sizes, *indices
         return original(data, batch_sizes, *indices, **named)
@@ -157,15 +168,19 @@ def _of_anything(original: Callable[..., tuple[Any, ...]]) -> Callable[..., tupl
 
 
 def _known_item(original: Callable[..., Any], numbers: _FirstNumbers) -> Callable[..., Any]:
-    """Read the first number of the same memory as the same number, however often it is looked up."""
+    """Read the first of the same batch sizes as the same number, however often it is looked up."""
 
     def item(mode: FakeTensorMode, operator: OpOverload, tensor: FakeTensor) -> Any:
-        if tensor.dtype != torch.int64 or tensor.dim() > 0 or tensor.storage_offset() != 0 or tensor.is_inference():
+        if tensor.dtype != torch.int64 or tensor.dim() > 0 or tensor.is_inference():
+            return original(mode, operator, tensor)
+        if not statically_known_true(tensor.storage_offset() == 0):
             return original(mode, operator, tensor)
         number = numbers.of(tensor)
         if number is None:
             number = original(mode, operator, tensor)
-            numbers.note(tensor, number)
+            # Scripts read batch sizes by code of their own: the first of several, which is a view.
+            if numbers.in_use and tensor._is_view():
+                numbers.note(tensor, number)
         return number
 
     return item

@@ -49,7 +49,7 @@ def source(seed: int) -> str:
         "import torch\nimport torch.nn.functional as F\n\n\nclass Model(torch.nn.Module):\n"
         "    def __init__(self):\n        super().__init__()\n"
         "        self.one, self.two = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)\n\n"
-        f"    def forward(self, x):\n{body}\n        return x, x.sum(0)\n"
+        f"    def forward(self, x):\n{body}\n        return x, x.abs().sum(0)\n"
     )
 
 

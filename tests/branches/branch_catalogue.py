@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from branches.programs import PROGRAMS, data, program, rows
+from branches.branch_rows import PROGRAMS, data, program, rows
 
 __all__ = ["PROGRAMS"]
 

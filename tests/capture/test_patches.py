@@ -15,7 +15,10 @@ import pytest
 import torch
 
 import onnxport
+from onnxport.capture import capture
 from onnxport.capture.patches import PATCHES, Patch, patched_torch
+from onnxport.events import EventLog
+from onnxport.torch_internals.layers import device_constructors
 
 SOURCE = Path(onnxport.__file__).parent
 SHARED = [patch for patch in PATCHES if patch.enter is not None]
@@ -192,3 +195,17 @@ def test_exports_in_threads_give_what_they_give_one_after_another() -> None:
     assert sorted(found) == list(range(len(work)))
     different = [number for number in found if found[number] != alone[number]]
     assert not different, onnx.printer.to_text(onnx.load_from_string(found[different[0]]))
+
+
+def test_default_devices_still_reach_what_was_replaced() -> None:
+    """torch remembers by identity which functions make tensors, from the first time that it is asked."""
+    device_constructors.cache_clear()
+
+    class Makes(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            with torch.device("cpu"):
+                return x + torch.linspace(0, 1, 3)
+
+    capture(Makes(), torch.ones(3), events=EventLog())
+    with torch.device("meta"):
+        assert torch.linspace(0, 1, 3).is_meta

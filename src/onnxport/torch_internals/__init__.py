@@ -33,7 +33,7 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "Library": ("_destroy",),
     "ShapeEnv": ("_log_guard", "_maybe_guard_rel", "_set_replacement"),
     "Module": ("_buffers", "_modules", "_parameters", "_state_dict_hooks"),
-    "Tensor": ("_has_symbolic_sizes_strides", "_version"),
+    "Tensor": ("_has_symbolic_sizes_strides", "_is_view", "_version"),
     "UntypedStorage": ("_cdata",),
     "Node": ("_rename",),
     "RecursiveScriptModule": ("_c",),

@@ -1,4 +1,4 @@
-"""Base classes of layers and tensors, autograd functions, and what FX keeps about a tensor."""
+"""Base classes of layers and tensors, functions that make tensors, autograd functions, what FX keeps of a tensor."""
 
 from collections.abc import Callable
 
@@ -9,11 +9,13 @@ from torch.autograd.function import _is_setup_context_defined
 from torch.fx.passes.shape_prop import _extract_tensor_metadata
 from torch.nn.modules.batchnorm import _NormBase as NormBase
 from torch.nn.modules.dropout import _DropoutNd as DropoutNd
+from torch.utils._device import _device_constructors as device_constructors
 
 __all__ = [
     "DropoutNd",
     "NormBase",
     "TensorBase",
+    "device_constructors",
     "extract_tensor_metadata",
     "is_setup_context_defined",
     "pretty_print_target",

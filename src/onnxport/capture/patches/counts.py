@@ -16,6 +16,7 @@ import torch.backends.opt_einsum
 import torch.nn.functional as F
 
 from onnxport.capture.patches.replacing import attributes_replaced
+from onnxport.torch_internals.layers import device_constructors
 from onnxport.torch_internals.symbolic_sizes import optimization_hint
 
 _Number = int | float | torch.Tensor
@@ -26,6 +27,8 @@ _UNKNOWN_SIZE = 64
 
 def counts_left_open() -> contextlib.AbstractContextManager[None]:
     """While this is open, these functions take counts that vary."""
+    # torch makes this set once, when a default device is first used, and it must hold torch's own functions.
+    device_constructors()
     ordering: Any = torch.backends.opt_einsum
     return attributes_replaced(
         [

@@ -97,6 +97,20 @@ class Asks(torch.nn.Module):
         return x + 1 if x.shape[0] > 3 else x - 1
 
 
+class Multiplies(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for divisor in (2, 3, 5, 7, 11, 13):
+            if x.shape[0] % divisor == 0:
+                x = x + divisor
+        return x
+
+
+def test_more_sizes_than_there_is_room_for_are_warned_of() -> None:
+    told = r"Mod\(n, 2\) differs from 0: there are more than 32 ways through the model\n    at .*divisor == 0"
+    with pytest.warns(onnxport.errors.OnnxExporterWarning, match=told):
+        onnxport.export(Multiplies(), (torch.ones(1, 3),), dynamic_shapes=({0: "n"},), verbose=False)
+
+
 def test_what_is_followed_is_warned_of() -> None:
     with pytest.warns(onnxport.errors.OnnxExporterWarning, match=r"IntTrueDiv\(n, 3\) equals .*\n    at .*is_integer"):
         onnxport.export(Whole(), (torch.ones(4, 3),), dynamic_shapes=({0: "n"},), verbose=False)

@@ -74,12 +74,15 @@ class Explorer:
             return path
         decision = path.decisions[depth]
         mine = self.grow(path, depth + 1)
+        if self.count >= self.limit:
+            if decision.of_data:
+                raise _too_many(mine, self.limit)
+            self.followed.append((decision, f"there are more than {self.limit} ways through the model"))
+            return mine
         sibling = self._sibling(path, depth)
         if sibling is None:
             return mine
         self.count += 1
-        if self.count > self.limit:
-            raise _too_many(mine, sibling, self.limit)
         other = self.grow(sibling, depth + 1)
         return Fork(decision, mine, other) if decision.outcome else Fork(decision, other, mine)
 
@@ -174,9 +177,8 @@ def without_marks(program: torch.export.ExportedProgram) -> None:
             module.recompile()
 
 
-def _too_many(mine: Tree, sibling: Path, limit: int) -> CaptureError:
-    paths = [*mine.paths, sibling]
-    lines = Counter(decision.where for path in paths for decision in path.decisions)
+def _too_many(tree: Tree, limit: int) -> CaptureError:
+    lines = Counter(decision.where for path in tree.paths for decision in path.decisions)
     remedy = "Write torch.where or torch.cond there, or pass branches='follow' to take the example's way."
     problems = [
         Problem(f"{count} times in these runs it decides how the model goes on", where, remedy)

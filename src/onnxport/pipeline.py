@@ -12,6 +12,7 @@ from onnxport import aten  # noqa: F401  (fills the registry)
 from onnxport.capture import Captured
 from onnxport.capture.forks.paths import Fork, Path, Tree
 from onnxport.collection import collection_paused
+from onnxport.errors import Problem, listing, warn
 from onnxport.events import EventLog
 from onnxport.functions import function_calls, outline
 from onnxport.join import Condition, Side, join
@@ -20,7 +21,7 @@ from onnxport.optimize import optimize
 from onnxport.options import Options
 from onnxport.prepare import FunctionalProgram, prepare, prepare_body
 from onnxport.program import ONNXProgram
-from onnxport.provenance import Provenance, name_by_modules, write_texts
+from onnxport.provenance import Provenance, name_by_modules, source_line, write_texts
 from onnxport.targets import PROFILES, check_fit, narrow_inputs
 from onnxport.translate import Names, is_translated, translate, translate_path
 from onnxport.translate.registry import Lookup
@@ -61,6 +62,7 @@ def convert(
     with collection_paused():
         with events.stage("prepare"):
             functional = functional_form(captured.program, find, events)
+            _warn_of_lost_state(functional, events)
             if watcher is not None:
                 watcher.functional = functional
         if captured.forks is None:
@@ -106,6 +108,29 @@ def convert(
     result.metadata = options.metadata
     result.target = options.target
     return result
+
+
+# What layers learn in training mode, of which another warning tells.
+_STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
+
+
+def _warn_of_lost_state(functional: FunctionalProgram, events: EventLog) -> None:
+    """Warn of buffers that forward writes to: an ONNX model has no state, so each run starts from the saved value."""
+    kept = [
+        mutation
+        for mutation in functional.mutations
+        if mutation.kind == "BUFFER_MUTATION" and mutation.target.rpartition(".")[2] not in _STATISTICS
+    ]
+    remedy = "Take the old value as an input of forward and return the new one."
+    problems = [
+        Problem(f"The buffer '{mutation.target}'", source_line(mutation.node), remedy)
+        for mutation in {mutation.target: mutation for mutation in kept}.values()
+    ]
+    for problem in problems:
+        message = f"{problem.what} is written to, and the file can't keep that."
+        events.add("warning", "prepare", message, where=problem.where)
+    if problems:
+        warn(listing("Each run of the file starts from the saved value of buffers that forward writes to:", problems))
 
 
 def _translate_forks(captured: Captured, tree: Tree, find: Lookup, events: EventLog) -> Side:

@@ -50,3 +50,25 @@ def test_place(cause: str) -> None:
         onnxport.export(model, (torch.ones(3, 2),), **options)
     told = next(one for one in caught if text in str(one.message))
     assert (told.filename, told.lineno) == (__file__, line)
+
+
+class Counts(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count.add_(1)  # written
+        return x + self.count
+
+
+def test_state_that_a_file_can_not_keep() -> None:
+    told = r"saved value of buffers.*\n  - The buffer 'count'\n    at .*# written\n    Take the old value as an input"
+    with pytest.warns(OnnxExporterWarning, match=told):
+        onnxport.export(Counts(), (torch.ones(2),), verbose=False)
+
+
+@pytest.mark.filterwarnings("error::onnxport.errors.OnnxExporterWarning")
+def test_statistics_of_training_are_not_told_of_twice() -> None:
+    normed = torch.nn.Sequential(torch.nn.BatchNorm1d(3)).eval()
+    onnxport.export(normed, (torch.ones(2, 3),), verbose=False)

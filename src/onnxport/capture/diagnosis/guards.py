@@ -53,7 +53,8 @@ def report_assumptions(
         if _fixes_a_value(expression) or _is_branch(expression, by):
             problems.append(Problem(f"It is right only where {shown}", where))
     for decision in followed:
-        expression = _named(decision.expression, names, same)
+        # Whether an axis is empty may have been asked, which is no question of a size that sympy takes for positive.
+        expression = _named(decision.expression, names, same, positive=None)
         shown = _sentence(expression if decision.outcome else sympy.Not(expression))
         events.add("assumption", "capture", f"{shown} ({decision.reason})", where=decision.where)
         if _is_branch(expression, decision.by):
@@ -89,10 +90,15 @@ def _calls(program: torch.export.ExportedProgram, target: object) -> Iterator[An
     yield from program.graph.find_nodes(op="call_function", target=target)
 
 
-def _named(expression: sympy.Basic, names: Mapping[str, str], same: Mapping[str, str]) -> sympy.Basic:
+def _named(
+    expression: sympy.Basic, names: Mapping[str, str], same: Mapping[str, str], positive: bool | None = True
+) -> sympy.Basic:
     symbols = {symbol: same.get(str(symbol), str(symbol)) for symbol in expression.free_symbols}
     return expression.xreplace(
-        {symbol: sympy.Symbol(names.get(name, name), integer=True, positive=True) for symbol, name in symbols.items()}
+        {
+            symbol: sympy.Symbol(names.get(name, name), integer=True, positive=positive)
+            for symbol, name in symbols.items()
+        }
     )
 
 
@@ -145,11 +151,12 @@ def _fixes_a_value(expression: sympy.Basic) -> bool:
 def _is_branch(expression: sympy.Basic, by: Asker) -> bool:
     """Whether Python code outside of torch went the example's way here, and may go another at another size.
 
-    Libraries treat a size of 1 apart in many places, mostly to save work; there it stays an assumption of the report.
+    Libraries treat a size of 1, and what is empty, apart in many places, mostly to save work; there it stays an
+    assumption of the report.
     """
     if by == "torch":
         return False
-    one_or_none = any(side in (0, 1) for side in expression.args) and len(expression.free_symbols) == 1
+    one_or_none = 0 in expression.args or (1 in expression.args and len(expression.free_symbols) == 1)
     return by == "user" or not one_or_none
 
 

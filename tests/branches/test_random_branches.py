@@ -1,6 +1,6 @@
 """Random programs with branches give eager's results at every size and on data of every kind, or say that they may not.
 
-``python tests/branches/test_random_programs.py FIRST COUNT`` runs more of them and prints what differs.
+``python tests/branches/test_random_branches.py FIRST COUNT`` runs more of them and prints what differs.
 """
 
 from __future__ import annotations

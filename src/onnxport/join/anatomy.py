@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from onnxport.onnx_build.literals import literal_key
+from onnxport.graphs import bodies
+from onnxport.onnx_build.literals import attribute_key, literal_key, readable
 from onnxport.onnx_build.operators import RANDOM
 from onnxport.weights.torch_tensor import TorchTensor
 
 _GRAPH, _GRAPHS = ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS
-_LARGEST_COMPARED = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -79,17 +79,12 @@ def _kind(node: ir.Node, inner: dict[ir.Value, int], slots: list[Slot]) -> Hasha
 
 
 def _attribute(attribute: ir.Attr, inner: dict[ir.Value, int], slots: list[Slot]) -> Hashable | None:
-    if attribute.is_ref():
-        return ("ref", attribute.ref_attr_name)
-    if attribute.type is _GRAPH:
+    if attribute.type is _GRAPH and not attribute.is_ref():
         return _region(attribute.as_graph(), inner, slots)
-    if attribute.type is _GRAPHS:
+    if attribute.type is _GRAPHS and not attribute.is_ref():
         regions = [_region(graph, inner, slots) for graph in attribute.as_graphs()]
         return None if any(region is None for region in regions) else tuple(regions)
-    if attribute.type is ir.AttributeType.TENSOR:
-        tensor = attribute.as_tensor()
-        return literal_key(tensor.dtype, tensor.numpy())
-    return (attribute.type, repr(attribute.value))
+    return attribute_key(attribute)
 
 
 def _region(graph: ir.Graph, inner: dict[ir.Value, int], slots: list[Slot]) -> Hashable | None:
@@ -114,22 +109,15 @@ def same_tensor(one: ir.Value, other: ir.Value) -> bool:
         return False
     if isinstance(a, TorchTensor) and isinstance(b, TorchTensor) and a.key == b.key:
         return True
-    if a.size > _LARGEST_COMPARED or _is_empty_of_content(a) or _is_empty_of_content(b):
+    if not readable(a) or not readable(b):
         return False
     return literal_key(a.dtype, a.numpy()) == literal_key(b.dtype, b.numpy())
-
-
-def _is_empty_of_content(tensor: ir.TensorProtocol) -> bool:
-    return isinstance(tensor, TorchTensor) and not tensor.has_content
 
 
 def values_made(node: ir.Node) -> Iterator[ir.Value]:
     """The values that a node and those in its regions make, and the inputs of the regions."""
     yield from node.outputs
-    for attribute in node.attributes.values():
-        if attribute.is_ref() or attribute.type not in (_GRAPH, _GRAPHS):
-            continue
-        for graph in [attribute.as_graph()] if attribute.type is _GRAPH else attribute.as_graphs():
-            yield from graph.inputs
-            for inner in graph:
-                yield from values_made(inner)
+    for graph in bodies(node):
+        yield from graph.inputs
+        for inner in graph:
+            yield from values_made(inner)

@@ -106,7 +106,7 @@ class Joining:
         borrowed = [node for node in other if node in ahead]
         then_nodes = [node for node in graph if node in inside_one]
         else_nodes = [node for node in other if node in inside_other]
-        _merge_shapes(graph.inputs, other.inputs, self._more_general)
+        _merge_shapes(graph.inputs, other.inputs, _more_general)
         for node, mate in mates:
             _merge_shapes(node.outputs, mate.outputs, _common)
         mated = [node for node, _ in mates]
@@ -224,9 +224,9 @@ class Joining:
         for key, function in self.other.functions.items():
             self.one.functions.setdefault(key, function)
 
-    @staticmethod
-    def _more_general(one: Size, other: Size) -> Size:
-        return other if isinstance(one, int) else one
+
+def _more_general(one: Size, other: Size) -> Size:
+    return other if isinstance(one, int) else one
 
 
 def _common(one: Size, other: Size) -> Size:

@@ -15,6 +15,9 @@ INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)
 """Where a slice ends that goes backwards, down to the first element and with it."""
 
+#: Tensors above this are never read here: no kernel runs on them and their content is never hashed.
+READ_LIMIT = 64 * 1024
+
 Array = npt.NDArray[np.generic]
 
 
@@ -32,6 +35,36 @@ class Contents:
 def literal_key(dtype: ir.DataType, array: Array) -> Hashable:
     """What makes two literals the same: type, shape and bytes (so that 0.0 and -0.0 differ)."""
     return (dtype, array.shape, array.tobytes())
+
+
+def readable(tensor: ir.TensorProtocol) -> bool:
+    """Whether the content of a tensor is at hand and small enough to look at."""
+    if tensor.nbytes > READ_LIMIT or isinstance(tensor, ir.StringTensor | ir.ExternalTensor):
+        return False
+    raw = getattr(tensor, "raw", None)
+    if raw is None or isinstance(raw, np.ndarray):
+        return True
+    # Torch tensors made under a fake mode or on the meta device have a shape and nothing else.
+    return not getattr(raw, "is_meta", False) and getattr(raw, "fake_mode", None) is None
+
+
+def attribute_key(attribute: ir.Attr) -> Hashable | None:
+    """What makes two attributes the same; None for a graph, and for a tensor that is not :func:`readable`."""
+    if attribute.is_ref():
+        return ("ref", attribute.ref_attr_name)
+    kind = attribute.type
+    if kind is ir.AttributeType.INT or kind is ir.AttributeType.INTS or kind is ir.AttributeType.STRING:
+        return (kind, attribute.value)
+    if kind is ir.AttributeType.FLOAT or kind is ir.AttributeType.FLOATS:
+        # By its digits: 0.0 equals -0.0 and is not the same.
+        return (kind, repr(attribute.value))
+    if kind is ir.AttributeType.STRINGS:
+        return (kind, tuple(attribute.value))
+    if kind is ir.AttributeType.TENSOR:
+        # Not as_tensor(), whose check of the tensor's protocol costs more than all the rest.
+        tensor: ir.TensorProtocol = attribute.value
+        return literal_key(tensor.dtype, tensor.numpy()) if readable(tensor) else None
+    return None
 
 
 def initializer(tensor: ir.TensorProtocol, name: str) -> ir.Value:

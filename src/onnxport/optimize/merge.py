@@ -6,9 +6,9 @@ from collections.abc import Hashable
 
 import onnx_ir as ir
 
-from onnxport.onnx_build.literals import literal_key
+from onnxport.onnx_build.literals import attribute_key
 from onnxport.onnx_build.operators import RANDOM
-from onnxport.optimize.scope import Scope, readable
+from onnxport.optimize.scope import Scope
 
 #: What is left of these after the rules keeps two names apart.
 SEPARATE = RANDOM | {"Identity"}
@@ -48,26 +48,8 @@ def _key(node: ir.Node) -> Hashable | None:
     attributes: list[Hashable] = []
     given = node.attributes.data
     for name in sorted(given) if len(given) > 1 else given:
-        part = _attribute_key(given[name])
+        part = attribute_key(given[name])
         if part is None:
             return None
         attributes.append((name, part))
     return (op_type, node.domain, node.version, node.inputs, len(node.outputs), *attributes)
-
-
-def _attribute_key(attribute: ir.Attr) -> Hashable | None:
-    if attribute.is_ref():
-        return ("ref", attribute.ref_attr_name)
-    kind = attribute.type
-    if kind is ir.AttributeType.INT or kind is ir.AttributeType.INTS or kind is ir.AttributeType.STRING:
-        return (kind, attribute.value)
-    if kind is ir.AttributeType.FLOAT or kind is ir.AttributeType.FLOATS:
-        # By its digits: 0.0 equals -0.0 and is not the same.
-        return (kind, repr(attribute.value))
-    if kind is ir.AttributeType.STRINGS:
-        return (kind, tuple(attribute.value))
-    if kind is ir.AttributeType.TENSOR:
-        # Not as_tensor(), whose check of the tensor's protocol costs more than all the rest.
-        tensor: ir.TensorProtocol = attribute.value
-        return literal_key(tensor.dtype, tensor.numpy()) if readable(tensor) else None
-    return None

@@ -10,12 +10,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.graphs import bodies
-from onnxport.onnx_build.literals import initializer, literal_key
+from onnxport.onnx_build.literals import initializer, literal_key, readable
 from onnxport.onnx_build.names import UniqueNames, names_in
 from onnxport.weights.kinds import is_weight
-
-#: Tensors above this are never read here: no kernel runs on them and their content is never hashed.
-READ_LIMIT = 64 * 1024
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Dims = tuple[int | ir.SymbolicDim, ...]
@@ -47,17 +44,6 @@ def surely_same_shape(left: ir.Value | None, right: ir.Value | None) -> bool:
     """Whether two values surely have the same shape at run time."""
     dims = comparable_dims(left)
     return dims is not None and dims == comparable_dims(right)
-
-
-def readable(tensor: ir.TensorProtocol) -> bool:
-    """Whether the content of a tensor is at hand and small enough to look at."""
-    if tensor.nbytes > READ_LIMIT or isinstance(tensor, ir.StringTensor | ir.ExternalTensor):
-        return False
-    raw = getattr(tensor, "raw", None)
-    if raw is None or isinstance(raw, np.ndarray):
-        return True
-    # Torch tensors made under a fake mode or on the meta device have a shape and nothing else.
-    return not getattr(raw, "is_meta", False) and getattr(raw, "fake_mode", None) is None
 
 
 def constant_node_tensor(node: ir.Node) -> ir.TensorProtocol | None:

@@ -7,8 +7,8 @@ from collections.abc import Hashable
 import onnx_ir as ir
 import torch
 
-from onnxport.onnx_build.literals import literal_key
-from onnxport.optimize.scope import Scope, readable
+from onnxport.onnx_build.literals import literal_key, readable
+from onnxport.optimize.scope import Scope
 from onnxport.provenance import add_aliases, aliases
 from onnxport.weights.kinds import is_weight
 from onnxport.weights.torch_tensor import StorageKey, TorchTensor, storage_key

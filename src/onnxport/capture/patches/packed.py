@@ -46,14 +46,6 @@ class _FirstNumbers:
         storage = tensor.untyped_storage()
         self._known[storage._cdata] = (storage, tensor._version, number)
 
-    def read(self, batch_sizes: torch.Tensor) -> Any:
-        """The first of some batch sizes, which is the same when it is read again."""
-        number = batch_sizes[0].item()
-        fake = fake_behind(batch_sizes)
-        if fake is not None and not fake.is_inference():
-            self.note(fake, number)  # type: ignore[arg-type]
-        return number
-
     def of(self, first: torch.Tensor) -> Count | None:
         """The number, if it is known."""
         known = self._known.get(first.untyped_storage()._cdata)
@@ -66,11 +58,11 @@ def sequences_packed() -> Iterator[None]:
     numbers = _FirstNumbers()
     rows: list[tuple[object, str, object]] = [
         (_VF, "_pack_padded_sequence", _packing(_VF._pack_padded_sequence, numbers)),
-        (_VF, "_pad_packed_sequence", _padding(_VF._pad_packed_sequence, numbers)),
+        (_VF, "_pad_packed_sequence", _padding(_VF._pad_packed_sequence)),
         (rnn, "_packed_sequence_init_args", _of_anything(rnn._packed_sequence_init_args, numbers)),
     ]
     rows += [
-        (kind, name, _expecting(getattr(kind, name), numbers))
+        (kind, name, _expecting(getattr(kind, name)))
         for kind, name in ((nn.RNNBase, "get_expected_hidden_size"), (nn.LSTM, "get_expected_cell_size"))
     ]
     # run_decompositions takes the rule of a composite operator away for good.
@@ -122,14 +114,14 @@ def _packing(original: Callable[..., Pair], numbers: _FirstNumbers) -> Callable[
     return pack
 
 
-def _padding(original: Callable[..., Pair], numbers: _FirstNumbers) -> Callable[..., Pair]:
+def _padding(original: Callable[..., Pair]) -> Callable[..., Pair]:
     def pad(
         data: torch.Tensor, batch_sizes: torch.Tensor, batch_first: bool, padding_value: float, total: Count | None
     ) -> Pair:
         if fake_behind(data) is not None:
             # Scripts state it always.
             total = None if total is not None and statically_known_true(total == batch_sizes.shape[0]) else total
-            count = numbers.read(batch_sizes)
+            count = batch_sizes[0].item()
             return _operator("pad_packed_sequence")(data, batch_sizes, count, batch_first, padding_value, total)
         longest = batch_sizes.size(0)
         if total is not None and total < longest:
@@ -142,7 +134,7 @@ def _padding(original: Callable[..., Pair], numbers: _FirstNumbers) -> Callable[
     return pad
 
 
-def _expecting(original: Callable[..., tuple[Count, ...]], numbers: _FirstNumbers) -> Callable[..., tuple[Count, ...]]:
+def _expecting(original: Callable[..., tuple[Count, ...]]) -> Callable[..., tuple[Count, ...]]:
     """The sizes that a layer asks of its states; torch makes a plain number of the first batch size."""
 
     def expected(self: nn.RNNBase, input: torch.Tensor, batch_sizes: torch.Tensor | None) -> tuple[Count, ...]:
@@ -150,7 +142,8 @@ def _expecting(original: Callable[..., tuple[Count, ...]], numbers: _FirstNumber
             return original(self, input, batch_sizes)
         # As of an input with one sequence, in each of the layer's ways to order axes.
         states, _, width = original(self, input.new_empty(1, 1, self.input_size), None)
-        return states, numbers.read(batch_sizes), width
+        count: Any = batch_sizes[0].item()
+        return states, count, width
 
     return expected
 

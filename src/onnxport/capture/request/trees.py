@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 
 from onnxport.capture.patches.replacing import attributes_replaced
-from onnxport.capture.request.caches import register_encoder_decoder_cache, register_layered_cache
+from onnxport.capture.request.caches import register_class, register_encoder_decoder_cache, register_layered_cache
 from onnxport.torch_internals import pytree
 
 Step = str | int
@@ -143,13 +143,7 @@ def _register_mapping(kind: type[Any]) -> None:
             made[key] = value
         return made
 
-    pytree.register_pytree_node(
-        kind,
-        flatten,
-        unflatten,
-        serialized_type_name=f"{kind.__module__}.{kind.__qualname__}",
-        flatten_with_keys_fn=flatten_with_keys,
-    )
+    register_class(kind, flatten, unflatten, flatten_with_keys)
 
 
 def _register_model_output(kind: type) -> bool:

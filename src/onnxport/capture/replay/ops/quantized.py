@@ -365,37 +365,39 @@ def _prelu(call: NodeCall, x: torch.Tensor, slopes: torch.Tensor, scale: Scale, 
     return grids.rounded(F.prelu(x, grids.real(slopes)), grids.like(x, scale, zero_point))
 
 
-@handles("quantized::add_scalar", "quantized::add_scalar_relu")
-def _add_number(call: NodeCall, x: torch.Tensor, number: float) -> torch.Tensor:
-    """On a grid that is shifted; stretched as well where its zero would lie outside of the integers."""
+def _one_grid(call: NodeCall, x: torch.Tensor) -> tuple[Grids, float, int, torch.dtype]:
+    """The grids of the run, and that of a tensor which has the same for all of its channels."""
     call.trace()
     grids = grids_of(call.run)
     grid = grids.grid_of(x)
     assert isinstance(grid.scale, float)
     assert isinstance(grid.zero_point, int)
-    _, low, high = _INTEGERS[grid.dtype]
-    steps = round(number / grid.scale)
-    y, zero = x + steps * grid.scale, grid.zero_point - steps
+    return grids, grid.scale, grid.zero_point, grid.dtype
+
+
+@handles("quantized::add_scalar", "quantized::add_scalar_relu")
+def _add_number(call: NodeCall, x: torch.Tensor, number: float) -> torch.Tensor:
+    """On a grid that is shifted; stretched as well where its zero would lie outside of the integers."""
+    grids, scale, zero_point, dtype = _one_grid(call, x)
+    _, low, high = _INTEGERS[dtype]
+    steps = round(number / scale)
+    y, zero = x + steps * scale, zero_point - steps
     relu = call.node.kind().endswith("_relu")
     if low <= zero <= high:
-        shifted = Grid(grid.scale, zero, grid.dtype)
+        shifted = Grid(scale, zero, dtype)
         return grids.placed(y.relu() if relu else y, shifted)
     reach = high - zero if zero < low else zero - low
-    stretched = Grid(reach / (high - low) * grid.scale, low if zero < low else high, grid.dtype)
+    stretched = Grid(reach / (high - low) * scale, low if zero < low else high, dtype)
     return grids.rounded(y.relu() if relu else y, stretched)
 
 
 @handles("quantized::mul_scalar", "quantized::mul_scalar_relu")
 def _multiply_by_number(call: NodeCall, x: torch.Tensor, number: float) -> torch.Tensor:
     """The same integers, in reverse for a negative number, on a grid of that many times the scale."""
-    call.trace()
-    grids = grids_of(call.run)
-    grid = grids.grid_of(x)
-    assert isinstance(grid.scale, float)
-    assert isinstance(grid.zero_point, int)
-    _, low, high = _INTEGERS[grid.dtype]
-    zero = grid.zero_point if number > 0 else low + high - grid.zero_point
-    scaled = Grid(1.0, 0, grid.dtype) if number == 0 else Grid(abs(number) * grid.scale, zero, grid.dtype)
+    grids, scale, zero_point, dtype = _one_grid(call, x)
+    _, low, high = _INTEGERS[dtype]
+    zero = zero_point if number > 0 else low + high - zero_point
+    scaled = Grid(1.0, 0, dtype) if number == 0 else Grid(abs(number) * scale, zero, dtype)
     y = x * number
     return grids.placed(y.relu() if call.node.kind().endswith("_relu") else y, scaled)
 

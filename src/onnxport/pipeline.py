@@ -71,7 +71,7 @@ def convert(
                 if watcher is not None:
                     watcher.onnx_model = model
         else:
-            model = _translate_forks(captured, captured.forks, find, events).model
+            model = _translate_forks(captured, functional, captured.forks, find, events).model
             if watcher is not None:
                 watcher.onnx_model = model
         has_functions = options.ir_version is None or options.ir_version >= FIRST_IR_WITH_FUNCTIONS
@@ -133,14 +133,20 @@ def _warn_of_lost_state(functional: FunctionalProgram, events: EventLog) -> None
         warn(listing("Each run of the file starts from the saved value of buffers that forward writes to:", problems))
 
 
-def _translate_forks(captured: Captured, tree: Tree, find: Lookup, events: EventLog) -> Side:
-    """Translate all ways through a model, and join them from the last decision to the first."""
+def _translate_forks(
+    captured: Captured, functional: FunctionalProgram, tree: Tree, find: Lookup, events: EventLog
+) -> Side:
+    """Translate all ways through a model, and join them from the last decision to the first.
+
+    ``functional`` is the captured program, which is one of the ways, prepared already.
+    """
     if isinstance(tree, Fork):
-        sides = [_translate_forks(captured, side, find, events) for side in (tree.if_true, tree.if_false)]
+        sides = [_translate_forks(captured, functional, side, find, events) for side in (tree.if_true, tree.if_false)]
         with events.stage("join"):
             return join(sides[0], sides[1], tree.decision.index)
-    with events.stage("prepare"):
-        functional = functional_form(tree.program, find, events)
+    if tree.program is not captured.program:
+        with events.stage("prepare"):
+            functional = functional_form(tree.program, find, events)
     with events.stage("translate"):
         model, asked = translate_path(functional, find, _names(captured, tree), events)
     conditions = {}

@@ -52,8 +52,7 @@ def explore(success: Success, request: Request, recorder: forced_sizes.Recorder,
     tree = explorer.grow(first)
     if isinstance(tree, Path):
         without_marks(tree.program)
-    followed = [Followed(one.expression, one.outcome, one.by, one.where, why) for one, why in explorer.followed]
-    return Explored(tree, _most_general(tree, request.declared), followed)
+    return Explored(tree, _most_general(tree, request.declared), explorer.followed)
 
 
 def _most_general(tree: Tree, declared: Declarations) -> torch.export.ExportedProgram:

@@ -7,9 +7,9 @@ result to the example in a way that no error at run time would show are a warnin
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 import torch
@@ -74,7 +74,9 @@ _SQUEEZES = (torch.ops.aten.squeeze.dim, torch.ops.aten.squeeze.dims, torch.ops.
 def _squeezed_sizes(programs: Sequence[torch.export.ExportedProgram]) -> Iterator[tuple[sympy.Basic, str]]:
     """The sizes that vary of axes that are squeezed, with the line: a capture keeps such an axis, at size 1 as well."""
     told: set[tuple[sympy.Basic, str]] = set()
-    for node in (n for program in programs for target in _SQUEEZES for n in _calls(program, target)):
+    pairs = itertools.product(programs, _SQUEEZES)
+    found_in = (program.graph.find_nodes(op="call_function", target=squeeze) for program, squeeze in pairs)
+    for node in itertools.chain.from_iterable(found_in):
         value = node.args[0].meta["val"]
         axes = node.args[1] if len(node.args) > 1 else range(value.dim())
         for axis in [axes] if isinstance(axes, int) else axes:
@@ -84,10 +86,6 @@ def _squeezed_sizes(programs: Sequence[torch.export.ExportedProgram]) -> Iterato
                 if found not in told:
                     told.add(found)
                     yield found
-
-
-def _calls(program: torch.export.ExportedProgram, target: object) -> Iterator[Any]:
-    yield from program.graph.find_nodes(op="call_function", target=target)
 
 
 def _named(

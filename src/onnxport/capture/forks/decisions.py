@@ -23,7 +23,7 @@ from onnxport.capture.diagnosis.zero_sizes import is_otherwise_at_zero
 from onnxport.capture.forks.expressions import is_outvoted
 from onnxport.capture.patches.replacing import attributes_replaced
 from onnxport.errors import CaptureError, OnnxExporterError, Problem
-from onnxport.torch_internals.symbolic_sizes import example_sizes
+from onnxport.torch_internals.symbolic_sizes import example_sizes, get_proxy_mode, truth_in_range
 
 # Kernels in C++ ask as well, in files of their own; Python's questions come without a file, bool(tensor) from here.
 _TRUTH_OF_TENSORS = "pybind_utils.cpp"
@@ -168,7 +168,6 @@ def is_of_data(expression: sympy.Basic) -> bool:
 
 def _comparisons(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
     """Comparisons of sizes that ask: ``x.shape[0] == 0`` is false to torch, which takes every size for positive."""
-    from onnxport.torch_internals.symbolic_sizes import get_proxy_mode
 
     def asking(name: str, compare: Callable[..., object]) -> Callable[..., object]:
         def apply(one: torch.SymInt, other: object) -> object:
@@ -219,23 +218,21 @@ def deciding(schedule: Schedule | None) -> Iterator[None]:
         return
     from torch.fx.experimental.sym_node import SymNode
 
-    from onnxport.torch_internals.symbolic_sizes import get_proxy_mode, truth_in_range
-
     guard_bool = SymNode.guard_bool
 
     def decide(node: Any, file: str, line: int) -> bool:
         expression = node.expr
-        is_settled = expression.is_number or expression in (sympy.true, sympy.false)
-        if is_settled:
+        if expression.is_number or expression in (sympy.true, sympy.false):
             return bool(guard_bool(node, file, line))
         if file != "" and not file.endswith(_TRUTH_OF_TENSORS):
             with asked_by(file):
                 return bool(guard_bool(node, file, line))
-        by = asker(of_data=is_of_data(expression))
+        of_data = is_of_data(expression)
+        by = asker(of_data=of_data)
         if by == "torch" or truth_in_range(node) is not None or get_proxy_mode() is None:
             return bool(guard_bool(node, file, line))
         frame = frame_of_caller()
-        if frame is not None and not is_of_data(expression) and is_outvoted(frame):
+        if frame is not None and not of_data and is_outvoted(frame):
             return bool(node.hint)
         condition = torch.SymBool(node) if node.is_bool() else torch.SymFloat(node) != 0
         assert isinstance(condition, torch.SymBool)

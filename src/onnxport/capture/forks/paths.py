@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import torch
 
 from onnxport.capture.diagnosis.forced_sizes import is_violation
+from onnxport.capture.diagnosis.guards import Followed
 from onnxport.capture.diagnosis.user_lines import line_of_error, raised_by_model
 from onnxport.capture.forks.decisions import DECIDED, Decision, Diverged, LoopOnData, Schedule
 from onnxport.capture.forks.witnesses import Limits, settled, witness
@@ -66,7 +67,7 @@ class Explorer:
     events: EventLog
     limit: int
     count: int = 1
-    followed: list[tuple[Decision, str]] = field(default_factory=list)
+    followed: list[Followed] = field(default_factory=list)
 
     def grow(self, path: Path, depth: int = 0) -> Tree:
         """Return the tree of all paths that share the first ``depth`` decisions with this one."""
@@ -77,7 +78,7 @@ class Explorer:
         if self.count >= self.limit:
             if decision.of_data:
                 raise _too_many(mine, self.limit)
-            self.followed.append((decision, f"there are more than {self.limit} ways through the model"))
+            self._follow(decision, f"there are more than {self.limit} ways through the model")
             return mine
         sibling = self._sibling(path, depth)
         if sibling is None:
@@ -90,7 +91,7 @@ class Explorer:
         """The run that goes the other way at a decision; None where there is none, which is noted."""
         decision = path.decisions[depth]
         if not _is_marked(path.program, decision):
-            self.followed.append((decision, "it is asked within another graph (torch.cond, a loop's body, vmap)"))
+            self._follow(decision, "it is asked within another graph (torch.cond, a loop's body, vmap)")
             return None
         arguments = path.arguments if decision.of_data else self._arguments_beyond(path, depth)
         if arguments is None:
@@ -104,7 +105,7 @@ class Explorer:
             self._report(decision, error)
             return None
         if not _agrees(schedule.decisions, path.decisions, depth):
-            self.followed.append((decision, "the code did not ask the same again when it was run anew"))
+            self._follow(decision, "the code did not ask the same again when it was run anew")
             return None
         return Path(program, schedule.decisions, arguments)
 
@@ -116,9 +117,13 @@ class Explorer:
             return None
         sizes = witness(example, asked, self.names, self.limits) if example.usable else None
         if sizes is None:
-            self.followed.append((path.decisions[depth], "no sizes were found at which it comes out otherwise"))
+            self._follow(path.decisions[depth], "no sizes were found at which it comes out otherwise")
             return None
         return example.at(sizes)
+
+    def _follow(self, decision: Decision, reason: str) -> None:
+        followed = Followed(decision.expression, decision.outcome, decision.by, decision.where, reason)
+        self.followed.append(followed)
 
     def _report(self, decision: Decision, error: Exception) -> None:
         lines = str(error).strip().splitlines()
@@ -130,7 +135,7 @@ class Explorer:
             return
         where = line_of_error(error)
         reason = f"the other way could not be captured: {what}"
-        self.followed.append((decision, f"{reason} at {where}" if where else reason))
+        self._follow(decision, f"{reason} at {where}" if where else reason)
 
 
 def _current(decision: Decision, environment: Any) -> Decision:

@@ -22,9 +22,8 @@ def witness(
 ) -> Sizes | None:
     """Return sizes at which the last of the decisions comes out otherwise and those before it as they did, or None.
 
-    ``names`` holds the user's names of symbols; those with one name have one size, and ``limits``
-    the ranges that were declared for symbols. What operators checked before the
-    decision holds as well, unless nothing else is found.
+    ``names`` holds the user's names of symbols; those with one name have one size, and ``limits`` the ranges that were
+    declared for symbols. What operators checked before the decision holds as well, unless nothing else is found.
     """
     *before, last = decisions
     wanted = [(decision.expression, decision.outcome) for decision in before]

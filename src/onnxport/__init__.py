@@ -2,6 +2,7 @@
 
 import sys as _sys
 
+from onnxport.versions import VERSION as _VERSION
 from onnxport.versions import require as _require
 
 _require(["torch", "onnx", "onnx_ir"])
@@ -44,7 +45,7 @@ _sys.modules["onnxport.jit_utils"] = jit_utils
 _sys.modules["onnxport.symbolic_helper"] = symbolic_helper
 _sys.modules["onnxport.operators"] = operators
 
-__version__ = "0.1.0"
+__version__ = _VERSION
 producer_name = PRODUCER_NAME
 producer_version = PRODUCER_VERSION
 

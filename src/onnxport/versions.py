@@ -1,10 +1,12 @@
-"""The oldest versions that the package works with, as pyproject.toml declares them, and a refusal that says so."""
+"""The package's version, the oldest ones that it works with, as pyproject.toml has them, and a refusal that says so."""
 
 from __future__ import annotations
 
 import importlib
 import re
 from collections.abc import Iterable
+
+VERSION = "0.1.0"
 
 #: The oldest version of each package, by the name that it is imported by.
 OLDEST = {"torch": "2.9", "onnx": "1.19", "onnx_ir": "1.0", "onnxruntime": "1.20"}

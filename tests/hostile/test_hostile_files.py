@@ -19,7 +19,7 @@ import torch
 from safetensors.torch import save
 
 import onnxport
-from onnxport.command_line import load_model
+from onnxport.command_line.models import load_model
 from onnxport.errors import InputError, OnnxExporterError
 from onnxport.weights.external_data import read_model
 from onnxport.weights.safetensors import mapped_tensors

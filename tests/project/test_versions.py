@@ -7,6 +7,7 @@ import onnx_ir
 import pytest
 import torch
 
+import onnxport
 from onnxport import versions
 
 ROOT = Path(__file__).parents[2]
@@ -14,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_oldest_versions_are_those_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["version"] == versions.VERSION == onnxport.__version__
     declared = [requirement.split(">=") for requirement in project["dependencies"] if ">=" in requirement]
     assert dict(declared) == versions.OLDEST
     page = (ROOT / "docs" / "compatibility.md").read_text(encoding="utf-8")

@@ -1,0 +1,40 @@
+"""The command line, one module a command. What a command needs is imported when it runs, so that help comes at once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from onnxport.command_line.export import export_command
+from onnxport.versions import VERSION
+
+__all__ = ["app"]
+
+# Plain help, not rich's: tables of rich cut the names of options at 80 columns, and take their time to load.
+app = typer.Typer(
+    name="onnxport", add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
+)
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"onnxport {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Export PyTorch models to ONNX, and look at ONNX files.
+
+    A command ends with 0 when all went well, 1 when it refuses what it was given, 2 when it was called in a wrong way,
+    and 3 when it compared two things and they differ. With --json it writes one JSON document to standard output and
+    nothing else.
+    """
+
+
+app.command("export")(export_command)

@@ -1,0 +1,118 @@
+"""How a command ends: what it writes for people or for programs, what it says when it can't, and its exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import json
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, TextIO, TypeAlias
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Write one JSON document to standard output.")]
+Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
+
+# What is not on a terminal has no width: nothing is wrapped or cut where a program or a file reads it.
+_ENDLESS = 10_000
+
+
+class ExitCode(enum.IntEnum):
+    """What a command's exit code means; 2, a wrong call, is typer's."""
+
+    DONE = 0
+    REFUSED = 1
+    DIFFERENT = 3
+
+
+@dataclass
+class Answer:
+    """What a command has found out: the document for programs, how it is shown to people, and how it ends."""
+
+    document: dict[str, object] = field(default_factory=dict)
+    show: Callable[[Console], None] | None = None
+    code: ExitCode = ExitCode.DONE
+
+    def give(
+        self, document: dict[str, object], show: Callable[[Console], None], code: ExitCode = ExitCode.DONE
+    ) -> None:
+        """Set all three."""
+        self.document, self.show, self.code = document, show, code
+
+
+@contextlib.contextmanager
+def answering(*, as_json: bool, quiet: bool = False) -> Iterator[Answer]:
+    """Run a command in the block and write its answer, or the sentence of its error, at the end.
+
+    Raises:
+        typer.Exit: With the exit code, if it is not 0.
+    """
+    # Here and not above: every command imports this module, and help is to come at once.
+    from onnxport.errors import OnnxExporterError
+
+    answer = Answer()
+    told: list[str] = []
+    stdout = sys.stdout
+    try:
+        # Standard output is the answer's alone, whatever a model's code prints.
+        with contextlib.redirect_stdout(sys.stderr), _warnings_told(told, quiet=quiet):
+            yield answer
+    except OnnxExporterError as error:
+        problems = [
+            {"what": problem.what, "where": problem.where, "remedy": problem.remedy, "count": problem.count}
+            for problem in error.problems
+        ]
+        _fail(type(error).__name__, str(error), problems, told, stdout, as_json=as_json)
+    except Exception as error:  # noqa: BLE001 - a fault of ours: shown whole, and a document all the same
+        traceback.print_exc()
+        _fail(type(error).__name__, f"internal error: {error}", [], told, stdout, as_json=as_json)
+    if as_json:
+        json.dump({**answer.document, "warnings": told}, stdout, indent=2, allow_nan=True)
+        stdout.write("\n")
+    elif answer.show is not None and not quiet:
+        answer.show(_console(stdout))
+    if answer.code is not ExitCode.DONE:
+        raise typer.Exit(answer.code)
+
+
+def _fail(
+    kind: str, message: str, problems: list[dict[str, object]], told: list[str], stdout: TextIO, *, as_json: bool
+) -> None:
+    print(f"error: {message}", file=sys.stderr)
+    if as_json:
+        error = {"kind": kind, "message": message, "problems": problems}
+        json.dump({"error": error, "warnings": told}, stdout, indent=2)
+        stdout.write("\n")
+    raise typer.Exit(ExitCode.REFUSED)
+
+
+@contextlib.contextmanager
+def _warnings_told(told: list[str], *, quiet: bool) -> Iterator[None]:
+    """Say each warning once and in its own words, without the line of Python's that gave it."""
+
+    def tell(message: Warning | str, *_: object, **__: object) -> None:
+        text = str(message)
+        if text not in told:
+            told.append(text)
+            if not quiet:
+                print(f"warning: {text}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = tell
+        yield
+
+
+def _console(stream: TextIO) -> Console:
+    # rich takes as long to load as the rest of the command line; only what is shown needs it.
+    from rich.console import Console
+
+    return Console(
+        file=stream, width=None if stream.isatty() else _ENDLESS, highlight=False, markup=False, soft_wrap=True
+    )

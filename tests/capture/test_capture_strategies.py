@@ -102,3 +102,18 @@ def test_the_graph_has_no_assertions_of_ours(dims: Any) -> None:
     assert [n.target for n in captured.program.graph.nodes if n.op == "call_function"] == [
         torch.ops.aten.linear.default
     ]
+
+
+class LeavesOutWhileTraced(nn.Module):
+    """What transformers' models do: a trace has no place for a cache, so they return none."""
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        if torch.compiler.is_exporting():
+            raise RuntimeError("only tracing can do this")
+        return {"y": x + 1} if torch.jit.is_tracing() else {"y": x + 1, "cache": x * 2}
+
+
+def test_an_output_that_tracing_loses_is_an_error() -> None:
+    with pytest.raises(CaptureError) as caught:
+        capture(LeavesOutWhileTraced(), torch.ones(3, 4), events=EventLog())
+    assert "returns 2 tensors (output['y'], output['cache']) and, while it is traced, 1" in str(caught.value)

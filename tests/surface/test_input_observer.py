@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaConfig, LlamaForCausalLM
 from transformers.cache_utils import DynamicCache
 from transformers.modeling_outputs import BaseModelOutput
 
 import onnxport
-from onnxport.errors import InputError
+from onnxport.errors import InputError, OnnxExporterWarning
 
 DYNAMIC = torch.export.Dim.DYNAMIC
 
@@ -214,9 +214,89 @@ def test_a_language_model_that_generates() -> None:
     with observer(model):
         model.generate(torch.randint(3, 99, (1, 7)), max_new_tokens=4, do_sample=False)
     assert [call.arguments["input_ids"].shape[1] for call in observer.calls] == [7, 1, 1]
-    program = onnxport.export(model, **observer.for_export(set_batch_dimension_for=True))
+    with pytest.warns(
+        OnnxExporterWarning, match=r"No call was given an attention_mask.*\n.*attention_mask\[0, 0\] = 0"
+    ):
+        arguments = observer.for_export(set_batch_dimension_for=True)
+    program = onnxport.export(model, **arguments)
     assert all(row["SUCCESS"] for row in observer.check_discrepancies(program))
-    assert not any(isinstance(value.shape[0], int) for value in program.model.graph.inputs if value.shape is not None)
+    graph = program.model.graph
+    assert [f"{value.name}{value.shape}" for value in graph.inputs] == [
+        "input_ids[batch,sequence]",
+        "position_ids[batch,sequence]",
+        *(f"past_key_values.{layer}.{kind}[batch,2,past,8]" for kind in ("key", "value") for layer in (0, 1)),
+    ]
+    assert [f"{value.name}{value.shape}" for value in graph.outputs] == [
+        "logits[batch,1,99]",
+        *(f"present.{layer}.{kind}[batch,2,past + sequence,8]" for kind in ("key", "value") for layer in (0, 1)),
+    ]
+
+
+def generated(model: Any, *prompts: tuple[int, int]) -> onnxport.InputObserver:
+    """What is observed of generating four tokens each after prompts of these batch sizes and lengths."""
+    observer = onnxport.InputObserver()
+    with observer(model, store_n_calls=9):
+        for batch, length in prompts:
+            ids = torch.randint(3, 99, (batch, length))
+            mask = torch.ones_like(ids)
+            mask[0, 0] = 0 if batch > 1 else 1
+            model.generate(ids, attention_mask=mask, max_new_tokens=3, do_sample=False)
+    return observer
+
+
+def test_a_padded_batch_shows_the_mask_and_all_axes() -> None:
+    _, model = llama()
+    observer = generated(model, (2, 7), (1, 4))
+    assert observer.gaps() == []
+    assert observer.describe().splitlines()[1:3] == [
+        "input_ids: int64[batch, sequence]",
+        "attention_mask: int64[batch, past + sequence]",
+    ]
+    program = onnxport.export(model, **observer.for_export())
+    assert all(row["SUCCESS"] for row in observer.check_discrepancies(program))
+    assert all(row["SUCCESS"] for row in generated(model, (3, 5)).check_discrepancies(program))
+
+
+def test_a_window_that_was_always_full_may_be_shorter() -> None:
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "head_dim": 8, "vocab_size": 99}
+    model = Gemma2ForCausalLM(
+        Gemma2Config(**sizes, num_attention_heads=4, num_key_value_heads=2, sliding_window=4, eos_token_id=None)
+    ).eval()
+    observer = generated(model, (2, 7), (1, 8))
+    assert "past_key_values.0.key: float32[batch, 2, window, 8]" in observer.describe()
+    program = onnxport.export(model, **observer.for_export())
+    for prompts in ((2, 2), (1, 1), (3, 9)):
+        short = generated(model, (2, 5), prompts)
+        assert all(row["SUCCESS"] for row in short.check_discrepancies(program))
+
+
+GAPS: dict[str, tuple[list[Any], str]] = {
+    "one call": ([((ones(2, 3),), {})], "One call was observed, with a batch of 2"),
+    "one batch size": ([((ones(2, n),), {}) for n in (3, 4)], "Each of the 2 observed calls had a batch of 2"),
+    "a twin": (
+        [((ones(n, 3),), {"pair": {"a": ones(2), "b": [ones(4)]}}) for n in (2, 5)],
+        r"Axis 0 of pair\['a'\] had a size of 2 in every call, though axis 0 of x had others",
+    ),
+    "an entry of a list": (
+        [((ones(1, 3),), {"pair": {"a": ones(1), "b": [ones(1, n), ones(1, 4)]}}) for n in (4, 5)],
+        r"Axis 1 of pair\['b'\]\[1\] had a size of 4 in every call, though axis 1 of pair\['b'\]\[0\] had",
+    ),
+}
+
+
+@pytest.mark.parametrize("row", GAPS)
+def test_what_calls_leave_open_is_a_warning(row: str) -> None:
+    calls, message = GAPS[row]
+    observer = observed(Model(), *calls)
+    with pytest.warns(OnnxExporterWarning, match=rf"(?s){message}.*with observer\(model\)"):
+        observer.for_export()
+    assert any("inside `with observer(model):`" in str(gap) for gap in observer.gaps())
+
+
+def test_axes_of_tensors_that_are_not_text_are_not_tied() -> None:
+    observer = observed(Star(), *[((ones(n, 3), ones(n, 3)), {}) for n in (2, 3)])
+    assert observer.for_export()["dynamic_shapes"] == ({0: DYNAMIC}, {0: DYNAMIC})
 
 
 def with_cache(config: LlamaConfig, batch: int, past: int, length: int) -> dict[str, Any]:

@@ -18,11 +18,12 @@ from onnxport.capture.forks.decisions import LoopOnData, Schedule, deciding
 from onnxport.capture.forks.paths import completed, violates
 from onnxport.capture.patches import patched_torch
 from onnxport.capture.patches.quiet import torch_kept_quiet
-from onnxport.capture.replay import Mirror, replaying, traced
+from onnxport.capture.replay import Mirror, Recording, replaying, traced
 from onnxport.capture.request.dynamic_shapes import Declarations
 from onnxport.capture.request.inputs import Inputs, explicit_forward
 from onnxport.capture.request.outputs import watched
 from onnxport.capture.request.resizing import Arguments
+from onnxport.capture.request.trees import copied, leaves
 from onnxport.errors import CaptureError, InputError, Problem, warn
 from onnxport.events import EventLog
 
@@ -197,12 +198,28 @@ class Tracing:
         facts: list[Problem] = []
         with watched(request.model, _note(request.events)), _same_buffers(request.model):
             recording = traced(request.model, request.inputs, facts.append)
+            _check_nothing_lost(request, recording)
         with replaying(recording), explicit_forward(request.model, request.inputs):
             program = _export(request)
         for fact in facts:
             request.events.add("warning", "capture", fact.what, where=fact.where)
             warn(str(fact))
         return program
+
+
+def _check_nothing_lost(request: Request, recording: Recording) -> None:
+    """Refuse a recording that lacks outputs: models leave out what a trace can't return, a cache for instance."""
+    args, kwargs = copied((request.inputs.args, request.inputs.kwargs))
+    with torch.no_grad():
+        returned = request.model(*args, **kwargs)
+    expected = [leaf.path for leaf in leaves(returned, "output", ()) if isinstance(leaf.value, torch.Tensor)]
+    if len(expected) == recording.tensors:
+        return
+    raise CaptureError(
+        f"{type(request.model).__name__} returns {len(expected)} tensors ({', '.join(expected)}) and, while it is "
+        f"traced, {recording.tensors}: it asks whether it is being traced, and returns others then. Have it return "
+        "tensors only (for a language model, use_cache=False), or mend what keeps torch.export from capturing it."
+    )
 
 
 def _export(request: Request) -> torch.export.ExportedProgram:

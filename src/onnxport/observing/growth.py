@@ -8,6 +8,7 @@ were as long as two others together (the mask over past and new tokens).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -20,7 +21,7 @@ Lengths = tuple[int, ...]
 
 def grown(example: ObservedCall, calls: Sequence[ObservedCall], varying: Mapping[str, object]) -> ObservedCall:
     """The example with no varying axis shorter than two; ``calls`` are complete and tell which axes go together."""
-    sizes = _observed(example, calls, varying)
+    sizes = observed_sizes(example, calls, varying)
     targets = _targets({vector for by_axis in sizes.values() for vector in by_axis.values()})
     arguments = {
         name: nested(
@@ -30,10 +31,10 @@ def grown(example: ObservedCall, calls: Sequence[ObservedCall], varying: Mapping
         )
         for name, value in example.arguments.items()
     }
-    return ObservedCall(arguments, example.positional, example.outputs, example.seconds)
+    return replace(example, arguments=arguments)
 
 
-def _observed(
+def observed_sizes(
     example: ObservedCall, calls: Sequence[ObservedCall], varying: Mapping[str, object]
 ) -> dict[str, dict[int, Lengths]]:
     """For each axis that varies its size in the example, and in every call."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
 import torch
 
-from onnxport.capture.request.trees import Leaf, leaves, register_containers
+from onnxport.capture.request.trees import Leaf, copied, leaves, register_containers
 from onnxport.torch_internals import pytree
 
 _PLAIN = (bool, int, float, str, type(None))
@@ -23,6 +22,7 @@ class ObservedCall:
     positional: tuple[str, ...]
     outputs: list[torch.Tensor] = field(default_factory=list)
     seconds: float = 0.0
+    output_names: list[str] | None = None
 
     def leaves(self, name: str) -> list[Leaf]:
         """The leaves of one argument; none if it was not given."""
@@ -54,12 +54,7 @@ def bound(signature: inspect.Signature, args: Sequence[object], kwargs: dict[str
         elif isinstance(value, _PLAIN) and value == parameter.default:
             continue
         arguments[name] = value
-    return ObservedCall(cast("dict[str, object]", _detached(arguments)), tuple(by_position))
-
-
-def _detached(value: object) -> object:
-    """A copy that later writes to the tensors do not reach."""
-    return pytree.tree_map(lambda leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf, value)
+    return ObservedCall(copied(arguments), tuple(by_position))
 
 
 def result_tensors(result: object) -> list[torch.Tensor]:

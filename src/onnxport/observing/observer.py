@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,8 +14,10 @@ import torch
 from onnxport.capture.patches.replacing import method_replaced
 from onnxport.capture.request.dynamic_shapes import nest
 from onnxport.capture.request.trees import Leaf, leaves
-from onnxport.errors import InputError, Problem
-from onnxport.observing.growth import grown
+from onnxport.errors import InputError, Problem, warn
+from onnxport.observing.gaps import gaps, masked
+from onnxport.observing.growth import grown, observed_sizes
+from onnxport.observing.naming import NamedLeaf, axis_names, named_leaves, output_names
 from onnxport.observing.observed_calls import ObservedCall, bound, nested, result_tensors, varying_axes
 from onnxport.program import ONNXProgram
 from onnxport.program.runtime import Initializer
@@ -80,6 +83,7 @@ class InputObserver:
             if call is not None:
                 call.seconds = time.perf_counter() - start
                 call.outputs = result_tensors(result)
+                call.output_names = output_names(result)
                 self.calls.append(call)
             return result
 
@@ -138,14 +142,73 @@ class InputObserver:
         return tuple(call.arguments.values()) if self._all_positional() else dict(call.arguments)
 
     def for_export(self, set_batch_dimension_for: Identifiers = None) -> dict[str, Any]:
-        """Return ``args``, ``kwargs`` and ``dynamic_shapes`` for ``onnxport.export`` and ``torch.export.export``."""
-        arguments = self._example(set_batch_dimension_for).arguments
+        """Return the arguments of ``onnxport.export``: example inputs, the axes that vary, and names.
+
+        Caches are named layer by layer (``past_key_values.0.key``, ``present.0.key``), outputs after the fields that
+        the model returns, and axes ``batch``, ``sequence``, ``past`` and ``past + sequence`` where they are that.
+        Whatever the calls left open, and the export would fix, is a warning; ``gaps`` has the same as a list.
+        """
+        example = self._example(set_batch_dimension_for)
+        for problem in self.gaps(set_batch_dimension_for):
+            warn(str(problem))
         positional = self._all_positional()
-        return {
-            "args": tuple(arguments.values()) if positional else (),
-            "kwargs": {} if positional else arguments,
-            "dynamic_shapes": self.infer_dynamic_shapes(set_batch_dimension_for),
+        found: dict[str, Any] = {
+            "args": tuple(example.arguments.values()) if positional else (),
+            "kwargs": {} if positional else example.arguments,
+            "dynamic_shapes": self._named_shapes(example, set_batch_dimension_for),
         }
+        varying = self._varying(set_batch_dimension_for)
+        inputs = [entry for name, value in example.arguments.items() for entry in named_leaves(value, name)]
+        if not any(varying[entry.leaf.path] is torch.export.Dim.DYNAMIC for entry in inputs):
+            found["input_names"] = [entry.name for entry in inputs if isinstance(entry.leaf.value, torch.Tensor)]
+        if example.output_names is not None:
+            found["output_names"] = example.output_names
+        return found
+
+    def gaps(self, set_batch_dimension_for: Identifiers = None) -> list[Problem]:
+        """Say what the calls did not show and an export would therefore fix, each with the line that would show it."""
+        self._require_calls()
+        assert self._signature is not None
+        return list(gaps(masked(self.calls), self._signature, self._varying(set_batch_dimension_for)))
+
+    def describe(self, set_batch_dimension_for: Identifiers = None) -> str:
+        """Say what was concluded: a line for each input with its axes, and what the calls left open.
+
+        >>> import torch, onnxport
+        >>> model, observer = torch.nn.Linear(3, 2), onnxport.InputObserver()
+        >>> with observer(model):
+        ...     _ = model(torch.ones(2, 3)), model(torch.ones(5, 3))
+        >>> print(observer.describe())
+        2 calls
+        input: float32[batch, 3]
+        """
+        example = self._completed(self._best())
+        varying = self._varying(set_batch_dimension_for)
+        names = self._axis_names(example, varying)
+        count = len(self.calls)
+        lines = [f"{count} call{'s' if count > 1 else ''}"]
+        for name, value in example.arguments.items():
+            for entry in named_leaves(value, name):
+                lines.append(f"{entry.name}: {_described(entry, varying[entry.leaf.path], names)}")
+        return "\n".join([*lines, *map(str, self.gaps(set_batch_dimension_for))])
+
+    def _axis_names(self, example: ObservedCall, varying: Mapping[str, object]) -> dict[str, dict[int, str]]:
+        complete = [call for call, problems in map(self._filled, self.calls) if not problems]
+        inputs = [entry for name, value in example.arguments.items() for entry in named_leaves(value, name)]
+        return axis_names(inputs, observed_sizes(example, complete, varying))
+
+    def _named_shapes(self, example: ObservedCall, batch: Identifiers) -> Any:
+        varying = self._varying(batch)
+        names = self._axis_names(example, varying)
+
+        def spec(path: str) -> object:
+            declared = varying[path]
+            return {**declared, **names.get(path, {})} if isinstance(declared, dict) else declared
+
+        shapes = {}
+        for name, value in example.arguments.items():
+            shapes[name] = nest(value, iter([spec(leaf.path) for leaf in leaves(value, name, (name,))]))
+        return tuple(shapes.values()) if self._all_positional() else shapes
 
     def check_discrepancies(
         self,
@@ -265,6 +328,7 @@ class InputObserver:
         problems: list[Problem] = []
         varying = self._varying(None)
         arguments = {}
+        call = masked([*self.calls, call])[-1]
         for name in self._names():
             full = self._model_of(name)
             assert full is not None
@@ -280,25 +344,32 @@ class InputObserver:
                     lambda leaf: _emptied(leaf, varying_axes(varying[leaf.path]), _batch_size(call), problems),
                     name,
                 )
-        return ObservedCall(arguments, call.positional, call.outputs, call.seconds), problems
+        return replace(call, arguments=arguments), problems
 
     def _varying(self, batch: Identifiers) -> dict[str, object]:
         """For each leaf what to declare: the axes that vary, a number that varies, or None."""
         result: dict[str, object] = {}
         dynamic = torch.export.Dim.DYNAMIC
         chosen = set() if batch is None or isinstance(batch, bool) else set(batch)
+        calls = masked(self.calls)
         for position, name in enumerate(self._names()):
             by_path: dict[str, list[object]] = {}
-            for call in self.calls:
-                for leaf in call.leaves(name):
-                    by_path.setdefault(leaf.path, []).append(leaf.value)
+            # A cache grows whether or not the calls show it: a window may have been full in all of them.
+            growing: dict[str, int] = {}
+            for call in calls:
+                for entry in named_leaves(call.arguments[name], name) if name in call.arguments else ():
+                    by_path.setdefault(entry.leaf.path, []).append(entry.leaf.value)
+                    if entry.state is not None and entry.state.growing_axis is not None and entry.side != "encoder":
+                        growing[entry.leaf.path] = entry.state.growing_axis
             is_batch = batch is True or bool(chosen & {name, position})
             for path, values in by_path.items():
                 tensors = [value for value in values if isinstance(value, torch.Tensor)]
                 if tensors:
                     _check_ranks(path, tensors)
                     axes = [
-                        axis for axis in range(tensors[0].dim()) if len({tensor.shape[axis] for tensor in tensors}) > 1
+                        axis
+                        for axis in range(tensors[0].dim())
+                        if len({tensor.shape[axis] for tensor in tensors}) > 1 or growing.get(path) == axis
                     ]
                     if is_batch and tensors[0].dim() and 0 not in axes:
                         axes.insert(0, 0)
@@ -307,6 +378,16 @@ class InputObserver:
                     integers = all(type(value) is int for value in values)
                     result[path] = dynamic if integers and len(set(values)) > 1 else None
         return result
+
+
+def _described(entry: NamedLeaf, declared: object, names: Mapping[str, Mapping[int, str]]) -> str:
+    value = entry.leaf.value
+    if not isinstance(value, torch.Tensor):
+        return f"{value!r}" if declared is None else f"{type(value).__name__} that varies"
+    own = names.get(entry.leaf.path, {})
+    varying = varying_axes(declared)
+    sizes = [own.get(axis, "?") if axis in varying else str(size) for axis, size in enumerate(value.shape)]
+    return f"{str(value.dtype).removeprefix('torch.')}[{', '.join(sizes)}]"
 
 
 def _lacking(problems: list[Problem]) -> InputError:

@@ -18,10 +18,11 @@ from onnxport.capture.replay.ops import (  # noqa: F401
     quantized_dynamic,
     tensors,
 )
-from onnxport.capture.replay.tracing import has_packed_weights, replaying, script_of, traced
+from onnxport.capture.replay.tracing import Recording, has_packed_weights, replaying, script_of, traced
 
 __all__ = [
     "Mirror",
+    "Recording",
     "as_mirror",
     "has_packed_weights",
     "replaying",

@@ -44,6 +44,11 @@ class Recording:
     modules: list[tuple[str, str]]
     interpreter: Interpreter = field(default_factory=Interpreter)
 
+    @property
+    def tensors(self) -> int:
+        """How many tensors the recorded call returned."""
+        return sum(leaf is _TENSOR for leaf in self.results)
+
     def forward(self, *args: object, **kwargs: object) -> object:
         """Replay the recorded call on other inputs."""
         tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]

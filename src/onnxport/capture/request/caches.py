@@ -11,6 +11,7 @@ import functools
 import importlib
 import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -28,6 +29,57 @@ _SET_ONCE = ("sliding_window", "number_of_states", "conv_kernel_size")
 
 _COUNTED = "cumulative_length"
 """The number of positions seen: it grows with each call, so that it is read from the tensors, not kept."""
+
+
+@dataclass(frozen=True)
+class CacheState:
+    """One tensor of a cache: of which layer, what it is, and which axis of it grows from call to call, if one does.
+
+    ``window`` is the number of positions that a layer of a sliding window looks at; it keeps one fewer.
+    """
+
+    layer: int
+    kind: str
+    growing_axis: int | None = None
+    window: int | None = None
+
+
+_KINDS = {"keys": "key", "values": "value"}
+
+
+def cache_states(cache: object) -> list[CacheState] | None:
+    """Say what the tensors of a cache of layers are, in the order in which it is flattened; None for anything else.
+
+    >>> from transformers import DynamicCache
+    >>> from onnxport.capture.request.caches import cache_states
+    >>> cache = DynamicCache()
+    >>> _ = cache.update(torch.ones(1, 2, 3, 4), torch.ones(1, 2, 3, 4), 0)
+    >>> [f"{state.layer}.{state.kind}" for state in cache_states(cache)]
+    ['0.key', '0.value']
+    """
+    if not isinstance(getattr(cache, "layers", None), list) or not _descends(type(cache), "Cache"):
+        return None
+    lists: dict[str, list[CacheState]] = {name: [] for name in _LISTS.values()}
+    for index, layer in enumerate(cache.layers):  # type: ignore[attr-defined]
+        found = list(_states(layer))
+        for attribute, key, tensor in found:
+            kind = _KINDS.get(attribute, attribute.removesuffix("s"))
+            # A layer that keeps its states by number has, most often, one of each.
+            if key is not None and sum(attribute == other for other, _, _ in found) > 1:
+                kind = f"{kind}.{key}"
+            grows = attribute in _KINDS and _descends(type(layer), "DynamicLayer")
+            window = layer.sliding_window if grows and _is_window(layer) else None
+            state = CacheState(index, kind, tensor.dim() - 2 if grows else None, window)
+            lists.setdefault(_LISTS.get(attribute, attribute), []).append(state)
+    for attribute, value in vars(cache).items():
+        if isinstance(value, list) and any(isinstance(entry, torch.Tensor) for entry in value):
+            own = [index for index, entry in enumerate(value) if isinstance(entry, torch.Tensor)]
+            lists[attribute] = [CacheState(index, attribute.removesuffix("s")) for index in own]
+    return [state for states in lists.values() for state in states]
+
+
+def _descends(kind: type, name: str) -> bool:
+    return any((parent.__module__, parent.__name__) == (_CACHES, name) for parent in kind.__mro__)
 
 
 def register_layered_cache(kind: type) -> None:

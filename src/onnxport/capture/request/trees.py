@@ -79,6 +79,11 @@ def leaves(value: object, path: str, steps: tuple[Step, ...]) -> list[Leaf]:
     return found
 
 
+def copied(value: Any) -> Any:
+    """The same containers of copied tensors, so that a call may write to them, as it does to a cache."""
+    return pytree.tree_map(lambda leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf, value)
+
+
 def register_containers(value: object, report: Callable[[str], None]) -> None:
     """Teach torch the dataclasses and transformers caches in a value, so that it sees the tensors inside.
 

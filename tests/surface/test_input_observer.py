@@ -247,7 +247,7 @@ def generated(model: Any, *prompts: tuple[int, int]) -> onnxport.InputObserver:
 def test_a_padded_batch_shows_the_mask_and_all_axes() -> None:
     _, model = llama()
     observer = generated(model, (2, 7), (1, 4))
-    assert observer.gaps() == []
+    assert observer.left_open() == []
     assert observer.describe().splitlines()[1:3] == [
         "input_ids: int64[batch, sequence]",
         "attention_mask: int64[batch, past + sequence]",
@@ -291,7 +291,7 @@ def test_what_calls_leave_open_is_a_warning(row: str) -> None:
     observer = observed(Model(), *calls)
     with pytest.warns(OnnxExporterWarning, match=rf"(?s){message}.*with observer\(model\)"):
         observer.for_export()
-    assert any("inside `with observer(model):`" in str(gap) for gap in observer.gaps())
+    assert any("inside `with observer(model):`" in str(gap) for gap in observer.left_open())
 
 
 def test_axes_of_tensors_that_are_not_text_are_not_tied() -> None:

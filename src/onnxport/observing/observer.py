@@ -15,8 +15,8 @@ from onnxport.capture.patches.replacing import method_replaced
 from onnxport.capture.request.dynamic_shapes import nest
 from onnxport.capture.request.trees import Leaf, leaves
 from onnxport.errors import InputError, Problem, warn
-from onnxport.observing.gaps import gaps, masked
 from onnxport.observing.growth import grown, observed_sizes
+from onnxport.observing.left_open import left_open, masked
 from onnxport.observing.naming import NamedLeaf, axis_names, named_leaves, output_names
 from onnxport.observing.observed_calls import ObservedCall, bound, nested, result_tensors, varying_axes
 from onnxport.program import ONNXProgram
@@ -146,10 +146,10 @@ class InputObserver:
 
         Caches are named layer by layer (``past_key_values.0.key``, ``present.0.key``), outputs after the fields that
         the model returns, and axes ``batch``, ``sequence``, ``past`` and ``past + sequence`` where they are that.
-        Whatever the calls left open, and the export would fix, is a warning; ``gaps`` has the same as a list.
+        Whatever the calls left open, and the export would fix, is a warning; ``left_open`` has the same as a list.
         """
         example = self._example(set_batch_dimension_for)
-        for problem in self.gaps(set_batch_dimension_for):
+        for problem in self.left_open(set_batch_dimension_for):
             warn(str(problem))
         positional = self._all_positional()
         found: dict[str, Any] = {
@@ -165,11 +165,11 @@ class InputObserver:
             found["output_names"] = example.output_names
         return found
 
-    def gaps(self, set_batch_dimension_for: Identifiers = None) -> list[Problem]:
+    def left_open(self, set_batch_dimension_for: Identifiers = None) -> list[Problem]:
         """Say what the calls did not show and an export would therefore fix, each with the line that would show it."""
         self._require_calls()
         assert self._signature is not None
-        return list(gaps(masked(self.calls), self._signature, self._varying(set_batch_dimension_for)))
+        return list(left_open(masked(self.calls), self._signature, self._varying(set_batch_dimension_for)))
 
     def describe(self, set_batch_dimension_for: Identifiers = None) -> str:
         """Say what was concluded: a line for each input with its axes, and what the calls left open.
@@ -190,7 +190,7 @@ class InputObserver:
         for name, value in example.arguments.items():
             for entry in named_leaves(value, name):
                 lines.append(f"{entry.name}: {_described(entry, varying[entry.leaf.path], names)}")
-        return "\n".join([*lines, *map(str, self.gaps(set_batch_dimension_for))])
+        return "\n".join([*lines, *map(str, self.left_open(set_batch_dimension_for))])
 
     def _axis_names(self, example: ObservedCall, varying: Mapping[str, object]) -> dict[str, dict[int, str]]:
         complete = [call for call, problems in map(self._filled, self.calls) if not problems]

@@ -16,7 +16,7 @@ _MASK = "attention_mask"
 Seen = Mapping[str, Sequence[torch.Size]]
 
 
-def gaps(
+def left_open(
     calls: Sequence[ObservedCall], signature: inspect.Signature, varying: Mapping[str, object]
 ) -> Iterator[Problem]:
     """Say what the calls did not show, each with the line that would show it."""

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import enum
 
-import onnx_ir as ir
 import torch
 
-TensorProtoDataType = ir.DataType
-"""The element types of ONNX, by the name ``torch.onnx`` has for them."""
-
-PRODUCER_NAME = "pytorch"
+producer_name = "pytorch"
 """Who a model says it was made by: readers of models look for this name."""
 
-PRODUCER_VERSION = torch.__version__
+producer_version = torch.__version__
 """The version of torch, which a model says it was made with."""
 
 

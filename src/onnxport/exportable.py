@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from onnxport.export import export
+from onnxport.export_call import export
 from onnxport.program import ONNXProgram
 
 

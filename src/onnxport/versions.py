@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.metadata
 import re
+import sys
 from collections.abc import Iterable
 
 VERSION = "0.1.0"
@@ -21,13 +22,23 @@ def require(names: Iterable[str]) -> None:
     >>> require(["torch"])
     """
     for name in names:
-        found = str(importlib.import_module(name).__version__)
-        if _release(found) < _release(OLDEST[name]):
+        found = _installed(name)
+        if found and _release(found) < _release(OLDEST[name]):
             raise ImportError(
                 f"onnxport works with {name} {OLDEST[name]} and later, but {found} is installed. "
                 f"Install a newer one: pip install --upgrade '{name}>={OLDEST[name]}'",
                 name=name,
             )
+
+
+def _installed(name: str) -> str:
+    """The version of a package without loading it; empty where it is not known, or the package is not there."""
+    if name in sys.modules:
+        return str(sys.modules[name].__version__)
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -43,7 +43,7 @@ def export_command(
     with answering(as_json=as_json, quiet=quiet) as answer:
         from onnxport.command_line.examples import dynamic_shapes, parse_input
         from onnxport.command_line.models import load_model
-        from onnxport.export import export
+        from onnxport.export_call import export
 
         destination = Path(f"{Path(model.partition(':')[0]).stem}.onnx") if output is None else output
         examples = [parse_input(text) for text in inputs or []]

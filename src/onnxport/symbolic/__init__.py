@@ -1,30 +1,17 @@
 """The interface of the TorchScript exporter, over the same translations as everything else."""
 
-from onnxport.export_types import (
-    PRODUCER_NAME,
-    PRODUCER_VERSION,
-    OperatorExportTypes,
-    TensorProtoDataType,
-    TrainingMode,
-)
 from onnxport.symbolic.api.log import disable_log, enable_log, is_onnx_log_enabled, log, log_events, set_log_stream
 from onnxport.symbolic.api.mode import select_model_mode_for_export
-from onnxport.symbolic.api.symbolic_opsets import MODULES as SYMBOLIC_OPSETS
 from onnxport.symbolic.session.graph_context import GraphContext, SymbolicContext
 from onnxport.symbolic.session.lookup import kept_for_symbolics, symbolic_lookup
 from onnxport.symbolic.session.registration import register_custom_op_symbolic, unregister_custom_op_symbolic
-from onnxport.symbolic.session.scalar_types import JitScalarType
+from onnxport.symbolic.session.scalar_types import JitScalarType, TensorProtoDataType
 
 __all__ = [
-    "PRODUCER_NAME",
-    "PRODUCER_VERSION",
-    "SYMBOLIC_OPSETS",
     "GraphContext",
     "JitScalarType",
-    "OperatorExportTypes",
     "SymbolicContext",
     "TensorProtoDataType",
-    "TrainingMode",
     "disable_log",
     "enable_log",
     "is_onnx_log_enabled",

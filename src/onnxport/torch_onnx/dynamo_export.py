@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import torch
 
-from onnxport.export import export
+from onnxport.export_call import export
 from onnxport.program import ONNXProgram
 from onnxport.torch_internals import pytree
 

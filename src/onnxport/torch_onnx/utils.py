@@ -10,12 +10,11 @@ import onnx.printer
 import torch
 
 from onnxport.capture import is_in_onnx_export
-from onnxport.export import export as _export
+from onnxport.export_call import export as _export
+from onnxport.export_types import OperatorExportTypes, TrainingMode
 from onnxport.exporter import File, Model
 from onnxport.options import Keywords
 from onnxport.symbolic import (
-    OperatorExportTypes,
-    TrainingMode,
     register_custom_op_symbolic,
     select_model_mode_for_export,
     unregister_custom_op_symbolic,

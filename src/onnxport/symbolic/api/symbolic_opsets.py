@@ -6,7 +6,6 @@ exporter itself uses, and what it writes is taken to the opset of the file like 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
 
@@ -21,7 +20,6 @@ from onnxport.symbolic.session.graph_context import GraphContext
 from onnxport.symbolic.session.registration import Symbolic
 from onnxport.torch_internals.torchscript import JitValue
 
-OPSETS = range(7, 21)
 _OTHER_NAMES = {"_slice": "slice", "_reshape_from_tensor": "reshape"}
 
 
@@ -139,14 +137,22 @@ _OWN: dict[str, Symbolic] = {
 }
 
 
-def _modules() -> dict[str, SymbolicOpset]:
-    """One module per opset, importable by its name."""
-    made = {}
-    for opset in OPSETS:
-        name = f"symbolic_opset{opset}"
-        module = SymbolicOpset(f"onnxport.{name}", f"The operators of ATen as symbolic functions, for opset {opset}.")
-        sys.modules[module.__name__] = made[name] = module
-    return made
+def _opset(number: int) -> SymbolicOpset:
+    name = f"onnxport.symbolic_opset{number}"
+    return SymbolicOpset(name, f"The operators of ATen as symbolic functions, for opset {number}.")
 
 
-MODULES = _modules()
+symbolic_opset7 = _opset(7)
+symbolic_opset8 = _opset(8)
+symbolic_opset9 = _opset(9)
+symbolic_opset10 = _opset(10)
+symbolic_opset11 = _opset(11)
+symbolic_opset12 = _opset(12)
+symbolic_opset13 = _opset(13)
+symbolic_opset14 = _opset(14)
+symbolic_opset15 = _opset(15)
+symbolic_opset16 = _opset(16)
+symbolic_opset17 = _opset(17)
+symbolic_opset18 = _opset(18)
+symbolic_opset19 = _opset(19)
+symbolic_opset20 = _opset(20)

@@ -19,6 +19,9 @@ from onnxport.torch_internals.torchscript import (
 )
 from onnxport.weights.dtypes import TORCH_TO_ONNX
 
+TensorProtoDataType = ir.DataType
+"""The element types of ONNX, by the name ``torch.onnx`` has for them."""
+
 # dtype, name of the type, name in torch's C++, in the order of TorchScript's numbers.
 _ROWS: tuple[tuple[torch.dtype | None, str, str], ...] = (
     (torch.uint8, "Byte", "uint8_t"),

@@ -33,7 +33,7 @@ def pack(items: Sequence[torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
     content = torch.frombuffer(bytearray(file.getvalue()), dtype=torch.uint8)
     if dtype == torch.bool:
         # A bool keeps one bit when it is copied.
-        return content.unsqueeze(1).bitwise_and(_BITS).ne(0).flatten()
+        return content.unsqueeze(1).bitwise_and(_bits()).ne(0).flatten()
     # Whole elements; what follows an archive is not read.
     return torch.nn.functional.pad(content, (0, -len(content) % dtype.itemsize)).view(dtype)
 
@@ -41,14 +41,16 @@ def pack(items: Sequence[torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
 def unpack(handle: torch.Tensor) -> list[torch.Tensor]:
     """The items of the sequence that a handle holds."""
     if handle.dtype == torch.bool:
-        content = handle.reshape(-1, len(_BITS)).mul(_BITS).sum(1, dtype=torch.uint8)
+        content = handle.reshape(-1, 8).mul(_bits()).sum(1, dtype=torch.uint8)
     else:
         content = handle.contiguous().view(torch.uint8)
     items: list[torch.Tensor] = torch.load(io.BytesIO(content.numpy().tobytes()), weights_only=True)
     return items
 
 
-_BITS = torch.tensor([1 << bit for bit in range(8)], dtype=torch.uint8)
+def _bits() -> torch.Tensor:
+    # Made when it is used: this module may be loaded where new tensors are fake.
+    return torch.tensor([1 << bit for bit in range(8)], dtype=torch.uint8)
 
 
 def _empty(dtype: torch.dtype) -> torch.Tensor:

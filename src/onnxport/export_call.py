@@ -5,20 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from onnxport.arguments import Description, warn_of_deprecated
-from onnxport.artifacts import Artifacts
 from onnxport.export_types import OperatorExportTypes, TrainingMode
-from onnxport.exporter import Destination, File, Model, run_export
-from onnxport.functions import check_request
-from onnxport.legacy_call import export_legacy
-from onnxport.legalize import check_ir_version, check_opset
-from onnxport.options import Branches, Keywords, Modules, Options, Table, check_branches
-from onnxport.program import ONNXProgram
-from onnxport.targets import Target, find_target
-from onnxport.targets.fit import check_target_opset
-from onnxport.weights.metadata import Metadata, check_metadata
+
+if TYPE_CHECKING:
+    from onnxport.exporter import File, Model
+    from onnxport.options import Branches, Keywords, Modules, Table
+    from onnxport.program import ONNXProgram
+    from onnxport.targets import Target
+    from onnxport.weights.metadata import Metadata
 
 
 @overload
@@ -126,6 +122,18 @@ def export(
     >>> program(torch.randn(7, 3))[0].shape
     torch.Size([7, 2])
     """
+    # The stages take a second to load, which whoever imports the package would wait for.
+    from onnxport.arguments import Description, warn_of_deprecated
+    from onnxport.artifacts import Artifacts
+    from onnxport.exporter import Destination, run_export
+    from onnxport.functions import check_request
+    from onnxport.legacy_call import export_legacy
+    from onnxport.legalize import check_ir_version, check_opset
+    from onnxport.options import Options, check_branches
+    from onnxport.targets import find_target
+    from onnxport.targets.fit import check_target_opset
+    from onnxport.weights.metadata import check_metadata
+
     if dynamo:
         warn_of_deprecated(
             fallback=fallback,

@@ -6,7 +6,7 @@ STAMP := .venv/.onnxport-installed
 WORKERS ?= auto
 BENCH ?=
 
-.PHONY: help setup demo test lint format bench kernels coefficients sweep packed operators fuzz test-torchao test-oldest test-versions consumers clean
+.PHONY: help setup demo test lint format bench kernels coefficients sweep packed operators fuzz test-torchao test-oldest test-versions consumers screenshots clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
@@ -99,6 +99,9 @@ $(WEB):
 
 consumers: $(READERS) $(WEB) ## give small models to other readers of ONNX and write docs/consumers.md (CONSUMERS="--models mlp" for less)
 	OMP_NUM_THREADS=1 .venv-consumers/bin/python -m benchmarks.consumers $(CONSUMERS)
+
+screenshots: $(STAMP) ## take pictures of reports in Chromium, into build/screenshots
+	OMP_NUM_THREADS=1 SCREENSHOTS=build/screenshots $(BIN)/python -m pytest tests/report/test_browser.py
 
 clean: ## remove what the targets leave behind, but not .venv
 	rm -rf mlp.onnx mlp.onnx.data build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -14,7 +14,7 @@ import torch
 from onnxport.errors import OnnxExporterError, warn
 from onnxport.events import EventLog
 from onnxport.progress import progress
-from onnxport.report import Account, chrome_trace, html_page, markdown, profile_text
+from onnxport.report import Account, Sampler, chrome_trace, flame_page, html_page, markdown, profile_text
 from onnxport.translate.registry import Lookup
 
 Writer = Callable[[Path], None]
@@ -72,13 +72,17 @@ def _profiled(artifacts: Artifacts, account: Account) -> Iterator[None]:
         return
     import cProfile
 
-    profiler = cProfile.Profile()
-    profiler.enable()
+    profiler, sampler = cProfile.Profile(), Sampler()
     try:
-        yield
+        with sampler.running():
+            profiler.enable()
+            try:
+                yield
+            finally:
+                profiler.disable()
     finally:
-        profiler.disable()
         account.profile = profile_text(profiler)
+        account.samples = sampler.stacks
 
 
 def _write(artifacts: Artifacts, account: Account, stem: Path) -> list[Path]:
@@ -102,6 +106,7 @@ def _files(artifacts: Artifacts, account: Account, stem: Path) -> Iterator[tuple
         yield Path(f"{stem}.pt2"), lambda path: torch.export.save(program, path)
     if artifacts.profile:
         yield Path(f"{stem}_profile.txt"), _text(lambda: account.profile)
+        yield Path(f"{stem}_flame.html"), _text(lambda: flame_page(account.model_name, account.samples))
         yield Path(f"{stem}_trace.json"), _text(lambda: chrome_trace(account.events))
     if artifacts.report:
         report = Path(f"{stem}_{account.outcome()}.md")

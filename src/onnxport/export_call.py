@@ -91,7 +91,8 @@ def export(
         optimize: Whether to clean up the graph.
         verify: Whether to compare the ONNX model in onnxruntime with the model itself, on the example and at other
             sizes of the axes that vary. What differs is a warning; the figures are in ``verification`` of the program.
-        profile: Whether to write where the time went: a table of functions, and a timeline for trace viewers.
+        profile: Whether to write where the time went: a table of functions, a flame graph as a page of HTML, and a
+            timeline for trace viewers.
         dump_exported_program: Whether to write the captured program as a ``.pt2`` file.
         artifacts_dir: The folder for report, profile and captured program.
         export_modules_as_functions: True, or a set of module classes: their calls become functions of it, one for all

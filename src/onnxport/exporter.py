@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 import torch
@@ -47,6 +48,13 @@ class Destination:
             # Nothing can be put beside an open file.
             external_data=self.external_data and isinstance(self.file, str | os.PathLike),
         )
+
+    def files(self) -> tuple[Path, ...]:
+        """The files that were written; none where it was an open one."""
+        if not isinstance(self.file, str | os.PathLike):
+            return ()
+        path = Path(self.file)
+        return tuple(file for file in (path, Path(f"{path}.data")) if file.exists())
 
 
 def translations(options: Options) -> Lookup:
@@ -97,6 +105,7 @@ def run_export(
         program = convert(captured, find, options, events, account)
         if destination is not None:
             destination.save(program)
+            account.files = destination.files()
         if verify:
             with events.stage("verify"):
                 program.verification = account.verification = verify_program(program, model, captured, events)

@@ -438,7 +438,25 @@ def test_printing_follows_the_specification() -> None:
     text = str(program)
     assert '    inputs=(\n        %"x"<FLOAT,[s0,3]>\n    ),' in text
     assert '    0 |  # node_y\n         %"y"<FLOAT,[s0,3]> ⬅️ ::Sin(%"x")\n    return %"y"<FLOAT,[s0,3]>\n}' in text
-    assert repr(program).startswith("ONNXProgram(\n    model=\n        <\n") and "⬅️ ::Sin" in repr(program)
+    assert repr(program) == "ONNXProgram(main_graph: x[s0,3] -> y[s0,3]; opset 20, 1 node, 0 parameters)"
+
+
+def test_a_program_shows_itself_in_a_notebook() -> None:
+    x, y = programs.value("x<b>", shape=("s0", 3)), programs.value("y", shape=("s0", 3))
+    program = ONNXProgram(programs.model([x], [y], [programs.node("Sin", [x], y)]), None)
+    page = program._repr_html_()
+    assert "x&lt;b&gt;</code></td><td><code>FLOAT[s0,3]" in page and "<code>Sin</code></td><td>1" in page
+    assert "<script" not in page
+
+
+def test_the_summary_counts_nodes_of_branches_and_functions() -> None:
+    program = linear_program()
+    summary = program.summary()
+    assert summary.nodes == sum(summary.operators.values()) == program.model.graph.num_nodes()
+    assert summary.parameters * 4 == summary.weight_bytes > 0
+    lines = str(summary).splitlines()
+    assert [line.split()[0] for line in lines[1:]][:2] == ["input", "output"]
+    assert f"  parameters  {summary.parameters:,}" in lines
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp437"])

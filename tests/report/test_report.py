@@ -18,6 +18,7 @@ from torch import nn
 
 import onnxport
 from onnxport.errors import OnnxExporterError, OnnxExporterWarning, OpsetError, SaveError
+from onnxport.rendering import graph_data
 
 GOLDEN = Path(__file__).with_name("golden_report.md")
 X = torch.linspace(-3, 3, 100).reshape(10, 10)
@@ -103,8 +104,80 @@ def test_the_documented_report(tmp_path: Path) -> None:
     assert re.fullmatch(r"onnx_export_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d-\d{6}_success\.md", report.name)
     assert masked(report.read_text(encoding="utf-8")) == GOLDEN.read_text(encoding="utf-8")
     page = check_page(only(tmp_path, "*_success.html"))
-    for part in ("exported</span>", "<svg", "elements by absolute difference", "Sin", "Add"):
+    for part in ("exported</span>", "<svg", "elements by absolute difference", "Sin", "Add", "<td>input</td>"):
         assert part in page
+    # Nothing is to be seen in plots of differences that are none.
+    assert "<details><summary>How the differences are spread" in page
+
+
+def test_the_page_shows_decisions_before_figures(tmp_path: Path) -> None:
+    class Branching(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2 if x.sum() > 0 else x - 1
+
+    onnxport.export(Branching(), (X,), tmp_path / "model.onnx", report=True, artifacts_dir=tmp_path)
+    page = check_page(only(tmp_path, "*.html"))
+    places = [page.index(part) for part in ("<dt>file</dt>", "<h2>Inputs and outputs", "<h2>Branches", "<h2>Graph")]
+    assert places == sorted(places)
+    size = (tmp_path / "model.onnx").stat().st_size
+    assert f"model.onnx, {size / 1000:.3g} kB" in page
+    assert re.search(r">capture</text>.*?\d s(, \+[\d.]+ [kM]?B)?<", page)
+
+
+def test_a_failure_shows_the_code_around_its_line(tmp_path: Path) -> None:
+    with pytest.raises(OnnxExporterError):
+        onnxport.export(Untraceable(), (X, X), report=True, artifacts_dir=tmp_path)
+    page = check_page(only(tmp_path, "*.html"))
+    marked = re.findall(r'<span class="here"><i>.*?</i>(.*?)</span>', page)
+    assert [line.strip() for line in marked] == ["return x @ torch.ones(7, 2)  # does not fit"]
+    assert "class Untraceable(nn.Module):" in page.split("<details>")[0]
+
+
+def test_the_graph_view_has_every_node_with_its_line(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(10, 10), nn.Sequential(nn.ReLU(), nn.Linear(10, 2)))
+    program = onnxport.export(model, (X,), dynamic_shapes=({0: "n"},))
+    data: Any = graph_data(program.model, "Sequential")
+    shown = [(node["op"], data["groups"][node["group"]]["name"]) for node in data["nodes"]]
+    assert shown == [("input", "Sequential"), ("Gemm", "0"), ("Relu", "1.0"), ("Gemm", "1.1"), ("output", "Sequential")]
+    (first,) = [node for node in data["nodes"] if node["group"] == 1]
+    assert [data["values"][value][:3] for value in first["in"][1:]] == [
+        ["0.weight", "FLOAT[10,10]", "weight"],
+        ["0.bias", "FLOAT[10]", "weight"],
+    ]
+    assert "in forward: " in data["lines"][first["line"]]
+
+
+def test_branches_and_functions_are_groups_of_the_graph_view() -> None:
+    class Branching(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2 if x.sum() > 0 else x - 1
+
+    data: Any = graph_data(onnxport.export(Branching(), (X,)).model)
+    (whole,) = [number for number, group in enumerate(data["groups"]) if group["kind"] == "If"]
+    sides = [number for number, group in enumerate(data["groups"]) if group["parent"] == whole]
+    assert [data["groups"][side]["name"] for side in sides] == ["then_branch", "else_branch"]
+    (given,) = [node["in"][0] for node in data["nodes"] if node["op"] == "output"]
+    assert {node["group"] for node in data["nodes"] if given in node["out"]} <= set(sides)
+    with warnings.catch_warnings(action="ignore"):
+        program = onnxport.export(
+            nn.Sequential(*(nn.Sequential(nn.ReLU()) for _ in range(2))), (X,), export_modules_as_functions={nn.ReLU}
+        )
+    data = graph_data(program.model)
+    relus = [node for node in data["nodes"] if node["op"] == "Relu"]
+    # What the first call gives is what the second takes.
+    assert len(relus) == 2 and relus[0]["out"] == relus[1]["in"]
+
+
+def test_a_module_with_many_calls_is_shown_in_parts() -> None:
+    class Long(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for _ in range(300):
+                x = torch.sin(x)
+            return x
+
+    data: Any = graph_data(onnxport.export(Long(), (X,)).model)
+    assert [group["name"] for group in data["groups"]][1:] == ["calls from 241"]
+    assert sum(node["group"] == 0 for node in data["nodes"]) == 240
 
 
 @pytest.mark.parametrize("stage", ["prepare", "translate", "optimize", "legalize"])
@@ -244,6 +317,9 @@ def test_profile(tmp_path: Path) -> None:
     onnxport.export(Model(), (X, X), profile=True, report=True, artifacts_dir=tmp_path)
     assert "cumulative" in only(tmp_path, "*_profile.txt").read_text(encoding="utf-8")
     assert "## Profiling result" in only(tmp_path, "*.md").read_text(encoding="utf-8")
+    flames = check_page(only(tmp_path, "*_flame.html"))
+    name, samples, _, calls = json.loads(flames.split('id="flame-data">')[1].split("</script>")[0])
+    assert name == "export" and samples == sum(call[1] for call in calls)
     trace = json.loads(only(tmp_path, "*_trace.json").read_text(encoding="utf-8"))["traceEvents"]
     stages = [entry for entry in trace if entry["ph"] == "X"]
     assert [entry["name"] for entry in stages] == ["capture", "prepare", "translate", "optimize", "legalize"]

@@ -7,7 +7,6 @@ import difflib
 import os
 import pydoc
 import sys
-import textwrap
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from onnxport.prepare import FunctionalProgram
 from onnxport.program.axis_names import rename_axes
 from onnxport.program.feeds import bind_inputs
 from onnxport.program.runtime import Initializer, RuntimeSession, default_session, output_to_torch, to_torch
+from onnxport.program.summary import Summary, summarize
 from onnxport.program.targeted import fitted
 from onnxport.program.values import ComputedValues
 from onnxport.provenance import FOLDED, aliases
@@ -323,10 +323,23 @@ class ONNXProgram:
         return _printable(str(self.model))
 
     def __repr__(self) -> str:
-        return _printable(
-            f"ONNXProgram(\n    model=\n{textwrap.indent(str(self.model), ' ' * 8)}\n    ,\n"
-            f"    exported_program=\n{textwrap.indent(str(self.exported_program), ' ' * 8)}\n)\n"
-        )
+        return _printable(f"ONNXProgram({self.summary().one_line()})")
+
+    def _repr_html_(self) -> str:
+        return self.summary()._repr_html_()
+
+    def summary(self) -> Summary:
+        """The program in a few figures: inputs, outputs, opset, operators, parameters; print it to read them.
+
+        >>> import torch, onnxport
+        >>> program = onnxport.export(torch.nn.Linear(3, 2), (torch.ones(4, 3),), dynamic_shapes=({0: "batch"},))
+        >>> summary = program.summary()
+        >>> summary.parameters, summary.operators, summary.inputs
+        (8, {'Gemm': 1}, {'input': 'FLOAT[batch,3]'})
+        >>> program
+        ONNXProgram(Linear: input[batch,3] -> linear[batch,2]; opset 20, 1 node, 8 parameters)
+        """
+        return summarize(self.model, self.events, self.verification)
 
     def _open(self) -> RuntimeSession:
         if self._session is None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import onnx_ir as ir
 import torch
@@ -51,6 +53,10 @@ class Account:
     verification: Verification | None = None
     error: BaseException | None = None
     profile: str = ""
+    samples: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    """Stacks seen while it ran, with how often, where a profile was asked for."""
+    files: tuple[Path, ...] = ()
+    """Where the model was saved, weights included."""
 
     @property
     def failed_stage(self) -> str:

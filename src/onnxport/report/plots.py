@@ -7,13 +7,13 @@ from html import escape
 
 from onnxport.verification.info import BIN_EDGES, Histogram
 
-_ROW, _LABEL, _BAR, _VALUE = 24, 190, 420, 130
+_ROW, _LABEL, _BAR, _VALUE = 22, 150, 200, 190
 _PLOT_HEIGHT, _COLUMN = 110, 34
 # The height of a column follows the share of elements; one among millions must still be seen.
 _LEAST = 2.0
 
 
-def bars(rows: Sequence[tuple[str, float, str]], failed: frozenset[str] = frozenset()) -> str:
+def bars(rows: Sequence[tuple[str, float, str]], title: str, failed: frozenset[str] = frozenset()) -> str:
     """Horizontal bars: a label, a length and the text behind it for each."""
     longest = max((length for _, length, _ in rows), default=0.0)
     width, height = _LABEL + _BAR + _VALUE, _ROW * len(rows)
@@ -27,7 +27,7 @@ def bars(rows: Sequence[tuple[str, float, str]], failed: frozenset[str] = frozen
             f'<rect class="{kind}" x="{_LABEL}" y="{y + 4}" width="{max(size, 1):.1f}" height="{_ROW - 8}" rx="2"/>'
             f'<text class="quiet" x="{_LABEL + max(size, 1) + 8:.1f}" y="{y + 16}">{escape(text)}</text>'
         )
-    return _svg(width, height, "".join(parts), "Seconds of each stage")
+    return _svg(width, height, "".join(parts), title)
 
 
 def columns(counts: Histogram, title: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
@@ -114,6 +115,37 @@ class VerificationInfo:
             f"{self.name}: the largest difference is {self.max_abs_diff:.3g} absolute, "
             f"{self.max_rel_diff:.3g} relative (on average {self.mean_abs_diff:.3g} and {self.mean_rel_diff:.3g})"
         )
+
+
+class VerificationInfos(list[VerificationInfo]):
+    """How several values compare; printed, a table.
+
+    >>> import torch
+    >>> print(VerificationInfos([VerificationInfo.from_tensors("y", torch.ones(2), torch.ones(2))]))
+    value  shape  largest  relative
+    y      [2]    0        0         agrees
+    """
+
+    def __str__(self) -> str:
+        rows = [(info.name, str(list(info.expected_shape)), *figures(info)) for info in self]
+        return "\n".join(text_table(("value", "shape", "largest", "relative", ""), rows))
+
+
+def figures(info: VerificationInfo) -> tuple[str, str, str]:
+    """The largest differences, absolute and relative, and a word: what a row of a table says of a value."""
+    word = "agrees" if info.matches else "differs"
+    if info.is_random:
+        return "random", "random", word
+    return f"{info.max_abs_diff:.3g}", f"{info.max_rel_diff:.3g}", word
+
+
+def text_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows below their titles, each column as wide as it must be."""
+    widths = [max(len(row[column]) for row in (titles, *rows)) for column in range(len(titles))]
+    return [
+        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        for row in (titles, *rows)
+    ]
 
 
 def _plain(value: Compared) -> torch.Tensor:

@@ -19,7 +19,7 @@ from onnxport.events import EventLog
 from onnxport.program import ONNXProgram
 from onnxport.program.runtime import unoptimized_session
 from onnxport.verification import running
-from onnxport.verification.info import Compared, VerificationInfo
+from onnxport.verification.info import Compared, VerificationInfo, VerificationInfos, figures, text_table
 from onnxport.verification.nodes import compare_nodes
 from onnxport.verification.variations import Variation, variations
 from onnxport.weights.saving import to_bytes
@@ -79,6 +79,22 @@ class Verification:
         """Whether the model is valid and right at every size that was tried."""
         return not self.checker_error and not self.runtime_error and all(run.matches for run in self.runs)
 
+    @property
+    def verdict(self) -> str:
+        """In one phrase: how many comparisons agree, and how far the furthest is away."""
+        if self.checker_error or self.runtime_error:
+            return "onnx.checker refuses the model" if self.checker_error else "onnxruntime cannot run the model"
+        right = sum(run.matches for run in self.runs)
+        furthest = max((info.max_abs_diff for run in self.runs for info in run.infos), default=0.0)
+        return f"{right} of {len(self.runs)} comparisons agree, largest difference {furthest:.2g}"
+
+    def __str__(self) -> str:
+        if not self.was_run:
+            return "Nothing was compared."
+        errors = [text for text in (self.checker_error, self.runtime_error) if text]
+        rows = [row for run in self.runs for row in _rows(run)]
+        return "\n".join([f"{self.verdict}.", *map(_last_line, errors), *text_table(_TITLES, rows)])
+
     def problems(self) -> list[Problem]:
         """All that is wrong, in sentences."""
         found = []
@@ -95,6 +111,17 @@ class Verification:
         return found
 
 
+_TITLES = ("output", "against", "at", "largest", "relative", "")
+
+
+def _rows(run: Run) -> Iterator[tuple[str, ...]]:
+    where = (run.reference, run.label or "the example")
+    if run.error:
+        yield ("", *where, _last_line(run.error), "", "not run")
+    for info in run.infos:
+        yield (info.name, *where, *figures(info))
+
+
 def verify_onnx_program(
     onnx_program: ONNXProgram,
     args: tuple[object, ...] | None = None,
@@ -102,7 +129,7 @@ def verify_onnx_program(
     compare_intermediates: bool = False,
     *,
     model: torch.nn.Module | None = None,
-) -> list[VerificationInfo]:
+) -> VerificationInfos:
     """Compare the results of an ONNX program in onnxruntime with torch's.
 
     Args:
@@ -114,7 +141,7 @@ def verify_onnx_program(
         model: Compare outputs with this model instead of the exported program.
 
     Returns:
-        One entry for each value compared.
+        One entry for each value compared; printed, a table.
 
     >>> import torch, onnxport
     >>> from onnxport.verification import verify_onnx_program
@@ -125,12 +152,16 @@ def verify_onnx_program(
     running.exported_program(onnx_program)
     args, kwargs = running.example_inputs(onnx_program, args, kwargs)
     if compare_intermediates:
-        return [found.info for found in compare_nodes(onnx_program, args, kwargs)]
+        return VerificationInfos(found.info for found in compare_nodes(onnx_program, args, kwargs))
     if model is not None:
-        return _compare(onnx_program, lambda: running.model_outputs(model, args, kwargs), args, kwargs)
+        return VerificationInfos(
+            _compare(onnx_program, lambda: running.model_outputs(model, args, kwargs), args, kwargs)
+        )
     outputs = onnx_program.model.graph.outputs
     exported = running.taken_path(onnx_program, args, kwargs)
-    return _compare(onnx_program, lambda: running.program_outputs(exported, args, kwargs, outputs), args, kwargs)
+    return VerificationInfos(
+        _compare(onnx_program, lambda: running.program_outputs(exported, args, kwargs, outputs), args, kwargs)
+    )
 
 
 def verify(program: ONNXProgram, model: object, captured: Captured, events: EventLog) -> Verification:

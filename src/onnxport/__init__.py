@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from onnxport.exportable import ExportableModule
     from onnxport.observing import InputObserver
     from onnxport.program import ONNXProgram
+    from onnxport.quantize import Quantization
     from onnxport.symbolic import (
         JitScalarType,
         SymbolicContext,
@@ -72,6 +73,7 @@ else:
             "onnxport.exportable": "ExportableModule",
             "onnxport.observing": "InputObserver",
             "onnxport.program": "ONNXProgram",
+            "onnxport.quantize": "Quantization",
             "onnxport.symbolic": (
                 "JitScalarType SymbolicContext TensorProtoDataType disable_log enable_log is_onnx_log_enabled log "
                 "register_custom_op_symbolic select_model_mode_for_export set_log_stream unregister_custom_op_symbolic"
@@ -94,6 +96,7 @@ __all__ = [
     "ONNXProgram",
     "OnnxExporterError",
     "OperatorExportTypes",
+    "Quantization",
     "SymbolicContext",
     "Target",
     "TensorProtoDataType",

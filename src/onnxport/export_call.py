@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from onnxport.exporter import File, Model
     from onnxport.options import Branches, Keywords, Modules, Table
     from onnxport.program import ONNXProgram
+    from onnxport.quantize import Quantization
     from onnxport.targets import Target
     from onnxport.weights.metadata import Metadata
 
@@ -66,6 +67,7 @@ def export(
     metadata: Metadata = "full",
     target: str | Target = "onnx",
     branches: Branches = "export",
+    quantize: str | Quantization | None = None,
 ) -> ONNXProgram | None:
     """Export a PyTorch model to ONNX.
 
@@ -109,6 +111,8 @@ def export(
             the file; what it can't hold is an error.
         branches: What becomes of branches that the model's Python code takes by a size that varies or by data:
             "export" writes both sides, with an If; "follow" takes the example's; "refuse" makes them an error.
+        quantize: How to quantize the weights: ``"int8"``, ``"int4"``, ``"uint4"``, or a :class:`Quantization`. Where no
+            opset is asked for, it is one that can say so. ``quantization`` of the program has what was done.
 
     Returns:
         The program: callable with torch tensors, and saved with ``save``. With ``dynamo=False`` and a file, None.
@@ -131,6 +135,7 @@ def export(
     from onnxport.legacy_call import export_legacy
     from onnxport.legalize import check_ir_version, check_opset
     from onnxport.options import Options, check_branches
+    from onnxport.quantize import as_quantization, opset_for
     from onnxport.targets import find_target
     from onnxport.targets.fit import check_target_opset
     from onnxport.weights.metadata import check_metadata
@@ -150,7 +155,8 @@ def export(
     artifacts = Artifacts(artifacts_dir, report, profile, dump_exported_program, verbose)
     given = Description(args, kwargs, input_names, output_names, dynamic_shapes, dynamic_axes)
     reader = find_target(target)
-    opset = check_opset(reader.opset if opset_version is None else opset_version)
+    quantization = None if quantize is None else as_quantization(quantize)
+    opset = check_opset(opset_for(opset_version, quantization, reader))
     check_target_opset(reader, opset)
     options = Options(
         opset=opset,
@@ -165,6 +171,7 @@ def export(
         target=reader,
         metadata=metadata,
         branches=check_branches(branches),
+        quantize=quantization,
     )
     check_metadata(metadata)
     check_ir_version(ir_version, functions=options.functions)

@@ -11,6 +11,7 @@ import torch
 
 from onnxport.export_types import OperatorExportTypes, TrainingMode
 from onnxport.onnx_build.opsets import DEFAULT_OPSET
+from onnxport.quantize import Quantization
 from onnxport.targets import PROFILES, Target
 from onnxport.weights.metadata import Metadata
 
@@ -38,6 +39,7 @@ class Options:
         follows_example: Whether a model that is not as general as was declared is captured all the same. Tracing comes
             next where running the code fails, and an axis that the model forces is fixed with a warning.
         branches: What becomes of branches that Python code takes by sizes or data.
+        quantize: How weights are quantized, if they are.
     """
 
     opset: int = DEFAULT_OPSET
@@ -53,6 +55,7 @@ class Options:
     metadata: Metadata = "full"
     follows_example: bool = False
     branches: Branches = "export"
+    quantize: Quantization | None = None
 
 
 def check_branches(branches: str) -> Branches:
@@ -99,3 +102,4 @@ class Keywords(TypedDict, total=False):
     metadata: Metadata
     target: str | Target
     branches: Branches
+    quantize: str | Quantization | None

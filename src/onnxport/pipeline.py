@@ -21,6 +21,7 @@ from onnxport.optimize import optimize
 from onnxport.options import Options
 from onnxport.prepare import FunctionalProgram, prepare, prepare_body
 from onnxport.program import ONNXProgram
+from onnxport.program.quantized import quantized
 from onnxport.provenance import Provenance, name_by_modules, source_line, write_texts
 from onnxport.targets import PROFILES, check_fit, narrow_inputs
 from onnxport.translate import Names, is_translated, translate, translate_path
@@ -95,6 +96,10 @@ def convert(
                 check_fit(model, options.target)
             if options.target.int32_inputs:
                 narrow_inputs(model)
+        quantization = None
+        if options.quantize is not None:
+            with events.stage("quantize"):
+                quantization = quantized(model, options.quantize, options.target)
         if calls is not None:
             with events.stage("functions"):
                 outline(model, calls, events)
@@ -107,6 +112,7 @@ def convert(
         result.paths = [path.program for path in captured.forks.paths]
     result.metadata = options.metadata
     result.target = options.target
+    result.quantization = quantization
     return result
 
 

@@ -19,6 +19,9 @@ x=batch@2,3,224,224 or ids=batch@1,length@16:int64."""
 _BRANCHES = """Branches in the model's Python code by sizes that vary or by data: both sides with an If (export), the
 example's (follow), or an error (refuse)."""
 
+_QUANTIZE = """Quantize the weights: int8, int4 or uint4; with options, as in
+int4:block_size=64,refine=hqq,exclude=lm_head.*"""
+
 
 def export_command(
     model: Annotated[str, typer.Argument(help=_MODEL)],
@@ -35,6 +38,7 @@ def export_command(
     ] = "full",
     target: Annotated[str, typer.Option(help="The reader that the file is written for: onnx for any.")] = "onnx",
     branches: Annotated[Literal["export", "follow", "refuse"], typer.Option(help=_BRANCHES)] = "export",
+    quantize: Annotated[str | None, typer.Option(help=_QUANTIZE)] = None,
     allow_pickle: Annotated[bool, typer.Option(help="Run the pickles in a .pt2 file that you trust.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -62,6 +66,7 @@ def export_command(
             optimize=optimize,
             metadata=metadata,
             target=target,
+            quantize=quantize,
             verbose=False if quiet or as_json else None,
         )
         program.save(destination, external_data=external_data)

@@ -23,11 +23,14 @@ from onnxport.optimize import optimize
 from onnxport.prepare import FunctionalProgram
 from onnxport.program.axis_names import rename_axes
 from onnxport.program.feeds import bind_inputs
+from onnxport.program.quantized import quantized
 from onnxport.program.runtime import Initializer, RuntimeSession, default_session, output_to_torch, to_torch
 from onnxport.program.summary import Summary, summarize
 from onnxport.program.targeted import fitted
 from onnxport.program.values import ComputedValues
 from onnxport.provenance import FOLDED, aliases
+from onnxport.quantize import Quantization, QuantizationReport, as_quantization
+from onnxport.quantize.lazy_weight import LazyIntegers
 from onnxport.targets import PROFILES, Target, find_target
 from onnxport.torch_internals.fake_tensors import disable_current_modes
 from onnxport.torch_internals.subclasses import plain_tensors
@@ -58,6 +61,7 @@ class ONNXProgram:
         verification: How it compares with the model, if it was exported with ``verify=True``.
         metadata: How much files say of where nodes come from, unless ``save`` is told otherwise.
         target: The reader that files are written for, unless ``save`` is told otherwise.
+        quantization: What was quantized, if anything was.
 
     >>> import onnx_ir as ir, torch
     >>> from onnxport.program import ONNXProgram
@@ -81,6 +85,7 @@ class ONNXProgram:
         self.verification: Verification | None = None
         self.metadata: Metadata = "full"
         self.target: Target = PROFILES["onnx"]
+        self.quantization: QuantizationReport | None = None
         self._session: RuntimeSession | None = None
         self._initializer: Initializer = default_session
 
@@ -162,6 +167,27 @@ class ONNXProgram:
         """
         optimize(self.model, fold_batch_norm=fold_batch_norm)
         self.release()
+
+    def quantize(self, quantization: str | Quantization, *, target: str | Target | None = None) -> QuantizationReport:
+        """Quantize the weights of the model in place, and return what was done; printing that gives a table.
+
+        Weights are quantized while they are written, block by block, from where torch or a safetensors file has them.
+        So give the program its weights first (``apply_weights``).
+
+        Args:
+            quantization: ``"int8"``, ``"int4"``, ``"uint4"``, or a :class:`Quantization`.
+            target: The reader to write for; ``"onnxruntime"`` gets operators of its own. The default is the program's.
+
+        >>> import torch, onnxport
+        >>> program = onnxport.export(torch.nn.Linear(64, 64), (torch.ones(2, 64),), opset_version=21)
+        >>> report = program.quantize(onnxport.Quantization("int4", block_size=16))
+        >>> report.layers[0].bytes_before, report.layers[0].bytes_after
+        (16384, 3072)
+        """
+        reader = self.target if target is None else find_target(target)
+        self.quantization = quantized(self.model, as_quantization(quantization), reader)
+        self.release()
+        return self.quantization
 
     def rename_axes(self, rename_mapping: Mapping[str | ir.SymbolicDim, str]) -> None:
         """Give axes that vary other names, in all shapes of the model.
@@ -392,7 +418,9 @@ def _mismatches(name: str, value: ir.Value, new: TorchTensor) -> list[Problem]:
                 f"{name}: holds the batch normalisation {norm} as well.", remedy="Apply the weights before folding."
             )
         )
-    if old.dtype is not None and old.dtype != new.dtype:
+    if isinstance(old, LazyIntegers):
+        problems.append(Problem(f"{name}: is quantized already.", remedy="Apply the weights before quantizing."))
+    elif old.dtype is not None and old.dtype != new.dtype:
         problems.append(Problem(f"{name}: the model has {old.dtype.name}, the state dict {new.dtype.name}."))
     if old.shape is not None and list(old.shape) != list(new.shape):
         problems.append(Problem(f"{name}: the model has the shape {old.shape}, the state dict {new.shape}."))

@@ -137,6 +137,22 @@ def arrange(graph: ir.Graph, outputs: Collection[ir.Value]) -> Arrangement:
     return Arrangement(initializers, left_out, renamed)
 
 
+def weights_behind(value: ir.Value, found: dict[ir.Value, Arranged | None] | None = None) -> Arranged | None:
+    """What a value is of weights, if nothing but their order and shape was changed; ``found`` keeps what is known."""
+    found = {} if found is None else found
+    if value not in found:
+        found[value] = _weight(value)
+        node = value.producer()
+        rule = None if node is None or node.domain != "" else _RULES.get(node.op_type)
+        if node is not None and rule is not None:
+            values = node.inputs if node.op_type == "Concat" else node.inputs[:1]
+            items = [None if one is None else weights_behind(one, found) for one in values]
+            known = [item for item in items if item is not None]
+            results = rule(node, known) if len(known) == len(items) and items else None
+            found.update(zip(node.outputs, results, strict=True) if results is not None else ())
+    return found[value]
+
+
 def _arranged_values(graph: ir.Graph, outputs: Collection[ir.Value]) -> dict[ir.Value, Arranged]:
     """The results of nodes that only rearrange weights, in the order of the graph."""
     found: dict[ir.Value, Arranged] = {}

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 import onnx_ir as ir
 
 from onnxport.errors import OnnxExporterError, SaveError
-from onnxport.weights.arrangement import JoinedTensor
 from onnxport.weights.disk import Disk
 from onnxport.weights.replacement import FileContents, data_name, replace_files
-from onnxport.weights.torch_tensor import TorchTensor
+from onnxport.weights.slabs import InSlabs
 from onnxport.weights.wire import Layout, Piece, Selection, relocated, require_content, single_file, with_data_file
 
 if TYPE_CHECKING:
@@ -177,7 +176,7 @@ def _write(file: SupportsWrite[Any], pieces: Iterable[Piece]) -> None:
 
 def _pieces(pieces: Iterable[Piece]) -> Iterator[bytes | memoryview]:
     for piece in pieces:
-        if isinstance(piece, TorchTensor | JoinedTensor):
+        if isinstance(piece, InSlabs):
             yield from piece.slabs()
         else:
             yield piece if isinstance(piece, bytes) else piece.tobytes()

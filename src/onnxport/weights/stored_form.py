@@ -12,6 +12,7 @@ import onnx_ir as ir
 import torch
 
 from onnxport.weights.dtypes import carrier_dtype
+from onnxport.weights.slabs import packed_halves
 from onnxport.weights.torch_tensor import TorchTensor
 
 HALF_BYTES: dict[ir.DataType, tuple[int, int]] = {ir.DataType.INT4: (-8, 7), ir.DataType.UINT4: (0, 15)}
@@ -83,20 +84,8 @@ class StoredTensor(TorchTensor):
         if self.dtype not in HALF_BYTES:
             yield from super().slabs()
             return
-        left = np.empty(0, np.uint8)
-        for slab in super().slabs():
-            elements = np.concatenate([left, np.frombuffer(slab, np.uint8)])
-            even = len(elements) // 2 * 2
-            left = elements[even:]
-            yield _packed(elements[:even]).data
-        if len(left):
-            yield _packed(np.append(left, np.uint8(0))).data
-
-
-def _packed(elements: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Two elements in a byte, the first in its lower half."""
-    packed: npt.NDArray[np.uint8] = np.bitwise_or(elements[0::2] & np.uint8(0xF), elements[1::2] << np.uint8(4))
-    return packed
+        for piece in packed_halves(np.frombuffer(slab, np.uint8) for slab in super().slabs()):
+            yield piece.data
 
 
 def in_form(weight: TorchTensor, form: StoredForm, name: str) -> StoredTensor | None:

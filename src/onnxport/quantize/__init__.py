@@ -1,0 +1,109 @@
+"""Quantize: a model's weights as integers of few bits, written as the file is, block by block from torch's storage."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxport.errors import OpsetError
+from onnxport.quantize.candidates import Candidate, Left, find_candidates
+from onnxport.quantize.graph_edits import GraphEdits
+from onnxport.quantize.grid import IntegerGrid
+from onnxport.quantize.layers import QuantizationReport, QuantizedLayer
+from onnxport.quantize.lazy_weight import QuantizedWeight
+from onnxport.quantize.microsoft import MicrosoftForm
+from onnxport.quantize.scheme import Quantization, as_quantization
+from onnxport.quantize.standard import StandardForm, blocks_needed
+from onnxport.targets import Target
+
+__all__ = [
+    "Quantization",
+    "QuantizationReport",
+    "as_quantization",
+    "opset_for",
+    "quantize_model",
+]
+
+# What the entry of an initializer in a file takes, about; a weight is quantized only where the file becomes smaller.
+_ENTRY_BYTES = 100
+
+
+def quantize_model(model: ir.Model, quantization: Quantization, target: Target) -> QuantizationReport:
+    """Quantize the weights of a model in place; nothing is computed before they are written or asked for.
+
+    >>> import onnx_ir as ir, torch
+    >>> from onnxport.onnx_build.literals import initializer
+    >>> from onnxport.quantize import Quantization, quantize_model
+    >>> from onnxport.targets import find_target
+    >>> from onnxport.weights.torch_tensor import TorchTensor
+    >>> weight = initializer(TorchTensor(torch.randn(64, 64)), "w")
+    >>> x = ir.val("x", ir.DataType.FLOAT, [4, 64])
+    >>> product = ir.node("MatMul", [x, weight])
+    >>> graph = ir.Graph([x], product.outputs, nodes=[product], initializers=[weight], opset_imports={"": 21})
+    >>> model = ir.Model(graph, ir_version=10)
+    >>> report = quantize_model(model, Quantization("uint4"), find_target("onnx"))
+    >>> [node.op_type for node in model.graph], [layer.form for layer in report.layers]
+    (['DequantizeLinear', 'MatMul'], ['uint4, blocks of 32'])
+    """
+    _check_opset(quantization, model.opset_imports[""], target)
+    candidates, left = find_candidates(model, quantization)
+    edits = GraphEdits(model)
+    layers = []
+    for candidate in candidates:
+        weight = _quantized(candidate, quantization, target)
+        form: StandardForm | MicrosoftForm = StandardForm(edits, candidate, weight)
+        if target.name == "onnxruntime" and MicrosoftForm.fits(candidate, weight):
+            form = MicrosoftForm(edits, candidate, weight, quantization.accuracy_level)
+        elif blocks_needed(candidate, weight, edits.opset):
+            left.append(Left(candidate.name, "scales for its blocks need opset 21"))
+            continue
+        after = weight.size * weight.bits // 8 + weight.parameter_bytes
+        if after + 2 * _ENTRY_BYTES >= weight.bytes_before:
+            left.append(Left(candidate.name, "it would not become smaller"))
+            continue
+        operators = tuple(dict.fromkeys(reader.node.op_type for reader in candidate.readers))
+        form.write()
+        written = sum(one.const_value.nbytes for one in form.initializers if one.const_value is not None)
+        layers.append(QuantizedLayer(candidate.name, operators, weight.form, weight.bytes_before, written, weight))
+    return QuantizationReport(layers, left)
+
+
+def opset_for(asked: int | None, quantization: Quantization | None, target: Target) -> int:
+    """The opset to write: the one asked for, or the reader's, or one that quantized weights need if it reads that."""
+    needed = 0 if quantization is None else quantization.needed_opset
+    opset = max(target.opset, needed) if needed <= target.newest_opset else target.opset
+    opset = opset if asked is None else asked
+    if quantization is not None:
+        _check_opset(quantization, opset, target)
+    return opset
+
+
+def _check_opset(quantization: Quantization, opset: int, target: Target) -> None:
+    """Raise if an opset can't hold what was asked for."""
+    needed = quantization.needed_opset
+    if opset >= needed or target.name == "onnxruntime":
+        return
+    others = '`quantize="int8"` without a block size needs 13. ' if needed == 21 else ""
+    raise OpsetError(
+        f"Quantization to {quantization.scheme} needs opset {needed}, and the model has {opset}: export it with "
+        f'opset_version={needed}. {others}With target="onnxruntime" its own operators are written, in any opset.'
+    )
+
+
+def _quantized(candidate: Candidate, quantization: Quantization, target: Target) -> QuantizedWeight:
+    """The weight in the grid that its readers take."""
+    refine = quantization.refine is not None
+    name, load, dtype = candidate.name, candidate.load, candidate.dtype
+    if candidate.uses & {"channels", "recurrent"}:
+        return QuantizedWeight(name, load, dtype, IntegerGrid(-128, 127, symmetric=True), None, refine=refine)
+    for_microsoft = target.name == "onnxruntime" and MicrosoftForm.takes(candidate)
+    if quantization.bits == 4 and {"right", "table"} <= candidate.uses and not for_microsoft:
+        # Gather takes no 4-bit numbers, and DequantizeLinear no two of them in one byte of its own type.
+        quantization = quantization.with_eight_bits()
+    signed = quantization.scheme != "uint4"
+    if quantization.bits == 4:
+        signed = signed and candidate.uses != {"table"}
+    signed = signed and not (for_microsoft and quantization.block is not None)
+    size = 1 << quantization.bits
+    least = -size // 2 if signed else 0
+    grid = IntegerGrid(least, least + size - 1, quantization.is_symmetric)
+    return QuantizedWeight(name, load, dtype, grid, quantization.block, refine=refine)

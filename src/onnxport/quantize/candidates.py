@@ -1,0 +1,172 @@
+"""Which nodes read weights that can be quantized, and how each of them reads its weight."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+import onnx_ir as ir
+import torch
+
+from onnxport.graphs import bodies
+from onnxport.onnx_build.opsets import ONNX_DOMAINS
+from onnxport.provenance import aliases
+from onnxport.quantize.scheme import Quantization
+from onnxport.weights.arrangement import Arranged, weights_behind
+from onnxport.weights.dtypes import from_torch_dtype
+from onnxport.weights.torch_tensor import storage_key
+
+Use = Literal["right", "left", "table", "channels", "recurrent"]
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+_REAL = {from_torch_dtype(dtype): dtype for dtype in _FLOATS}
+_HEADS = ("lm_head", "embed_out", "output_projection")
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A node that reads a weight: as the right or left side of a product, as a table of rows, by channels, by gates."""
+
+    node: ir.Node
+    index: int
+    use: Use
+
+
+@dataclass
+class Candidate:
+    """A weight that can be quantized, with all that read it in that sense.
+
+    ``load`` gives it as matrices whose rows are outputs, as QuantizedWeight takes them, and ``dtype`` is the type in
+    which it is read.
+    """
+
+    name: str
+    load: Callable[[], torch.Tensor]
+    dtype: torch.dtype
+    sources: tuple[ir.Value, ...]
+    readers: list[Reader] = field(default_factory=list)
+
+    @property
+    def uses(self) -> set[Use]:
+        """How it is read."""
+        return {reader.use for reader in self.readers}
+
+
+@dataclass(frozen=True)
+class Left:
+    """A weight that stays as it is, and why."""
+
+    name: str
+    reason: str
+
+
+def find_candidates(model: ir.Model, quantization: Quantization) -> tuple[list[Candidate], list[Left]]:
+    """The weights of a model that are to be quantized, in the order of their first readers, and those that are not."""
+    known: dict[ir.Value, Arranged | None] = {}
+    found: dict[Hashable, Candidate] = {}
+    left: dict[str, Left] = {}
+    for node in _nodes(model.graph):
+        for reader in _readers(node):
+            value = node.inputs[reader.index]
+            if value is None:
+                continue
+            real = value.dtype
+            # What onnxruntime has no kernels for is computed in another type: the weight is read through a Cast.
+            cast = value.producer()
+            if cast is not None and cast.op_type == "Cast" and cast.domain == "" and cast.inputs[0] is not None:
+                value = cast.inputs[0]
+            arranged = weights_behind(value, known)
+            if arranged is None or len(arranged.shape) < 2 or arranged.parts[0].dtype not in _FLOATS:
+                continue
+            if real not in _REAL:
+                continue
+            load = _rows(arranged, reader)
+            key = (storage_key(load()) if len(arranged.parts) == 1 else (value, reader.use), real)
+            made = Candidate(_name(arranged, value), load, _REAL[real], tuple(arranged.sources))
+            candidate = found.setdefault(key, made)
+            candidate.readers.append(reader)
+    tables = {candidate.load().shape[0] for candidate in found.values() if "table" in candidate.uses}
+    chosen = []
+    for candidate in found.values():
+        reason = _excluded(candidate, quantization, tables)
+        if reason:
+            left[candidate.name] = Left(candidate.name, reason)
+        if candidate.readers and not reason:
+            chosen.append(candidate)
+    return chosen, list(left.values())
+
+
+def _excluded(candidate: Candidate, quantization: Quantization, tables: set[int]) -> str:
+    """Why a weight is not quantized, empty if it is; a table that only products may have so loses its other readers."""
+    names = [candidate.name, *(alias for source in candidate.sources for alias in aliases(source))]
+    if not any(fnmatch.fnmatch(name, pattern) for name in names for pattern in quantization.include):
+        return "not included by a pattern"
+    if any(fnmatch.fnmatch(name, pattern) for name in names for pattern in quantization.exclude):
+        return "excluded by a pattern"
+    if not quantization.include_lm_head and _is_head(candidate, names, tables):
+        candidate.readers[:] = [reader for reader in candidate.readers if reader.use == "table"]
+        if not candidate.readers or not quantization.include_embeddings:
+            return "include_lm_head is False"
+    if not quantization.include_embeddings and "table" in candidate.uses:
+        candidate.readers[:] = [reader for reader in candidate.readers if reader.use != "table"]
+        if not candidate.readers:
+            return "include_embeddings is False"
+    return ""
+
+
+def _is_head(candidate: Candidate, names: list[str], tables: set[int]) -> bool:
+    """Whether a product gives a score for each row of a table of embeddings, or is called as such products are."""
+    if "right" not in candidate.uses:
+        return False
+    called = any(part in _HEADS for name in names for part in name.split("."))
+    return called or candidate.load().shape[-2] in tables
+
+
+def _nodes(graph: ir.Graph) -> Iterator[ir.Node]:
+    for node in graph:
+        yield node
+        for body in bodies(node):
+            yield from _nodes(body)
+
+
+def _readers(node: ir.Node) -> Iterator[Reader]:
+    if node.domain not in ONNX_DOMAINS:
+        return
+    match node.op_type:
+        case "MatMul":
+            yield Reader(node, 1, "right")
+            yield Reader(node, 0, "left")
+        case "Gemm":
+            if node.attributes.get_int("transA", 0) == 0:
+                yield Reader(node, 1, "right")
+        case "Gather":
+            if node.attributes.get_int("axis", 0) == 0 and node.outputs[0].shape is not None:
+                yield Reader(node, 0, "table")
+        case "Conv" | "ConvTranspose":
+            yield Reader(node, 1, "channels")
+        case "LSTM" | "GRU" | "RNN":
+            yield Reader(node, 1, "recurrent")
+            yield Reader(node, 2, "recurrent")
+        case _:
+            return
+
+
+def _rows(arranged: Arranged, reader: Reader) -> Callable[[], torch.Tensor]:
+    """What gives a weight as matrices with a row for each output."""
+    whole = arranged.whole()
+    transposed = reader.use == "right" and reader.node.attributes.get_int("transB", 0) == 0
+
+    def load() -> torch.Tensor:
+        tensor = torch.cat([part.reshape(-1) for part in arranged.parts]) if whole is None else whole
+        tensor = tensor.reshape(arranged.shape)
+        if reader.use == "channels":
+            return tensor.flatten(1)
+        return tensor.transpose(-1, -2) if transposed else tensor
+
+    return load
+
+
+def _name(arranged: Arranged, value: ir.Value) -> str:
+    (first, *others) = arranged.sources
+    return str(value.name) if others else str(first.name)

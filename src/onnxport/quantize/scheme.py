@@ -1,0 +1,136 @@
+"""What a model is quantized to: one frozen object, or the name of a scheme that stands for one with defaults."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Literal, get_args
+
+from onnxport.errors import InputError
+
+Scheme = Literal["int8", "int4", "uint4"]
+Refinement = Literal["hqq"]
+
+_BLOCK_SIZES = (16, 32, 64, 128, 256)
+_DEFAULT_BLOCK = 32
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """How the weights of a model are written, as ``export(quantize=...)`` and ``ONNXProgram.quantize`` take it.
+
+    ``"int8"``, ``"int4"`` and ``"uint4"`` keep the weights of products (MatMul, Gemm), and on request of embeddings, as
+    integers with a scale for each block of their inputs; results are computed in the type that the model has.
+    Convolutions and recurrent layers have 8 bits and a scale for each channel in all three. What would not become
+    smaller stays as it is.
+
+    Attributes:
+        scheme: The element type of the weights.
+        block_size: How many inputs of a product share a scale: 16, 32, 64, 128 or 256. None is 32 for 4 bits, and one
+            scale for each output for 8 bits, which is all that opsets below 21 have.
+        symmetric: Whether zero is the middle of the grid, so that there are no zero points. None is true for int8 and
+            int4 and false for uint4.
+        refine: ``"hqq"`` moves the grid of each block to where the error is least, by the half-quadratic method and
+            without data; None rounds to the nearest of the grid that spans the block.
+        include: Patterns of the names of weights that are quantized, as ``"*.mlp.*"``.
+        exclude: Patterns of the names of weights that stay as they are.
+        include_lm_head: Whether the product that gives scores for a vocabulary is quantized too.
+        include_embeddings: Whether tables that indices look up are quantized too. One that a product reads as well
+            (tied weights) is written once, for both.
+        accuracy_level: Of com.microsoft::MatMulNBits, for ``target="onnxruntime"``: 1 computes in float32, 4 may round
+            the other side of a product to 8 bits, which is faster.
+
+    >>> import torch, onnxport
+    >>> layer = torch.nn.Linear(256, 64)
+    >>> way = onnxport.Quantization("int4", block_size=64, refine="hqq")
+    >>> program = onnxport.export(layer, (torch.randn(2, 256),), quantize=way)
+    >>> weight = program.model.graph.initializers["weight"]
+    >>> weight.dtype.name, str(weight.shape), program.model.opset_imports[""]
+    ('INT4', '[256,64]', 21)
+    """
+
+    scheme: Scheme
+    block_size: int | None = None
+    symmetric: bool | None = None
+    refine: Refinement | None = None
+    include: Sequence[str] = ("*",)
+    exclude: Sequence[str] = ()
+    include_lm_head: bool = True
+    include_embeddings: bool = False
+    accuracy_level: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.scheme not in get_args(Scheme):
+            close = difflib.get_close_matches(str(self.scheme), get_args(Scheme), n=1)
+            meant = f"; did you mean {close[0]!r}?" if close else "."
+            known = ", ".join(map(repr, get_args(Scheme)))
+            raise InputError(f"There is no quantization {self.scheme!r}{meant} Known are {known}.")
+        if self.block_size is not None and self.block_size not in _BLOCK_SIZES:
+            known = ", ".join(map(str, _BLOCK_SIZES))
+            raise InputError(f"A block of {self.block_size} inputs can't be quantized: `block_size` is one of {known}.")
+        if self.refine is not None and self.refine not in get_args(Refinement):
+            raise InputError(f"`refine` is {self.refine!r}, but it is 'hqq' or None.")
+        if self.accuracy_level not in (None, 0, 1, 2, 3, 4):
+            raise InputError(f"`accuracy_level` is {self.accuracy_level!r}, but MatMulNBits has 0 to 4.")
+        for name in ("include", "exclude"):
+            patterns = getattr(self, name)
+            if isinstance(patterns, str):
+                raise InputError(f"`{name}` is a list of patterns: [{patterns!r}].")
+            object.__setattr__(self, name, tuple(patterns))
+
+    @property
+    def bits(self) -> int:
+        """The bits of a weight of a product."""
+        return 8 if self.scheme == "int8" else 4
+
+    @property
+    def block(self) -> int | None:
+        """The inputs that share a scale; None for all of them."""
+        return _DEFAULT_BLOCK if self.block_size is None and self.bits == 4 else self.block_size
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether there are no zero points."""
+        return self.scheme != "uint4" if self.symmetric is None else self.symmetric
+
+    @property
+    def needed_opset(self) -> int:
+        """The oldest opset whose own operators can say it."""
+        return 13 if self.bits == 8 and self.block is None else 21
+
+    def with_eight_bits(self) -> Quantization:
+        """The same with a byte for each weight."""
+        return replace(self, scheme="int8", block_size=self.block, symmetric=self.is_symmetric)
+
+
+def as_quantization(given: str | Quantization) -> Quantization:
+    """What was asked for: the object itself, the name of a scheme, or a name with options as the command line has it.
+
+    >>> from onnxport.quantize import as_quantization
+    >>> as_quantization("int4").block
+    32
+    >>> as_quantization("uint4:block_size=64,include_embeddings=true,exclude=*.gate+lm_head.*").exclude
+    ('*.gate', 'lm_head.*')
+    """
+    if isinstance(given, Quantization):
+        return given
+    scheme, _, rest = given.partition(":")
+    known = {field.name for field in fields(Quantization)} - {"scheme"}
+    options: dict[str, object] = {}
+    for part in rest.split(",") if rest else ():
+        name, equals, text = part.partition("=")
+        if not equals or name not in known:
+            raise InputError(
+                f"{part!r} is no option of a quantization; write name=value, of {', '.join(sorted(known))}."
+            )
+        options[name] = _read_option(name, text)
+    return Quantization(scheme, **options)  # type: ignore[arg-type]
+
+
+def _read_option(name: str, text: str) -> object:
+    if name in ("include", "exclude"):
+        return text.split("+")
+    if text.isdecimal():
+        return int(text)
+    return {"true": True, "false": False, "none": None}.get(text.lower(), text)

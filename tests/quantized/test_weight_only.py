@@ -1,0 +1,271 @@
+"""Weights that are quantized on the way out: every scheme, reader and target against eager with the same numbers."""
+
+from __future__ import annotations
+
+import copy
+import io
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+import torch
+from torch import Tensor, nn
+from typer.testing import CliRunner
+
+import onnxport
+from comparison import assert_close, eager_result
+from onnxport import Quantization
+from onnxport.command_line import app
+from onnxport.errors import InputError, OpsetError
+
+LENGTH = {"x": {0: "batch"}}
+
+
+class Products(nn.Module):
+    """A product by Gemm, by MatMul with a transposed weight, and by a weight as it stands; one from the left."""
+
+    def __init__(self, width: int = 72) -> None:
+        super().__init__()
+        self.first = nn.Linear(width, 48)
+        self.second = nn.Linear(48, 40, bias=False)
+        self.third = nn.Parameter(torch.randn(40, 33))
+        self.left = nn.Parameter(torch.randn(24, 48))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.first(x)
+        return self.left @ self.second(y.unsqueeze(1).expand(-1, 48, -1)) @ self.third
+
+
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(301, 64)
+        self.inner = nn.Linear(64, 64)
+        self.lm_head = nn.Linear(64, 301, bias=False)
+        self.lm_head.weight = self.table.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.lm_head(self.inner(self.table(x)).relu())
+
+
+class Mixed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(8, 24, 3, padding=1, groups=2)
+        self.up = nn.ConvTranspose2d(24, 8, 2)
+        self.rnn = nn.LSTM(40, 32, bidirectional=True)
+        self.experts = nn.Parameter(torch.randn(4, 64, 48))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.up(self.conv(x).relu())
+        y, _ = self.rnn(y.flatten(2).mean(1, keepdim=True).unflatten(2, (-1, 40)).flatten(0, 1))
+        return torch.matmul(y.unsqueeze(1), self.experts)
+
+
+def with_written_weights(model: nn.Module, report: Any) -> nn.Module:
+    """The model with the numbers that the quantized weights stand for, each within half a step of its own."""
+    other = copy.deepcopy(model)
+    state = other.state_dict()
+    for layer in report.layers:
+        weight, real = layer.weight, layer.weight.real()
+        if not weight.refine:
+            steps = weight.parameters[0].repeat_interleave(weight.block, -1)[..., : weight.inputs]
+            # The end of a grid that has zero on it may lie another half step away.
+            part = 0.51 if weight.grid.symmetric else 1.01
+            assert ((real - weight.load()).abs() <= part * steps).all(), layer.name
+        target = state[layer.name]
+        turned = real.shape != target.shape and real.mT.shape == target.shape
+        target.copy_((real.mT if turned else real).reshape(target.shape))
+    return other
+
+
+def parameters_of(program: onnxport.ONNXProgram) -> dict[str, str]:
+    return {name: value.dtype.name for name, value in program.model.graph.initializers.items() if value.dtype}
+
+
+WAYS = [
+    Quantization("int8"),
+    Quantization("int8", symmetric=False),
+    Quantization("int8", block_size=16),
+    Quantization("int4"),
+    Quantization("int4", symmetric=False, block_size=16),
+    Quantization("uint4"),
+    Quantization("uint4", symmetric=True, block_size=64),
+    Quantization("int4", refine="hqq"),
+    Quantization("uint4", refine="hqq"),
+]
+
+
+@pytest.mark.parametrize("target", ["onnx", "onnxruntime"])
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: f"{way.scheme}-{way.block_size}-{way.symmetric}-{way.refine}")
+def test_products_compute_with_the_numbers_that_are_written(way: Quantization, target: str) -> None:
+    torch.manual_seed(0)
+    model = Products().eval()
+    program = onnxport.export(model, (torch.randn(3, 72),), dynamic_shapes=LENGTH, quantize=way, target=target)
+    report = program.quantization
+    assert report is not None
+    assert [layer.name for layer in report.layers] == ["first.weight", "second.weight", "left", "third"]
+    x = torch.randn(5, 72)
+    assert_close(program(x)[0], eager_result(with_written_weights(model, report), (x,)), rtol=1e-4, atol=1e-3)
+    assert all(layer.error < (0.01 if way.bits == 8 else 0.15) for layer in report.layers)
+    onnx.checker.check_model(program.model_proto)
+
+
+@pytest.mark.parametrize("target", ["onnx", "onnxruntime"])
+@pytest.mark.parametrize("scheme", ["int8", "int4", "uint4"])
+def test_tied_weights_are_written_once(scheme: Any, target: str) -> None:
+    torch.manual_seed(0)
+    model = Tied().eval()
+    way = Quantization(scheme, block_size=32, include_embeddings=True)
+    program = onnxport.export(
+        model, (torch.zeros(2, 3, dtype=torch.int64),), dynamic_shapes=LENGTH, quantize=way, target=target
+    )
+    report = program.quantization
+    assert report is not None
+    assert (
+        sum(
+            value.dtype.name == "FLOAT" and value.const_value.size > 1000
+            for value in program.model.graph.initializers.values()
+        )
+        == 0
+    )
+    reference = with_written_weights(model, report)
+    reference.lm_head.weight = reference.table.weight
+    x = torch.randint(0, 301, (4, 3))
+    assert_close(program(x)[0], eager_result(reference, (x,)), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("scheme", ["int8", "int4", "uint4"])
+@pytest.mark.parametrize("width", [64, 71])
+@pytest.mark.parametrize("target", ["onnx", "onnxruntime"])
+def test_tables_alone(scheme: Any, width: int, target: str) -> None:
+    torch.manual_seed(0)
+    model = nn.Embedding(97, width)
+    way = Quantization(scheme, include_embeddings=True)
+    program = onnxport.export(model, (torch.zeros(3, 2, dtype=torch.int64),), quantize=way, target=target)
+    report = program.quantization
+    assert report is not None and report.layers[0].bytes_after < 0.35 * report.layers[0].bytes_before
+    x = torch.randint(0, 97, (3, 2))
+    assert_close(program(x)[0], eager_result(with_written_weights(model, report), (x,)))
+
+
+@pytest.mark.parametrize("opset", [13, 20, 21, 23])
+def test_convolutions_recurrent_layers_and_experts(opset: int) -> None:
+    torch.manual_seed(0)
+    model = Mixed().eval()
+    program = onnxport.export(model, (torch.randn(2, 8, 7, 9),), quantize="int8", opset_version=opset)
+    report = program.quantization
+    assert report is not None
+    names = {layer.name for layer in report.layers}
+    assert {"conv.weight", "up.weight"} <= names
+    assert ("experts" in names) == (opset >= 21)
+    x = torch.randn(2, 8, 7, 9)
+    if opset < 21:
+        assert any("opset 21" in one.reason for one in report.left)
+        assert_close(program(x)[0], eager_result(with_written_weights(model, report), (x,)), rtol=1e-4, atol=1e-4)
+    else:
+        assert len(names) == 5
+        assert_close(program(x)[0], eager_result(model, (x,)), rtol=5e-2, atol=5e-2)
+
+
+def test_what_is_left_and_why() -> None:
+    model = Tied().eval()
+    example = (torch.zeros(2, 3, dtype=torch.int64),)
+    for way, expected in (
+        (Quantization("int4"), {"table.weight": None}),
+        (Quantization("int4", include_lm_head=False), {"table.weight": "include_lm_head is False"}),
+        (Quantization("int4", exclude=["inner.*"]), {"inner.weight": "excluded by a pattern"}),
+        (Quantization("int4", include=["inner.*"]), {"table.weight": "not included by a pattern"}),
+    ):
+        report = onnxport.export(model, example, quantize=way).quantization
+        assert report is not None
+        reasons = {one.name: one.reason for one in report.left}
+        for name, reason in expected.items():
+            assert reasons.get(name) == reason, way
+    assert "excluded" not in str(report)
+    assert "inner.weight" in str(report)
+
+
+def test_the_same_bytes_each_time_and_a_small_file(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 256, bias=False))
+    files = []
+    for name in ("one", "two"):
+        program = onnxport.export(model, (torch.randn(1, 512),), quantize=Quantization("int4", refine="hqq"))
+        program.save(tmp_path / f"{name}.onnx", external_data=False)
+        files.append((tmp_path / f"{name}.onnx").read_bytes())
+    assert files[0] == files[1]
+    ideal = (512 * 512 + 512 * 256) * (4 / 8 + 4 / 32) + 512 * 4
+    assert len(files[0]) <= 1.1 * ideal
+    stream = io.BytesIO()
+    program.save(stream)
+    assert stream.getvalue() == files[0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_scales_have_the_type_of_the_model(dtype: torch.dtype) -> None:
+    model = nn.Linear(64, 64, bias=False).to(dtype)
+    program = onnxport.export(model, (torch.ones(2, 64, dtype=dtype),), quantize="int4")
+    kind = "FLOAT16" if dtype == torch.float16 else "FLOAT"  # onnxruntime multiplies no bfloat16
+    assert parameters_of(program) == {"weight": "INT4", "weight_scale": kind}
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"quantize": "int5"}, InputError, "did you mean 'int"),
+        ({"quantize": "int4", "opset_version": 20}, OpsetError, "needs opset 21.*opset_version=21"),
+        ({"quantize": "int8", "opset_version": 12}, OpsetError, "needs opset 13"),
+        ({"quantize": "int4", "target": "tensorrt"}, OpsetError, "needs opset 21"),
+    ],
+)
+def test_refusals_say_what_to_do(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        onnxport.export(nn.Linear(64, 64), (torch.ones(2, 64),), **options)
+
+
+def test_wrong_options_are_refused() -> None:
+    for options, message in (
+        ({"block_size": 48}, "16, 32, 64, 128, 256"),
+        ({"refine": "gptq"}, "'hqq' or None"),
+        ({"exclude": "lm_head"}, r"\['lm_head'\]"),
+        ({"accuracy_level": 7}, "0 to 4"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Quantization("int4", **options)  # type: ignore[arg-type]
+    with pytest.raises(onnxport.OnnxExporterError, match="infinity or NaN"):
+        layer = nn.Linear(64, 64)
+        layer.weight.data[3, 3] = float("nan")
+        onnxport.export(layer, (torch.ones(2, 64),), quantize="int4").save(io.BytesIO())
+
+
+def test_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "net.py").write_text("import torch\ndef net(): return torch.nn.Linear(64, 64)\n")
+    monkeypatch.chdir(tmp_path)
+    line = "export net.py:net out.onnx -i 2,64 --quantize uint4:block_size=64,symmetric=true"
+    result = CliRunner().invoke(app, line.split())
+    assert result.exit_code == 0, result.output
+    model = onnx.load(tmp_path / "out.onnx")
+    kinds = {tensor.name: (tensor.data_type, list(tensor.dims)) for tensor in model.graph.initializer}
+    assert kinds["weight"] == (onnx.TensorProto.UINT4, [64, 64])
+    assert kinds["weight_scale"][1] == [64]
+    result = CliRunner().invoke(app, [*line.split()[:-1], "int4:size=3"])
+    assert result.exit_code == 1
+    assert "no option of a quantization" in result.output
+
+
+def test_weights_come_first() -> None:
+    with onnxport.enable_fake_mode():
+        layer = nn.Linear(64, 64)
+        program = onnxport.export(layer, (torch.ones(2, 64),), opset_version=21)
+    with pytest.raises(onnxport.OnnxExporterError, match="apply_weights first"):
+        program.quantize("int4")
+    state = nn.Linear(64, 64).state_dict()
+    program.apply_weights(state)
+    report = program.quantize("int4")
+    with pytest.raises(onnxport.OnnxExporterError, match="Apply the weights before quantizing"):
+        program.apply_weights(state)
+    x = torch.randn(2, 64)
+    expected = nn.functional.linear(x, report.layers[0].weight.real(), state["bias"])
+    assert_close(program(x)[0], expected, rtol=1e-4, atol=1e-4)

@@ -15,6 +15,7 @@ from onnxport.collection import collection_paused
 from onnxport.errors import Problem, listing, warn
 from onnxport.events import EventLog
 from onnxport.functions import function_calls, outline
+from onnxport.fusions import fuse
 from onnxport.join import Condition, Side, join
 from onnxport.legalize import FIRST_IR_WITH_FUNCTIONS, legalize
 from onnxport.optimize import optimize
@@ -83,6 +84,8 @@ def convert(
         if options.optimize:
             with events.stage("optimize"):
                 optimize(model, events, apart=apart)
+                if options.target.fusions:
+                    fuse(model, options.target.fusions, events)
         with events.stage("legalize"):
             legalize(
                 model,

@@ -15,3 +15,6 @@ NEWEST_OPSET: int = onnx.defs.onnx_opset_version()
 
 ONNX_DOMAINS = ("", "ai.onnx")
 """The two names of the domain of ONNX's own operators."""
+
+CONTRIBUTED_DOMAIN = "com.microsoft"
+"""The domain of the operators that onnxruntime adds to ONNX's."""

@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnxport.graphs import bodies
 from onnxport.onnx_build.literals import initializer, literal_key, readable
 from onnxport.onnx_build.names import UniqueNames, names_in
+from onnxport.provenance import pass_on
 from onnxport.weights.kinds import is_weight
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -139,14 +140,19 @@ class Scope:
         self._release(old)
 
     def become(
-        self, node: ir.Node, op_type: str, inputs: Sequence[ir.Value], attributes: Sequence[ir.Attr] = ()
+        self,
+        node: ir.Node,
+        op_type: str,
+        inputs: Sequence[ir.Value],
+        attributes: Sequence[ir.Attr] = (),
+        domain: str = "",
     ) -> None:
         """Make a node (one without bodies) another operation under the same name, provenance and outputs."""
         for value in inputs:
             self.counts[value] = self.counts.get(value, 0) + 1
         old = [value for value in node.inputs if value is not None]
         node.op_type = op_type
-        node.domain = ""
+        node.domain = domain
         node.attributes.clear()
         for attribute in attributes:
             node.attributes.add(attribute)
@@ -155,6 +161,22 @@ class Scope:
             node.replace_input_with(index, value)
         for value in old:
             self._release(value)
+
+    def insert_before(
+        self, node: ir.Node, op_type: str, inputs: Sequence[ir.Value], dtype: ir.DataType, shape: Sequence[int]
+    ) -> ir.Value:
+        """The result of a new node before another, with that one's provenance; nothing reads it yet."""
+        made = ir.node(op_type, list(inputs))
+        for value in inputs:
+            self.counts[value] = self.counts.get(value, 0) + 1
+        result = made.outputs[0]
+        result.name = self._names.unique(f"{node.outputs[0].name}_{op_type}")
+        result.type, result.shape = ir.TensorType(dtype), ir.Shape(shape)
+        made.name = f"node_{result.name}"
+        pass_on(node, made)
+        assert node.graph is not None
+        node.graph.insert_before(node, made)
+        return result
 
     def replace(self, value: ir.Value, by: ir.Value) -> bool:
         """Let every reader of a node's only needed output read ``by`` instead; whether anything changed.

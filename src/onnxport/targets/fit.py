@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnxport.errors import Problem, TargetError
 from onnxport.graphs import graphs
-from onnxport.onnx_build.opsets import ONNX_DOMAINS
+from onnxport.onnx_build.opsets import CONTRIBUTED_DOMAIN, ONNX_DOMAINS
 from onnxport.provenance import line_of
 from onnxport.targets.target import Target
 
@@ -53,6 +53,10 @@ def _varying_inputs(model: ir.Model, target: Target) -> Iterator[Problem]:
 def _misfits(node: ir.Node, target: Target) -> Iterator[Problem]:
     if node.domain in ONNX_DOMAINS and node.op_type in target.refused:
         yield Problem(f"{node.op_type} is an operator that it has not", line_of(node), operator=node.op_type)
+    if node.domain == CONTRIBUTED_DOMAIN and not target.contributed:
+        name = f"{node.domain}.{node.op_type}"
+        remedy = 'A model that was exported with target="onnxruntime" has them; export it with this target.'
+        yield Problem(f"{name} is an operator of onnxruntime alone", line_of(node), remedy, operator=name)
     for value in node.outputs:
         if value.dtype in target.refused_types and value.dtype is not None:
             kind = value.dtype.name.lower()

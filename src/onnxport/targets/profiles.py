@@ -24,11 +24,19 @@ PROFILES: dict[str, Target] = {
     target.name: target
     for target in (
         Target("onnx", basis="Standard operators in the form that most readers take."),
-        Target("onnxruntime", newest_opset=23, refused_types=frozenset({_D.COMPLEX64, _D.COMPLEX128}), basis=_MEASURED),
+        Target(
+            "onnxruntime",
+            newest_opset=23,
+            refused_types=frozenset({_D.COMPLEX64, _D.COMPLEX128}),
+            contributed=True,
+            fusions=("residual", "heads"),
+            basis=_MEASURED,
+        ),
         Target(
             "onnxruntime-web",
             newest_opset=21,
             refused_types=frozenset({_D.COMPLEX64, _D.COMPLEX128, _D.BFLOAT16}),
+            contributed=True,
             basis=_MEASURED,
         ),
         Target("openvino", opset=17, newest_opset=22, basis=_MEASURED),

@@ -25,6 +25,8 @@ class Target:
         rewritten: Operators that are written as others which compute the same.
         refused: Operators that it has not, and that nothing else stands for.
         refused_types: Element types that it has not.
+        contributed: Whether it has the operators that onnxruntime adds to ONNX's, those of ``com.microsoft``.
+        fusions: What is written in a form that it runs faster, by the names in ``onnxport.fusions.FUSIONS``.
         basis: What all this is known from.
 
     >>> import onnxport, torch
@@ -45,4 +47,6 @@ class Target:
     rewritten: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
     refused_types: frozenset[ir.DataType] = frozenset()
+    contributed: bool = False
+    fusions: tuple[str, ...] = ()
     basis: str = ""

@@ -7,6 +7,7 @@ inputs are in their final form, so each node needs to be looked at once.
 
 from __future__ import annotations
 
+from onnxport.optimize.rules.attention import RULES as ATTENTION
 from onnxport.optimize.rules.broadcast import RULES as BROADCAST
 from onnxport.optimize.rules.casts import RULES as CASTS
 from onnxport.optimize.rules.layout import RULES as LAYOUT
@@ -15,7 +16,7 @@ from onnxport.optimize.rules.norms import RULES as NORMS
 from onnxport.optimize.rules.pattern import Rule
 
 #: Nothing-to-do rules come first: they leave less for the ones that combine two nodes.
-RULES: tuple[Rule, ...] = (*NEUTRAL, *CASTS, *LAYOUT, *BROADCAST, *NORMS)
+RULES: tuple[Rule, ...] = (*NEUTRAL, *CASTS, *LAYOUT, *BROADCAST, *NORMS, *ATTENTION)
 
 BY_OPERATOR: dict[str, tuple[Rule, ...]] = {
     op_type: tuple(rule for rule in RULES if rule.op_type == op_type)

@@ -6,29 +6,24 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from onnxport.optimize.rules.pattern import Rule
+from onnxport.optimize.rules.pattern import Rule, made_by
 from onnxport.optimize.scope import Scope
 
 _FIRST_OPSET = 23
 
 
-def _made_by(value: ir.Value | None, op_type: str) -> ir.Node | None:
-    producer = value.producer() if value is not None else None
-    return producer if producer is not None and producer.op_type == op_type and producer.domain == "" else None
-
-
 def _is_square(value: ir.Value | None, of: ir.Value | None, scope: Scope) -> bool:
-    product = _made_by(value, "Mul")
+    product = made_by(value, "Mul")
     if product is not None:
         return product.inputs[0] is of and product.inputs[1] is of
-    power = _made_by(value, "Pow")
+    power = made_by(value, "Pow")
     exponent = scope.array(power.inputs[1]) if power is not None else None
     return power is not None and power.inputs[0] is of and exponent is not None and exponent.size == 1 and exponent == 2
 
 
 def _mean_square(value: ir.Value | None, of: ir.Value | None, scope: Scope) -> bool:
     """Whether ``value`` is the mean of the squares of ``of`` along its last axis, kept as a dimension."""
-    mean = _made_by(value, "ReduceMean")
+    mean = made_by(value, "ReduceMean")
     if mean is None or of is None or of.shape is None or len(mean.inputs) < 2:
         return False
     kept = mean.attributes.get_int("keepdims", 1)
@@ -41,9 +36,9 @@ def _mean_square(value: ir.Value | None, of: ir.Value | None, scope: Scope) -> b
 
 def _epsilon(value: ir.Value | None, of: ir.Value | None, scope: Scope) -> float | None:
     """The epsilon if ``value`` is ``1 / sqrt(mean(of²) + epsilon)``."""
-    reciprocal = _made_by(value, "Reciprocal")
-    root = _made_by(reciprocal.inputs[0], "Sqrt") if reciprocal is not None else None
-    total = _made_by(root.inputs[0], "Add") if root is not None else None
+    reciprocal = made_by(value, "Reciprocal")
+    root = made_by(reciprocal.inputs[0], "Sqrt") if reciprocal is not None else None
+    total = made_by(root.inputs[0], "Add") if root is not None else None
     if total is None:
         return None
     for mean, constant in (total.inputs, reversed(total.inputs)):
@@ -62,7 +57,7 @@ def _rms_norm(node: ir.Node, scope: Scope) -> Literal[True] | None:
     if scope.graph.opset_imports.get("", 0) < _FIRST_OPSET or scope.in_function:
         return None
     for scale, normed in (node.inputs, reversed(node.inputs)):
-        scaled = _made_by(normed, "Mul")
+        scaled = made_by(normed, "Mul")
         if scaled is None or scale is None or scale.shape is None or scale.shape.rank() != 1:
             continue
         for x, factor in (scaled.inputs, reversed(scaled.inputs)):

@@ -59,3 +59,9 @@ def producer_of(node: ir.Node) -> ir.Node:
     producer = first.producer() if first is not None else None
     assert producer is not None
     return producer
+
+
+def made_by(value: ir.Value | None, op_type: str) -> ir.Node | None:
+    """The node of ONNX's own operator ``op_type`` that makes a value, if that is what makes it."""
+    producer = value.producer() if value is not None else None
+    return producer if producer is not None and producer.op_type == op_type and producer.domain == "" else None

@@ -1,0 +1,111 @@
+"""Each fusion: a model, the operators that are written, and the values of eager at other sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import onnxport
+from comparison import exported_and_compared
+from onnxport.errors import InputError, TargetError
+from onnxport.fusions import FUSIONS
+
+
+class Residual(nn.Module):
+    """A normalisation behind a residual, whose sum may be read once more."""
+
+    def __init__(self, shows_sum: bool = False) -> None:
+        super().__init__()
+        self.fc, self.norm, self.shows_sum = nn.Linear(8, 8), nn.LayerNorm(8), shows_sum
+
+    def forward(self, x: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        total = x + self.fc(x)
+        return (self.norm(total), total) if self.shows_sum else self.norm(total)
+
+
+class Heads(nn.Module):
+    """Attention of four heads, with something about it that may stand in the way of one operator for all of it."""
+
+    def __init__(self, keys: int = 4, scale: float | None = None, causal: bool = False, apart: bool = False) -> None:
+        super().__init__()
+        self.q, self.k, self.v = nn.Linear(16, 16), nn.Linear(16, 4 * keys), nn.Linear(16, 4 * keys)
+        self.keys, self.scale, self.causal, self.apart = keys, scale, causal, apart
+
+    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
+        q = self.q(x).unflatten(2, (4, 4)).transpose(1, 2)
+        k, v = (layer(memory).unflatten(2, (self.keys, 4)).transpose(1, 2) for layer in (self.k, self.v))
+        found = functional.scaled_dot_product_attention(
+            q, k, v, scale=self.scale, is_causal=self.causal, enable_gqa=self.keys != 4
+        )
+        return found if self.apart else found.transpose(1, 2).flatten(2)
+
+
+class Row(NamedTuple):
+    make: Callable[[], nn.Module]
+    inputs: int
+    written: dict[str, int]
+
+
+ROWS = {
+    "residual": Row(Residual, 1, {"Sum": 1}),
+    "residual that is read again": Row(lambda: Residual(shows_sum=True), 1, {"Sum": 0}),
+    "heads": Row(Heads, 2, {"MultiHeadAttention": 1, "Softmax": 0, "Transpose": 3}),
+    "heads with a scale": Row(lambda: Heads(scale=0.3), 2, {"MultiHeadAttention": 1}),
+    "heads that share keys": Row(lambda: Heads(keys=2), 2, {"MultiHeadAttention": 0}),
+    "heads of causal attention": Row(lambda: Heads(causal=True), 2, {"MultiHeadAttention": 0}),
+    "heads that stay apart": Row(lambda: Heads(apart=True), 2, {"MultiHeadAttention": 0}),
+}
+
+
+def example(row: Row, batch: int, length: int) -> list[Tensor]:
+    size = 8 if row.inputs == 1 else 16
+    return [torch.randn(batch, length + 2 * index, size) for index in range(row.inputs)]
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
+@pytest.mark.parametrize("opset", [17, 20, 23])
+def test_fusion(row: Row, opset: int) -> None:
+    torch.manual_seed(0)
+    axes = [{0: "batch", 1: f"length{index}"} for index in range(row.inputs)]
+    program = exported_and_compared(
+        row.make().eval(),
+        example(row, 2, 3),
+        example(row, 3, 7),
+        example(row, 1, 5),
+        axes=axes,
+        target="onnxruntime",
+        opset_version=opset,
+    )
+    kinds = [node.op_type for node in program.model.graph]
+    assert {name: kinds.count(name) for name in row.written} == row.written
+
+
+def test_every_fusion_has_a_row() -> None:
+    assert set(FUSIONS) <= set(ROWS)
+    assert all(fusion.gain and fusion.requires for fusion in FUSIONS.values())
+
+
+def test_what_was_written_for_onnxruntime_is_refused_for_others(tmp_path: Path) -> None:
+    row = ROWS["heads"]
+    program = onnxport.export(row.make(), tuple(example(row, 2, 3)), target="onnxruntime")
+    with pytest.raises(TargetError, match=r"(?s)com.microsoft.MultiHeadAttention is an operator of onnxruntime alone"):
+        program.save(tmp_path / "m.onnx", target="tract")
+    program.save(tmp_path / "m.onnx", target="onnxruntime-web")
+
+
+def test_the_default_target_has_no_operator_of_a_runtime() -> None:
+    row = ROWS["heads"]
+    program = onnxport.export(row.make(), tuple(example(row, 2, 3)))
+    assert {node.domain for node in program.model.graph} == {""}
+
+
+def test_an_unknown_fusion_is_an_error() -> None:
+    target = onnxport.Target("mine", fusions=("everything",))
+    with pytest.raises(InputError, match="no fusion 'everything'; known are 'residual', 'heads'"):
+        onnxport.export(nn.ReLU(), (torch.ones(2),), target=target)

@@ -18,13 +18,14 @@ __version__ = _VERSION
 
 if TYPE_CHECKING:
     # What type checkers see; below is the same for Python, and a test compares the two.
-    from onnxport import errors, ops, verification
+    from onnxport import errors, generation, ops, verification
     from onnxport.capture import enable_fake_mode, is_in_onnx_export
     from onnxport.errors import OnnxExporterError
     from onnxport.export_call import export
     from onnxport.export_types import OperatorExportTypes, TrainingMode, producer_name, producer_version
     from onnxport.exportable import ExportableModule
     from onnxport.observing import InputObserver
+    from onnxport.pretrained import export_pretrained
     from onnxport.program import ONNXProgram
     from onnxport.quantize import Quantization
     from onnxport.symbolic import (
@@ -65,13 +66,14 @@ else:
     _late_names = _LateNames(
         __name__,
         {
-            "onnxport": "errors ops verification",
+            "onnxport": "errors generation ops verification",
             "onnxport.capture": "enable_fake_mode is_in_onnx_export",
             "onnxport.errors": "OnnxExporterError",
             "onnxport.export_call": "export",
             "onnxport.export_types": "OperatorExportTypes TrainingMode producer_name producer_version",
             "onnxport.exportable": "ExportableModule",
             "onnxport.observing": "InputObserver",
+            "onnxport.pretrained": "export_pretrained",
             "onnxport.program": "ONNXProgram",
             "onnxport.quantize": "Quantization",
             "onnxport.symbolic": (
@@ -107,7 +109,9 @@ __all__ = [
     "enable_log",
     "errors",
     "export",
+    "export_pretrained",
     "export_to_pretty_string",
+    "generation",
     "is_in_onnx_export",
     "is_onnx_log_enabled",
     "jit_utils",

@@ -85,11 +85,11 @@ class RuntimeSession:
 
     def run(self, names: Sequence[str], feeds: Mapping[str, torch.Tensor]) -> list[Output]:
         """Compute the named outputs: tensors, and lists of tensors for sequences."""
-        values = {name: _to_ort(TorchTensor(tensor)) for name, tensor in feeds.items()}
+        values = {name: to_ort_value(TorchTensor(tensor)) for name, tensor in feeds.items()}
         if any(output.type.startswith(_WHOLE) for output in self.session.get_outputs() if output.name in names):
             # onnxruntime hands out the items of a sequence, and what is optional, only as arrays.
             return [output_to_torch(output) for output in self.session.run(list(names), values)]
-        return [_from_ort(value) for value in self.session.run_with_ort_values(list(names), values)]
+        return [from_ort_value(value) for value in self.session.run_with_ort_values(list(names), values)]
 
 
 def to_torch(tensor: ir.TensorProtocol) -> torch.Tensor:
@@ -137,7 +137,8 @@ _CARRIED = frozenset(
 )
 
 
-def _to_ort(tensor: TorchTensor) -> onnxruntime.OrtValue:
+def to_ort_value(tensor: TorchTensor) -> onnxruntime.OrtValue:
+    """A tensor as onnxruntime takes it, over the same memory."""
     import onnxruntime
 
     array = tensor.numpy()
@@ -147,7 +148,8 @@ def _to_ort(tensor: TorchTensor) -> onnxruntime.OrtValue:
     return onnxruntime.OrtValue.ortvalue_from_numpy(array)
 
 
-def _from_ort(value: onnxruntime.OrtValue) -> torch.Tensor:
+def from_ort_value(value: onnxruntime.OrtValue) -> torch.Tensor:
+    """What onnxruntime computed, as a torch tensor."""
     dtype = ir.DataType(value.element_type())
     if to_torch_dtype(dtype) not in _CARRIED:
         return array_to_torch(value.numpy(), dtype)

@@ -248,10 +248,18 @@ def _count(layers: list[Any]) -> None:
     """Tell the layers that forget how many positions were seen: what a layer that keeps them all holds."""
     held = [layer.keys.shape[-2] for layer in layers if _holds(layer) and not _is_window(layer)]
     for layer in layers:
+        if _holds(layer) and type(layer).get_seq_length.__qualname__ == "DynamicLayer.get_seq_length":
+            # transformers asks whether there is any element, which would be captured as a branch.
+            layer.get_seq_length = functools.partial(_held_length, layer)
         if _is_window(layer) and _holds(layer):
             setattr(layer, _COUNTED, held[0] if held else layer.keys.shape[-2])
             if type(layer).get_mask_sizes.__module__ == _CACHES:
                 layer.get_mask_sizes = functools.partial(_mask_sizes, layer, layer.get_mask_sizes)
+
+
+def _held_length(layer: Any) -> int:
+    length: int = layer.keys.shape[-2]
+    return length
 
 
 def _holds(layer: Any) -> bool:

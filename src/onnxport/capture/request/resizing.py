@@ -99,7 +99,15 @@ def at_sizes(conditions: Sequence[sympy.Basic], values: Mapping[sympy.Symbol, in
     # By name: conditions may be of symbols that sympy takes for positive or of such that may be 0.
     numbers = {symbol.name: sympy.Integer(value) for symbol, value in values.items()}
     found = [
-        condition.xreplace({symbol: numbers.get(symbol.name, symbol) for symbol in condition.free_symbols})
+        _or_unknown(condition, {symbol: numbers.get(symbol.name, symbol) for symbol in condition.free_symbols})
         for condition in conditions
     ]
     return [bool(truth) if truth in (sympy.true, sympy.false) else None for truth in found]
+
+
+def _or_unknown(condition: sympy.Basic, numbers: Mapping[sympy.Symbol, sympy.Basic]) -> sympy.Basic | None:
+    """A condition with numbers in it; None where it divides by a size that is 0."""
+    try:
+        return condition.xreplace(numbers)
+    except ZeroDivisionError:
+        return None

@@ -14,7 +14,7 @@ from onnxport.symbolic.session.emission import Emission
 from onnxport.symbolic.session.given import tensor_type
 from onnxport.symbolic.session.graph_context import CallNode, GraphContext, SymbolicContext
 from onnxport.symbolic.session.registration import Symbolic
-from onnxport.symbolic.session.session import Expected, Session
+from onnxport.symbolic.session.session import Expected, SymbolicSession
 from onnxport.symbolic.session.traced_names import Arrange
 from onnxport.symbolic.session.training_mode import in_training_mode
 from onnxport.torch_internals.operators import OpOverload
@@ -48,7 +48,7 @@ def by_symbolic(
         return call_translation(op, own, {name: arguments[name] for name in own.parameters if name in arguments})
 
     def write(op: Builder, arguments: Mapping[str, object]) -> object:
-        session = Session(op, options)
+        session = SymbolicSession(op, options)
         needs = _gradients(op)
         values = [
             session.give(value, requires_grad=position < len(needs) and needs[position])
@@ -67,7 +67,7 @@ def by_symbolic(
 
 def run_symbolic(
     function: Symbolic,
-    session: Session,
+    session: SymbolicSession,
     node: CallNode,
     expected: Expected,
     args: Sequence[object],

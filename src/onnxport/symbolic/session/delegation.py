@@ -20,7 +20,7 @@ from onnxport.symbolic.session.graph_context import GraphContext
 from onnxport.symbolic.session.inference import InferredType
 from onnxport.symbolic.session.inner_graphs import prepare_inner, translate_inner
 from onnxport.symbolic.session.overloads import BoundCall, bind_overload
-from onnxport.symbolic.session.session import Session
+from onnxport.symbolic.session.session import SymbolicSession
 from onnxport.torch_internals.fake_tensors import FakeTensorMode
 from onnxport.torch_internals.symbolic_sizes import constrain_range_for_size
 from onnxport.torch_internals.torchscript import JitType, JitValue, ListType, OptionalType, TensorType
@@ -37,7 +37,7 @@ def delegate(
     return _OneCall(g.enter(), bound).write()
 
 
-def _number_or_value(session: Session, arg: object) -> object:
+def _number_or_value(session: SymbolicSession, arg: object) -> object:
     number = session.number(arg) if isinstance(arg, JitValue) else None
     return arg if number is None else number
 
@@ -45,7 +45,7 @@ def _number_or_value(session: Session, arg: object) -> object:
 class _OneCall:
     """A call as a graph of its own; ``values`` are what its placeholders stand for."""
 
-    def __init__(self, session: Session, bound: BoundCall) -> None:
+    def __init__(self, session: SymbolicSession, bound: BoundCall) -> None:
         self.session = session
         self.bound = bound
         self.graph = torch.fx.Graph()

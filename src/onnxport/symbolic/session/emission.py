@@ -13,7 +13,7 @@ from onnxport.symbolic.session.session import (
     Expected,
     ExpectedResult,
     OnnxCall,
-    Session,
+    SymbolicSession,
     is_list_of_tensors,
     is_typed,
     plain_dtype,
@@ -33,7 +33,7 @@ _SEQUENCES_SINCE = 11
 class Emission:
     """Emits what a session's graph holds; ``op`` builds the graph or block that is being emitted."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SymbolicSession) -> None:
         self.session = session
         self.op = session.op
         self._tensors = session.tensors

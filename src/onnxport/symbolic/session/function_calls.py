@@ -14,7 +14,7 @@ from onnxport.symbolic.session.calling import expected_results, run_symbolic
 from onnxport.symbolic.session.graph_context import FUNCTION_KIND, CallNode
 from onnxport.symbolic.session.inner_graphs import prepare_inner
 from onnxport.symbolic.session.registration import registered_symbolic
-from onnxport.symbolic.session.session import Session
+from onnxport.symbolic.session.session import SymbolicSession
 from onnxport.torch_internals import pytree
 from onnxport.translate import Builder, Int, Tensor
 
@@ -53,7 +53,7 @@ def _by_symbolic(
     function = registered_symbolic(PYTHON_OP, options.opset) if own is None else own
     if function is None:
         return None
-    session = Session(op, options)
+    session = SymbolicSession(op, options)
     values = [session.give(tensor, requires_grad=needs) for tensor, needs in zip(tensors, _needs(op), strict=True)]
     arguments = call.arguments(values, [session.give(size) for size in sizes])
     expected, _ = expected_results(op)

@@ -12,7 +12,7 @@ import torch
 from onnxport.symbolic.session import given
 from onnxport.symbolic.session.inference import InferredType
 from onnxport.symbolic.session.node_attributes import attribute_name, set_attribute
-from onnxport.symbolic.session.session import Session, session_of
+from onnxport.symbolic.session.session import SymbolicSession, session_of
 from onnxport.torch_internals.torchscript import JitBlock, JitGraph, JitNode, JitType, JitValue
 from onnxport.translate import Builder, Tensor
 from onnxport.translate.script import ScriptedFunction, ScriptEvaluator
@@ -51,7 +51,7 @@ class GraphContext:
     new_nodes: list[JitNode] = field(default_factory=list)
 
     @property
-    def session(self) -> Session:
+    def session(self) -> SymbolicSession:
         """The call that is being written."""
         return session_of(self.graph)
 
@@ -60,7 +60,7 @@ class GraphContext:
             raise AttributeError(name)
         return getattr(self.graph, name)
 
-    def enter(self) -> Session:
+    def enter(self) -> SymbolicSession:
         """Let what is written next go to the end of the block."""
         self.graph.setInsertPoint(self.block)
         return self.session

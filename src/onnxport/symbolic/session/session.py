@@ -41,10 +41,10 @@ Write: TypeAlias = "Callable[[Builder, Sequence[Tensor]], Sequence[Tensor]]"
 _PLAIN_DTYPES: dict[type, torch.dtype] = {bool: torch.bool, int: torch.int64, float: torch.float32}
 _LIST_DTYPES: dict[type | None, torch.dtype] = {bool: torch.bool, int: torch.int64, float: torch.float64}
 _DOMAINS = {"onnx": "", "aten": "org.pytorch.aten"}
-_SESSIONS: WeakValueDictionary[int, Session] = WeakValueDictionary()
+_SESSIONS: WeakValueDictionary[int, SymbolicSession] = WeakValueDictionary()
 
 
-def session_of(graph: JitGraph) -> Session:
+def session_of(graph: JitGraph) -> SymbolicSession:
     """The session that writes a graph."""
     found = _SESSIONS.get(id(graph))
     if found is None:
@@ -63,7 +63,7 @@ class OnnxCall:
     form: OpsetForm | None
 
 
-class Session:
+class SymbolicSession:
     """The graph of one call: values given to it, values written in it, and the tensors they have become.
 
     ``parameters`` are the weights among what is given, by the names of their values.

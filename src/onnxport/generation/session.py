@@ -1,0 +1,181 @@
+"""``Session``: a folder with an exported language model, and the loop that generates with it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, overload
+
+import torch
+
+from onnxport.errors import InputError
+from onnxport.generation.choice import Choice
+from onnxport.generation.decoder_model import DecoderModel
+from onnxport.program.runtime import Initializer, default_session
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+
+@dataclass(frozen=True)
+class GeneratedStep:
+    """One step: the token of each row, None where a row has ended, and the logits they were chosen from."""
+
+    tokens: list[int | None]
+    logits: torch.Tensor
+
+
+class Session:
+    """A folder that ``export_pretrained`` wrote, opened for generating.
+
+    Args:
+        folder: The folder, with ``model.onnx`` and what belongs to it.
+        initializer: Opens onnxruntime's session from the path of the file. The default takes CUDA if there is one.
+
+    >>> import onnxport.generation                                         # doctest: +SKIP
+    >>> session = onnxport.generation.Session("./out")                     # doctest: +SKIP
+    >>> session.generate(["Once upon a time"], max_new_tokens=40)          # doctest: +SKIP
+    [' there was a king …']
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], *, initializer: Initializer = default_session) -> None:
+        self.folder = Path(folder)
+        path = self.folder / "model.onnx"
+        if not path.is_file():
+            raise InputError(f"{self.folder} has no model.onnx; write one with onnxport.export_pretrained.")
+        self.model = DecoderModel(initializer(str(path)))
+        self.eos_token_ids = _token_ids(self._setting("eos_token_id"))
+        self.pad_token_id = next(iter(_token_ids(self._setting("pad_token_id"))), 0)
+        self._tokenizer: Tokenizer | None = None
+
+    @overload
+    def generate(
+        self,
+        prompts: Sequence[str],
+        max_new_tokens: int = ...,
+        *,
+        choice: Choice = ...,
+        eos_token_ids: Sequence[int] | None = ...,
+        on_step: Callable[[list[int | None]], None] | None = ...,
+    ) -> list[str]: ...
+    @overload
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        max_new_tokens: int = ...,
+        *,
+        choice: Choice = ...,
+        eos_token_ids: Sequence[int] | None = ...,
+        on_step: Callable[[list[int | None]], None] | None = ...,
+    ) -> list[list[int]]: ...
+    def generate(
+        self,
+        prompts: Sequence[str] | Sequence[Sequence[int]],
+        max_new_tokens: int = 128,
+        *,
+        choice: Choice = Choice(),  # noqa: B008 - frozen
+        eos_token_ids: Sequence[int] | None = None,
+        on_step: Callable[[list[int | None]], None] | None = None,
+    ) -> list[str] | list[list[int]]:
+        """Go on from prompts, all of them at once.
+
+        Args:
+            prompts: Texts, for which the folder must have a ``tokenizer.json``, or lists of tokens.
+            max_new_tokens: The most tokens to generate for each.
+            choice: How tokens are chosen: greedily, unless it says otherwise.
+            eos_token_ids: Tokens that end a row; the default is what ``generation_config.json`` says, ``()`` is none.
+            on_step: Called with the token of each row as soon as there is one.
+
+        Returns:
+            What was generated, without the prompts: texts for texts, tokens for tokens.
+        """
+        rows = [self._encoded(prompt) if isinstance(prompt, str) else list(prompt) for prompt in prompts]
+        generated: list[list[int]] = [[] for _ in rows]
+        for step in self.stream(rows, max_new_tokens, choice=choice, eos_token_ids=eos_token_ids):
+            for row, token in zip(generated, step.tokens, strict=True):
+                row.extend([] if token is None else [token])
+            if on_step is not None:
+                on_step(step.tokens)
+        if prompts and isinstance(prompts[0], str):
+            return [self.tokenizer.decode(row) for row in generated]
+        return generated
+
+    def stream(
+        self,
+        prompts: Sequence[Sequence[int]],
+        max_new_tokens: int,
+        *,
+        choice: Choice = Choice(),  # noqa: B008 - frozen
+        eos_token_ids: Sequence[int] | None = None,
+    ) -> Iterator[GeneratedStep]:
+        """Generate step by step: one token for each row of tokens."""
+        if not prompts or not all(prompts):
+            raise InputError("Each prompt needs at least one token to go on from.")
+        ends = self.eos_token_ids if eos_token_ids is None else frozenset(eos_token_ids)
+        choose = choice.chooser()
+        going = [True] * len(prompts)
+        tokens, mask = left_padded(prompts, self.pad_token_id)
+        decoding = self.model.start(len(prompts))
+        for _ in range(max_new_tokens):
+            logits = decoding.advance(tokens, mask)
+            chosen = choose(logits)
+            yield GeneratedStep(
+                [int(token) if active else None for token, active in zip(chosen, going, strict=True)], logits
+            )
+            going = [active and int(token) not in ends for token, active in zip(chosen, going, strict=True)]
+            if not any(going):
+                return
+            tokens = chosen.unsqueeze(1)
+            mask = torch.cat([mask, torch.ones_like(tokens)], dim=1)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of the folder."""
+        if self._tokenizer is None:
+            path = self.folder / "tokenizer.json"
+            if not path.is_file():
+                raise InputError(f"{self.folder} has no tokenizer.json: pass lists of tokens in place of texts.")
+            try:
+                from tokenizers import Tokenizer
+            except ImportError as error:
+                raise InputError(
+                    "Texts need the package tokenizers (pip install tokenizers); lists of tokens do without."
+                ) from error
+            self._tokenizer = Tokenizer.from_file(str(path))
+        return self._tokenizer
+
+    def _encoded(self, text: str) -> list[int]:
+        return list(self.tokenizer.encode(text).ids)
+
+    def _setting(self, name: str) -> object:
+        """What the folder's own files say of generation, the more specific one first."""
+        for file in ("generation_config.json", "config.json"):
+            path = self.folder / file
+            if path.is_file():
+                value = json.loads(path.read_text(encoding="utf-8")).get(name)
+                if value is not None:
+                    return value
+        return None
+
+
+def left_padded(rows: Sequence[Sequence[int]], padding: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows of tokens as one tensor that ends where each row ends, and the mask of what is no padding.
+
+    >>> from onnxport.generation.session import left_padded
+    >>> [tensor.tolist() for tensor in left_padded([[5, 6, 7], [8]], 0)]
+    [[[5, 6, 7], [0, 0, 8]], [[1, 1, 1], [0, 0, 1]]]
+    """
+    longest = max(map(len, rows))
+    tokens = [[padding] * (longest - len(row)) + list(row) for row in rows]
+    mask = [[0] * (longest - len(row)) + [1] * len(row) for row in rows]
+    return torch.tensor(tokens), torch.tensor(mask)
+
+
+def _token_ids(value: object) -> frozenset[int]:
+    """One token, several, or none, as configurations have them."""
+    if isinstance(value, int):
+        return frozenset([value])
+    return frozenset(value) if isinstance(value, list) else frozenset()

@@ -1,0 +1,125 @@
+"""A checkpoint directory as a model: built without memory for its weights, which are mapped from the files."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.modules.module import register_module_parameter_registration_hook
+
+from onnxport.errors import InputError
+from onnxport.pretrained.library import transformers
+from onnxport.pretrained.tasks import Model, Task, detect_task, find_task, model_classes
+from onnxport.weights.safetensors import mapped_tensors
+
+_SINGLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
+
+
+def load_checkpoint(place: str | Path, task: str | None, dtype: torch.dtype | None) -> tuple[Model, Task]:
+    """The model of a directory, or of a name on the hub that the library can reach, and its task.
+
+    Args:
+        place: A directory with ``config.json`` and weights.
+        task: The name of the task; None for the one that the configuration's architecture has.
+        dtype: The element type of weights; None for that of the configuration.
+    """
+    library = transformers()
+    directory = Path(place)
+    if directory.is_dir() and not (directory / "config.json").is_file():
+        raise InputError(f"{directory} has no config.json, so it is no checkpoint of transformers.")
+    config = library.AutoConfig.from_pretrained(str(place))
+    found = _task(config, task)
+    kind = _model_class(found, config)
+    wanted = dtype if dtype is not None else _dtype(config)
+    model = _mapped_model(kind, config, directory, wanted)
+    if model is None:
+        model = kind.from_pretrained(str(place), dtype=wanted)
+    return model.eval(), found
+
+
+def model_task(model: Model, task: str | None) -> Task:
+    """The task of a model that is there already."""
+    return detect_task(model.config, type(model).__name__) if task is None else find_task(task)
+
+
+def _task(config: Model, task: str | None) -> Task:
+    if task is not None:
+        return find_task(task)
+    named = getattr(config, "architectures", None)
+    if not named:
+        raise InputError("config.json names no architecture, so that the task must be said: pass task=.")
+    return detect_task(config, named[0])
+
+
+def _model_class(task: Task, config: Model) -> Model:
+    classes = model_classes(task, config)
+    if not classes:
+        raise InputError(f"transformers has no model for the task {task.name} with a {type(config).__name__}.")
+    named = getattr(config, "architectures", None) or []
+    return next((kind for kind in classes if kind.__name__ in named), classes[0])
+
+
+def _dtype(config: Model) -> torch.dtype:
+    dtype = getattr(config, "dtype", None)
+    return dtype if isinstance(dtype, torch.dtype) else torch.float32
+
+
+def _mapped_model(kind: Model, config: Model, directory: Path, dtype: torch.dtype) -> Model | None:
+    """The model over mapped weights; None where files and model name their weights differently, or there are none.
+
+    The library renames, splits and stacks the weights of some checkpoints when it loads them, and is left to it.
+    """
+    files = _weight_files(directory)
+    if not files:
+        return None
+    with _parameters_on_meta(), _default_dtype(dtype):
+        model = kind(config)
+    tensors = mapped_tensors(files)
+    own = model.state_dict()
+    fitting = {name: tensor for name, tensor in tensors.items() if name in own and own[name].shape == tensor.shape}
+    model.load_state_dict(
+        {name: tensor.to(own[name].dtype) for name, tensor in fitting.items()}, strict=False, assign=True
+    )
+    model.tie_weights()
+    lacking = [name for name, tensor in model.state_dict().items() if tensor.is_meta]
+    return None if lacking or len(fitting) < len(tensors) else model
+
+
+def _weight_files(directory: Path) -> list[Path]:
+    if (directory / _SINGLE).is_file():
+        return [directory / _SINGLE]
+    if (directory / _INDEX).is_file():
+        index = json.loads((directory / _INDEX).read_text(encoding="utf-8"))
+        return [directory / name for name in sorted(set(index["weight_map"].values()))]
+    return []
+
+
+@contextlib.contextmanager
+def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """While this is open, modules are built with parameters of this element type."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+@contextlib.contextmanager
+def _parameters_on_meta() -> Iterator[None]:
+    """While this is open, parameters that modules are given have no memory; buffers are computed as always."""
+
+    def without_memory(module: torch.nn.Module, name: str, parameter: torch.nn.Parameter | None) -> Any:
+        if parameter is None or parameter.is_meta:
+            return None
+        return torch.nn.Parameter(parameter.to("meta"), requires_grad=parameter.requires_grad)
+
+    handle = register_module_parameter_registration_hook(without_memory)
+    try:
+        yield
+    finally:
+        handle.remove()

@@ -1,0 +1,115 @@
+"""``export_pretrained()``: from a checkpoint, or a model of transformers, to a folder that runs its task."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from onnxport.errors import OnnxExporterError
+from onnxport.pretrained.checkpoint import load_checkpoint, model_task
+from onnxport.pretrained.folder import write_configuration, write_readme, write_tables
+from onnxport.pretrained.parts import Part, differences, export_part
+from onnxport.pretrained.tasks import Task
+from onnxport.quantize import Quantization, as_quantization, opset_for
+from onnxport.targets import find_target
+
+
+@dataclass(frozen=True)
+class PretrainedFolder:
+    """What was written: where, for which task, and the models in it."""
+
+    path: Path
+    task: str
+    files: tuple[str, ...]
+    verified: bool
+
+
+def export_pretrained(
+    model: str | os.PathLike[str] | torch.nn.Module,
+    out: str | os.PathLike[str],
+    *,
+    task: str | None = None,
+    dtype: torch.dtype | None = None,
+    quantize: str | Quantization | None = None,
+    target: str | None = None,
+    opset_version: int | None = None,
+    verify: bool = True,
+) -> PretrainedFolder:
+    """Export a pretrained model of transformers to a folder that runs its task.
+
+    Inputs follow from the model's configuration and its forward, axes that vary have the names of what they count
+    (``batch``, ``sequence``, ``past``), and inputs and outputs the names that runtimes of language models know.
+
+    Args:
+        model: The directory of a checkpoint, a name on the hub that transformers can reach, or a model of it.
+        out: The folder to write; files in it that have the same names are replaced.
+        task: What the model is used for, as transformers' pipelines call it; None for what its architecture says.
+        dtype: The element type of weights; None for the checkpoint's own.
+        quantize: How to quantize the weights, as in :func:`onnxport.export`; after the files were verified.
+        target: The reader that files are written for, as in :func:`onnxport.export`.
+        opset_version: The opset of the files.
+        verify: Run the task with the folder and with the model, and fail where they differ.
+
+    Returns:
+        What was written.
+
+    Raises:
+        OnnxExporterError: The model can't be exported, or the folder does not do what the model does.
+
+    >>> import tempfile, torch, onnxport
+    >>> from transformers import LlamaConfig, LlamaForCausalLM
+    >>> config = LlamaConfig(
+    ...     vocab_size=50, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2
+    ... )
+    >>> with tempfile.TemporaryDirectory() as out:
+    ...     folder = onnxport.export_pretrained(LlamaForCausalLM(config).eval(), out)
+    ...     generated = onnxport.generation.Session(out).generate([[1, 2, 3]], max_new_tokens=4)
+    >>> folder.task, folder.files, len(generated[0])
+    ('text-generation', ('model.onnx',), 4)
+    """
+    if isinstance(model, torch.nn.Module):
+        source, found = None, model_task(model, task)
+        built: Any = model if dtype is None else model.to(dtype)
+    else:
+        source = Path(model) if Path(model).is_dir() else None
+        built, found = load_checkpoint(os.fspath(model), task, dtype)
+    reader = "onnx" if target is None else target
+    opset = opset_for(opset_version, None if quantize is None else as_quantization(quantize), find_target(reader))
+    path = Path(out)
+    path.mkdir(parents=True, exist_ok=True)
+    was_training = built.training
+    built.eval()
+    try:
+        parts = tuple(found.parts(built))
+        programs = {part.file: export_part(part, opset_version=opset, target=reader) for part in parts}
+        for file, program in programs.items():
+            program.save(path / file, external_data=True)
+        write_configuration(built, source, path)
+        write_readme(found, parts, built, path)
+        if found.describe is not None:
+            write_tables(found.describe(built, parts), path)
+        if verify:
+            _verify(found, parts, built, path)
+        if quantize is not None:
+            for file, program in programs.items():
+                program.quantize(quantize)
+                program.save(path / file, external_data=True)
+    finally:
+        built.train(was_training)
+    return PretrainedFolder(path, found.name, tuple(part.file for part in parts), verify)
+
+
+def _verify(task: Task, parts: tuple[Part, ...], model: Any, path: Path) -> None:
+    problems = [problem for part in parts for problem in differences(part, path)]
+    if task.check is not None:
+        problems += task.check(model, path)
+    if problems:
+        raise OnnxExporterError(
+            f"The files in {path} don't do what the model does for {task.name}:",
+            problems,
+            "They are left there to look at, and should not be used.",
+        )

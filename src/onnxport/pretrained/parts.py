@@ -1,0 +1,113 @@
+"""Parts: what of a pretrained model becomes one ONNX file, as a function from named tensors to named tensors."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import torch
+
+from onnxport.capture import enable_fake_mode
+from onnxport.capture.patches.replacing import method_replaced
+from onnxport.errors import Problem
+from onnxport.export_call import export
+from onnxport.program import ONNXProgram
+from onnxport.program.runtime import RuntimeSession, default_session
+from onnxport.verification import VerificationInfo
+
+Tensors: TypeAlias = dict[str, torch.Tensor]
+"""Inputs or outputs of a file, by their names in it."""
+
+Sizes: TypeAlias = Mapping[str, int]
+"""A size for each name of an axis that varies: ``{"batch": 2, "sequence": 4}``."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One ONNX file of a folder.
+
+    Attributes:
+        name: The file is ``<name>.onnx``.
+        module: The module that holds the weights. Initializers are named as in its state dict.
+        forward: What the file computes, of its inputs by name. The names of what it returns are those of the outputs.
+        inputs: Makes inputs whose axes that vary have the given sizes. The same sizes give the same values.
+        axes: The axes that vary, by input and index. Axes of one name have one size, and one whose name is a sum
+            (``past + sequence``) is as long as these are together.
+        sizes: The sizes of the example. None of them is 0 or 1, which torch and Python code take for something special,
+            and no two are equal.
+        others: Sizes at which the file is compared with ``forward``, smallest and empty ones among them.
+    """
+
+    name: str
+    module: torch.nn.Module
+    forward: Callable[[Tensors], Tensors]
+    inputs: Callable[[Sizes], Tensors]
+    axes: Mapping[str, Mapping[int, str]]
+    sizes: Sizes
+    others: Sequence[Sizes] = ()
+
+    @property
+    def file(self) -> str:
+        """The name of the file in the folder."""
+        return f"{self.name}.onnx"
+
+
+def export_part(part: Part, *, opset_version: int, target: str) -> ONNXProgram:
+    """Export one part; inputs and outputs have their names and axes in the file."""
+    example = part.inputs(part.sizes)
+    with torch.no_grad(), enable_fake_mode() as mode:
+        outputs = list(part.forward({name: mode.from_tensor(tensor) for name, tensor in example.items()}))
+
+    def forward(tensors: Tensors) -> Tensors:
+        _state_sizes(part, tensors)
+        return part.forward(tensors)
+
+    with method_replaced(part.module, forward, inspect.signature(forward)):
+        return export(
+            part.module,
+            (example,),
+            dynamic_shapes=({name: dict(part.axes.get(name, {})) for name in example},),
+            input_names=list(example),
+            output_names=outputs,
+            opset_version=opset_version,
+            target=target,
+        )
+
+
+def _state_sizes(part: Part, tensors: Tensors) -> None:
+    """Tell torch which sizes are equal or sums, before the model asks: each input has symbols of its own at first."""
+    found = [
+        (label, tensors[name].shape[axis])
+        for name, axes in part.axes.items()
+        if name in tensors
+        for axis, label in axes.items()
+    ]
+    first = dict(reversed(found))
+    for label, size in found:
+        terms = label.split(" + ")
+        if len(terms) > 1 and all(term in first for term in terms):
+            torch._check(size == sum(first[term] for term in terms))
+        elif size is not first[label]:
+            torch._check(size == first[label])
+
+
+def differences(part: Part, folder: Path) -> list[Problem]:
+    """Where the file of a part and the module's own computation differ, over all sizes to compare at."""
+    session = RuntimeSession(default_session(str(folder / part.file)))
+    problems = []
+    for sizes in (part.sizes, *part.others):
+        inputs = part.inputs(sizes)
+        with torch.no_grad():
+            expected = part.forward(dict(inputs))
+        found = session.run(list(expected), inputs)
+        for (name, wanted), actual in zip(expected.items(), found, strict=True):
+            assert isinstance(actual, torch.Tensor)
+            info = VerificationInfo.from_tensors(name, wanted, actual)
+            if not info.matches:
+                shown = ", ".join(f"{axis} {size}" for axis, size in sizes.items())
+                what = f"{part.file}: {name} differs by up to {info.max_abs_diff:.3g} ({shown})."
+                problems.append(Problem(what))
+    return problems

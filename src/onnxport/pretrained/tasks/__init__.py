@@ -1,0 +1,46 @@
+"""The tasks of pretrained models, as a table: one module for each family, one row for each task."""
+
+from __future__ import annotations
+
+from onnxport.errors import InputError
+from onnxport.pretrained.library import transformers
+from onnxport.pretrained.tasks.task import Model, Task
+from onnxport.pretrained.tasks.text_generation import TEXT_GENERATION
+
+__all__ = ["TASKS", "Model", "Task", "detect_task", "find_task", "model_classes"]
+
+#: The first that knows a model's architecture is its task, unless the user says another.
+TASKS: tuple[Task, ...] = (TEXT_GENERATION,)
+
+
+def find_task(name: str) -> Task:
+    """The task of a name.
+
+    >>> from onnxport.pretrained.tasks import find_task
+    >>> find_task("text-generation").mapping
+    'MODEL_FOR_CAUSAL_LM_MAPPING'
+    """
+    for task in TASKS:
+        if task.name == name:
+            return task
+    raise InputError(f"There is no task {name!r}; there are {', '.join(task.name for task in TASKS)}.")
+
+
+def detect_task(config: Model, architecture: str) -> Task:
+    """The task of an architecture, which the library's own tables know."""
+    for task in TASKS:
+        if any(kind.__name__ == architecture for kind in model_classes(task, config)):
+            return task
+    raise InputError(
+        f"What {architecture} is used for is none of the tasks that can be exported "
+        f"({', '.join(task.name for task in TASKS)}). Pass one of them as task=, or use onnxport.export."
+    )
+
+
+def model_classes(task: Task, config: Model) -> tuple[Model, ...]:
+    """The classes of models that the library has for a configuration and a task."""
+    known = getattr(transformers().models.auto.modeling_auto, task.mapping)
+    if type(config) not in known:
+        return ()
+    classes = known[type(config)]
+    return classes if isinstance(classes, tuple) else (classes,)

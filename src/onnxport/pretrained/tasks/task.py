@@ -1,0 +1,42 @@
+"""What a task is: a row of the table that the export of pretrained models goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from onnxport.errors import Problem
+from onnxport.pretrained.parts import Part
+
+Model: TypeAlias = Any
+"""A ``transformers.PreTrainedModel``, whose class is known only when the library is there."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One thing that pretrained models are used for.
+
+    A task is added as a module beside this one, with a ``Task`` in it, and a row in ``tasks/__init__.py``.
+
+    Attributes:
+        name: As the library's pipelines call it: ``"text-generation"``.
+        mapping: The library's table from configurations to classes of models for it, in
+            ``transformers.models.auto.modeling_auto``: ``"MODEL_FOR_CAUSAL_LM_MAPPING"``. A model has this task if its
+            class is in there for its configuration.
+        parts: What becomes a file, from a model in evaluation mode. Inputs follow from the model's configuration and
+            from what its forward takes, never from the name of a model. A model that can't be exported for this task
+            is refused with an ``OnnxExporterError`` here.
+        readme: Lines of Python that run the folder, for its README; they come after ``folder = "..."``.
+        check: Runs the task in the saved folder and in the library, and returns where the two differ, beyond the
+            comparison of each part at all its sizes, which every task has.
+        describe: Files besides the models, as a table of JSON by file name.
+    """
+
+    name: str
+    mapping: str
+    parts: Callable[[Model], Sequence[Part]]
+    readme: Sequence[str]
+    check: Callable[[Model, Path], list[Problem]] | None = None
+    describe: Callable[[Model, Sequence[Part]], dict[str, dict[str, object]]] | None = None

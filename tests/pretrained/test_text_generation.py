@@ -1,0 +1,131 @@
+"""Language models of transformers: a folder from a checkpoint, and the tokens it generates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig
+
+import onnxport
+from onnxport.errors import InputError, OnnxExporterError
+from onnxport.generation import Choice, Session
+from onnxport.pretrained import checkpoint, greedy
+
+SMALL: dict[str, Any] = {
+    "vocab_size": 99,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+    # Wide enough that tokens follow from the prompt instead of repeating.
+    "initializer_range": 0.5,
+}
+CONFIGS: dict[str, Any] = {
+    "llama": LlamaConfig(**SMALL),
+    # Every layer sees six positions, fewer than the prompts and what is generated.
+    "mistral-windows": MistralConfig(**SMALL | {"initializer_range": 1.0}, sliding_window=6),
+    "gpt2": GPT2Config(vocab_size=99, n_embd=32, n_layer=2, n_head=4, n_positions=64, initializer_range=0.5),
+}
+
+
+def built(name: str) -> Any:
+    torch.manual_seed(0)
+    return AutoModelForCausalLM.from_config(CONFIGS[name]).eval()
+
+
+def shapes(values: Any) -> dict[str, list[int | str]]:
+    return {
+        value.name: [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in values
+    }
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_folder_generates_what_the_model_generates(name: str, tmp_path: Path) -> None:
+    folder = onnxport.export_pretrained(built(name), tmp_path)
+    assert (folder.task, folder.files, folder.verified) == ("text-generation", ("model.onnx",), True)
+    # The check is one that can fail: twenty tokens that are not all the same.
+    assert len(set(Session(tmp_path).generate([[5, 6, 7]], 20, eos_token_ids=())[0])) > 3
+
+
+def test_names_and_axes(tmp_path: Path) -> None:
+    onnxport.export_pretrained(built("llama"), tmp_path, verify=False)
+    graph = onnx.load(tmp_path / "model.onnx", load_external_data=False).graph
+    past, present = ["batch", 2, "past", 8], ["batch", 2, "past + sequence", 8]
+    assert shapes(graph.input) == {
+        "input_ids": ["batch", "sequence"],
+        "attention_mask": ["batch", "past + sequence"],
+        "position_ids": ["batch", "sequence"],
+        **{f"past_key_values.{layer}.{kind}": past for layer in range(2) for kind in ("key", "value")},
+    }
+    assert shapes(graph.output) == {
+        "logits": ["batch", "sequence", 99],
+        **{f"present.{layer}.{kind}": present for layer in range(2) for kind in ("key", "value")},
+    }
+
+
+def test_a_checkpoint_in_shards_is_mapped_and_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = built("llama")
+    model.save_pretrained(tmp_path / "checkpoint", max_shard_size="20KB")
+    (tmp_path / "checkpoint" / "tokenizer_config.json").write_text("{}")
+    assert len(list((tmp_path / "checkpoint").glob("*.safetensors"))) > 1
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", lambda *args, **kwargs: pytest.fail("loaded"))
+    out = tmp_path / "out"
+    folder = onnxport.export_pretrained(tmp_path / "checkpoint", out, verify=False)
+    assert folder.task == "text-generation"
+    assert {path.name for path in out.iterdir()} >= {"config.json", "generation_config.json", "tokenizer_config.json"}
+    assert not list(out.glob("*.index.json"))
+    assert greedy.check_tokens(model, out) == []
+
+
+def test_other_weights_are_found_out(tmp_path: Path) -> None:
+    model = built("llama")
+    onnxport.export_pretrained(model, tmp_path, verify=False)
+    torch.nn.init.normal_(model.lm_head.weight, std=0.5)
+    assert "Greedy tokens for a prompt of 5 tokens differ" in str(greedy.check_tokens(model, tmp_path)[0])
+
+
+def test_a_folder_that_differs_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Session, "generate", lambda *args, **kwargs: [[0] * 20] * 2)
+    monkeypatch.setattr(greedy, "_LENGTHS", ((3, 8),))
+    with pytest.raises(OnnxExporterError, match="don't do what the model does for text-generation"):
+        onnxport.export_pretrained(built("llama"), tmp_path)
+
+
+def test_sampling_streaming_and_ends(tmp_path: Path) -> None:
+    onnxport.export_pretrained(built("llama"), tmp_path, verify=False)
+    session, prompts = Session(tmp_path), [[5, 6, 7], [8]]
+    steps: list[list[int | None]] = []
+    greedy_tokens = session.generate(prompts, 6, eos_token_ids=(), on_step=steps.append)
+    assert [list(row) for row in zip(*steps, strict=True)] == greedy_tokens
+    # A padded row generates as it does alone.
+    assert session.generate([[8]], 6, eos_token_ids=())[0] == greedy_tokens[1]
+    drawn = Choice(do_sample=True, temperature=2.0, top_k=50, top_p=0.95, seed=3)
+    assert session.generate(prompts, 6, choice=drawn) == session.generate(prompts, 6, choice=drawn)
+    assert session.generate(prompts, 6, choice=Choice(do_sample=True, top_k=1), eos_token_ids=()) == greedy_tokens
+    end = greedy_tokens[0][2]
+    ended = session.generate([prompts[0]], 6, eos_token_ids=(end,))[0]
+    assert ended == greedy_tokens[0][: greedy_tokens[0].index(end) + 1]
+
+
+def test_weights_are_quantized_after_the_check(tmp_path: Path) -> None:
+    folder = onnxport.export_pretrained(built("llama"), tmp_path, quantize="int8")
+    kinds = {
+        tensor.data_type for tensor in onnx.load(tmp_path / "model.onnx", load_external_data=False).graph.initializer
+    }
+    assert folder.verified and onnx.TensorProto.INT8 in kinds
+    assert len(Session(tmp_path).generate([[5, 6, 7]], 3, eos_token_ids=())[0]) == 3
+
+
+def test_what_is_refused_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="There is no task 'poetry'; there are text-generation"):
+        onnxport.export_pretrained(built("llama"), tmp_path, task="poetry")
+    with pytest.raises(InputError, match=r"has no config\.json"):
+        checkpoint.load_checkpoint(tmp_path, None, None)
+    with pytest.raises(InputError, match=r"has no model\.onnx"):
+        Session(tmp_path)

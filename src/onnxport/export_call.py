@@ -111,7 +111,8 @@ def export(
             the file; what it can't hold is an error.
         branches: What becomes of branches that the model's Python code takes by a size that varies or by data:
             "export" writes both sides, with an If; "follow" takes the example's; "refuse" makes them an error.
-        quantize: How to quantize the weights: ``"int8"``, ``"int4"``, ``"uint4"``, or a :class:`Quantization`. Where no
+        quantize: What to quantize to: ``"int8"``, ``"int4"``, ``"uint4"``, ``"dynamic-int8"``, ``"float16"``,
+            ``"bfloat16"``, or a :class:`Quantization`. Where no
             opset is asked for, it is one that can say so. ``quantization`` of the program has what was done.
 
     Returns:

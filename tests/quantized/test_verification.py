@@ -51,3 +51,51 @@ def test_nothing_is_said_where_both_agree() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         onnxport.export(Product(), (torch.rand(3, 64) / 10,), verify=True)
+
+
+def test_saturating_kernels_are_told_from_a_wrong_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = RuntimeSession.run
+    monkeypatch.setattr(RuntimeSession, "run", lambda *given: [result / 2 for result in run(*given)])
+    layer = nn.Linear(64, 32)
+    with pytest.warns(OnnxExporterWarning, match="onnxruntime's optimized kernels depart .* the file is right"):
+        onnxport.export(layer, (torch.randn(3, 64),), verify=True, quantize="dynamic-int8")
+    with pytest.warns(OnnxExporterWarning, match="does not give what the model gives"):
+        onnxport.export(layer, (torch.randn(3, 64),), verify=True, quantize="int8")
+
+
+class OneStep(nn.Module):
+    """Its result is rounded to a grid of 0.1; half way between two steps both are right."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        integers = D.quantize_per_tensor(x * x, 0.1, 0, 0, 255, torch.uint8)
+        return D.dequantize_per_tensor(integers, 0.1, 0, 0, 255, torch.uint8).reshape(-1).relu()
+
+
+@pytest.mark.parametrize(("steps", "told"), [(1, False), (2, True)])
+def test_results_may_be_one_step_apart(monkeypatch: pytest.MonkeyPatch, steps: int, told: bool) -> None:
+    run = RuntimeSession.run
+    monkeypatch.setattr(RuntimeSession, "run", lambda *given: [result + 0.1 * steps for result in run(*given)])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        onnxport.export(OneStep(), (torch.rand(4, 4),), verify=True)
+    assert any("does not give" in str(warning.message) for warning in caught) == told
+
+
+@pytest.mark.parametrize("scheme", ["int8", "int4", "uint4", "dynamic-int8", "float16", "bfloat16"])
+def test_a_quantized_export_is_compared_with_its_own_weights(scheme: str) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 64))
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = onnxport.export(
+            model, (torch.randn(3, 128),), dynamic_shapes=({0: "batch"},), verify=True, quantize=scheme
+        )
+    assert program.verification is not None and program.verification.matches
+    report = program.quantization
+    assert report is not None
+    ((name, moved),) = report.end_to_end.items()
+    assert 0 < moved < (0.15 if "4" in scheme else 0.05)
+    assert f"output {name}: moved by" in str(report)
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name])

@@ -269,3 +269,61 @@ def test_weights_come_first() -> None:
     x = torch.randn(2, 64)
     expected = nn.functional.linear(x, report.layers[0].weight.real(), state["bias"])
     assert_close(program(x)[0], expected, rtol=1e-4, atol=1e-4)
+
+
+class Block(nn.Module):
+    """A transformer's layer in small: normalisations, softmax, products, a branch of data."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(64)
+        self.attention = nn.MultiheadAttention(64, 4, batch_first=True)
+        self.up, self.down = nn.Linear(64, 128), nn.Linear(128, 64)
+        self.rnn = nn.GRU(64, 32, batch_first=True)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.norm(x)
+        y = x + self.attention(y, y, y, need_weights=False)[0]
+        y = y + self.down(nn.functional.gelu(self.up(y)))
+        y = torch.cond(y.sum() > 0, lambda y: y * 2, lambda y: y - 1, (y,))
+        return y, self.rnn(y)[0]
+
+
+@pytest.mark.parametrize(("scheme", "tolerance"), [("float16", 5e-3), ("bfloat16", 5e-2)])
+@pytest.mark.parametrize("opset", [13, 20])
+def test_sixteen_bits_with_islands(scheme: Any, tolerance: float, opset: int, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = Block().eval()
+    program = onnxport.export(
+        model, (torch.randn(2, 5, 64),), dynamic_shapes=LENGTH, quantize=scheme, opset_version=opset
+    )
+    kinds = parameters_of(program)
+    stored = program.quantization.converted if program.quantization is not None else ()
+    assert {"up.weight", "down.weight", "attention.in_proj_weight"} <= set(stored)
+    assert all(kinds[name] == scheme.upper() for name in stored)
+    assert {value.dtype.name for value in program.model.graph.outputs if value.dtype} == {"FLOAT"}
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    program.save(tmp_path / "half.onnx", external_data=False)
+    written = onnx.load(tmp_path / "half.onnx").graph.initializer
+    weights = sum(parameter.numel() for parameter in model.parameters())
+    assert sum(len(tensor.raw_data) for tensor in written) < 2 * weights * 1.1
+    for scale in (1.0, -1.0):
+        x = scale * torch.rand(3, 5, 64)
+        for found, expected in zip(program(x), eager_result(model, (x,)), strict=True):
+            assert_close(found, expected, rtol=tolerance, atol=10 * tolerance)
+
+
+@pytest.mark.parametrize("reduce_range", [False, True])
+def test_products_of_integers(reduce_range: bool) -> None:
+    torch.manual_seed(0)
+    model = Products().eval()
+    way = Quantization("dynamic-int8", reduce_range=reduce_range)
+    program = onnxport.export(model, (torch.randn(3, 72),), dynamic_shapes=LENGTH, quantize=way)
+    operators = [node.op_type for node in program.model.graph]
+    assert operators.count("MatMulInteger") == 3
+    assert operators.count("DynamicQuantizeLinear") == 3
+    x = torch.randn(5, 72)
+    expected = eager_result(model, (x,))
+    # onnxruntime's kernels saturate with all 8 bits on some processors.
+    found = (program if reduce_range else program.call_reference)(x)[0]
+    assert (found - expected).square().mean().sqrt() < 0.05 * expected.square().mean().sqrt()

@@ -34,6 +34,7 @@ from onnxport.quantize.lazy_weight import LazyIntegers
 from onnxport.targets import PROFILES, Target, find_target
 from onnxport.torch_internals.fake_tensors import disable_current_modes
 from onnxport.torch_internals.subclasses import plain_tensors
+from onnxport.weights.converted import ConvertedTensor
 from onnxport.weights.disk import Disk
 from onnxport.weights.metadata import Metadata, check_metadata
 from onnxport.weights.safetensors import Files, mapped_tensors
@@ -175,7 +176,7 @@ class ONNXProgram:
         So give the program its weights first (``apply_weights``).
 
         Args:
-            quantization: ``"int8"``, ``"int4"``, ``"uint4"``, or a :class:`Quantization`.
+            quantization: The name of a scheme, or a :class:`Quantization`, which has them all.
             target: The reader to write for; ``"onnxruntime"`` gets operators of its own. The default is the program's.
 
         >>> import torch, onnxport
@@ -399,6 +400,8 @@ def _names(values: Sequence[ir.Value]) -> list[str]:
 def _new_content(value: ir.Value, tensor: torch.Tensor, name: str) -> TorchTensor:
     """Another weight as the model holds the one it has."""
     held = value.const_value
+    if isinstance(held, ConvertedTensor) and held.raw.dtype == tensor.dtype:
+        return held.like(tensor)
     if isinstance(held, StoredTensor) and held.source.shape == tensor.shape and held.source.dtype == tensor.dtype:
         return held.like(tensor)
     return TorchTensor(tensor, name=name)

@@ -15,6 +15,7 @@ import onnx_ir as ir
 import torch
 
 from onnxport.versions import require
+from onnxport.weights.converted import ConvertedTensor
 from onnxport.weights.disk import Disk
 from onnxport.weights.dtypes import to_torch_dtype
 from onnxport.weights.saving import save_model, to_bytes
@@ -94,7 +95,7 @@ class RuntimeSession:
 
 def to_torch(tensor: ir.TensorProtocol) -> torch.Tensor:
     """Return a tensor of the model as a torch tensor, the very one where it came from torch."""
-    if isinstance(tensor, TorchTensor):
+    if isinstance(tensor, TorchTensor) and not isinstance(tensor, ConvertedTensor):
         raw = tensor.raw
         return torch.view_as_real(raw.resolve_conj()) if raw.is_complex() else raw
     return array_to_torch(tensor.numpy(), tensor.dtype)

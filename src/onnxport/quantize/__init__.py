@@ -6,8 +6,10 @@ import onnx_ir as ir
 
 from onnxport.errors import OpsetError
 from onnxport.quantize.candidates import Candidate, Left, find_candidates
+from onnxport.quantize.dynamic import DynamicForm, RoundedInputs
 from onnxport.quantize.graph_edits import GraphEdits
 from onnxport.quantize.grid import IntegerGrid
+from onnxport.quantize.half import convert_to_half
 from onnxport.quantize.layers import QuantizationReport, QuantizedLayer
 from onnxport.quantize.lazy_weight import QuantizedWeight
 from onnxport.quantize.microsoft import MicrosoftForm
@@ -25,6 +27,7 @@ __all__ = [
 
 # What the entry of an initializer in a file takes, about; a weight is quantized only where the file becomes smaller.
 _ENTRY_BYTES = 100
+_BYTE = IntegerGrid(-128, 127, symmetric=True)
 
 
 def quantize_model(model: ir.Model, quantization: Quantization, target: Target) -> QuantizationReport:
@@ -45,15 +48,17 @@ def quantize_model(model: ir.Model, quantization: Quantization, target: Target) 
     (['DequantizeLinear', 'MatMul'], ['uint4, blocks of 32'])
     """
     _check_opset(quantization, model.opset_imports[""], target)
+    if quantization.half is not None:
+        names = convert_to_half(model, quantization.half)
+        return QuantizationReport([], [], converted=names, scheme=quantization.scheme)
     candidates, left = find_candidates(model, quantization)
     edits = GraphEdits(model)
+    rounded = RoundedInputs(edits)
     layers = []
     for candidate in candidates:
         weight = _quantized(candidate, quantization, target)
-        form: StandardForm | MicrosoftForm = StandardForm(edits, candidate, weight)
-        if target.name == "onnxruntime" and MicrosoftForm.fits(candidate, weight):
-            form = MicrosoftForm(edits, candidate, weight, quantization.accuracy_level)
-        elif blocks_needed(candidate, weight, edits.opset):
+        form = _form(edits, candidate, weight, quantization, target, rounded)
+        if isinstance(form, StandardForm) and blocks_needed(candidate, weight, edits.opset):
             left.append(Left(candidate.name, "scales for its blocks need opset 21"))
             continue
         after = weight.size * weight.bits // 8 + weight.parameter_bytes
@@ -63,8 +68,27 @@ def quantize_model(model: ir.Model, quantization: Quantization, target: Target) 
         operators = tuple(dict.fromkeys(reader.node.op_type for reader in candidate.readers))
         form.write()
         written = sum(one.const_value.nbytes for one in form.initializers if one.const_value is not None)
-        layers.append(QuantizedLayer(candidate.name, operators, weight.form, weight.bytes_before, written, weight))
-    return QuantizationReport(layers, left)
+        replaced = not any(source.uses() for source in candidate.sources)
+        layers.append(
+            QuantizedLayer(candidate.name, operators, weight.form, weight.bytes_before, written, replaced, weight)
+        )
+    return QuantizationReport(layers, left, scheme=quantization.scheme)
+
+
+def _form(
+    edits: GraphEdits,
+    candidate: Candidate,
+    weight: QuantizedWeight,
+    quantization: Quantization,
+    target: Target,
+    rounded: RoundedInputs,
+) -> StandardForm | MicrosoftForm | DynamicForm:
+    """The operators that a weight is written with."""
+    if quantization.scheme == "dynamic-int8" and DynamicForm.takes(candidate):
+        return DynamicForm(edits, candidate, weight, rounded)
+    if target.name == "onnxruntime" and MicrosoftForm.fits(candidate, weight):
+        return MicrosoftForm(edits, candidate, weight, quantization.accuracy_level)
+    return StandardForm(edits, candidate, weight)
 
 
 def opset_for(asked: int | None, quantization: Quantization | None, target: Target) -> int:
@@ -94,7 +118,10 @@ def _quantized(candidate: Candidate, quantization: Quantization, target: Target)
     refine = quantization.refine is not None
     name, load, dtype = candidate.name, candidate.load, candidate.dtype
     if candidate.uses & {"channels", "recurrent"}:
-        return QuantizedWeight(name, load, dtype, IntegerGrid(-128, 127, symmetric=True), None, refine=refine)
+        return QuantizedWeight(name, load, dtype, _BYTE, None, refine=refine)
+    if quantization.scheme == "dynamic-int8" and DynamicForm.takes(candidate):
+        grid = IntegerGrid(-64, 63, symmetric=True) if quantization.reduce_range else _BYTE
+        return QuantizedWeight(name, load, dtype, grid, None, refine=refine)
     for_microsoft = target.name == "onnxruntime" and MicrosoftForm.takes(candidate)
     if quantization.bits == 4 and {"right", "table"} <= candidate.uses and not for_microsoft:
         # Gather takes no 4-bit numbers, and DequantizeLinear no two of them in one byte of its own type.

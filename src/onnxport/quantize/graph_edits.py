@@ -12,6 +12,8 @@ from onnxport.onnx_build.literals import Contents, Literals, initializer, shown_
 from onnxport.onnx_build.names import UniqueNames, names_in
 from onnxport.provenance import ALIASES, INPUT_KIND, pass_on
 
+Attributes = dict[str, "int | float | Sequence[int] | ir.TensorProtocol | str"]
+
 
 class GraphEdits:
     """The edits of one model; every node added is for one that stood there, and has its provenance."""
@@ -46,7 +48,7 @@ class GraphEdits:
         before: ir.Node,
         op_type: str,
         inputs: Sequence[ir.Value | None],
-        attributes: dict[str, int | float | Sequence[int] | ir.TensorProtocol | str] | None = None,
+        attributes: Attributes | None = None,
         *,
         name: str,
         dtype: ir.DataType,
@@ -54,23 +56,59 @@ class GraphEdits:
         domain: str = "",
     ) -> ir.Value:
         """A node in front of another, and its result."""
-        unique = self._names.unique(name)
-        result = ir.Value(
-            name=unique, type=ir.TensorType(dtype), shape=None if shape is None else ir.Shape(list(shape))
-        )
+        sizes = None if shape is None else ir.Shape(list(shape))
+        (result,) = self.add_several(before, op_type, inputs, [name], [(dtype, sizes)], attributes, domain=domain)
+        return result
+
+    def add_several(
+        self,
+        before: ir.Node,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        names: Sequence[str],
+        kinds: Sequence[tuple[ir.DataType, ir.Shape | None]],
+        attributes: Attributes | None = None,
+        *,
+        domain: str = "",
+    ) -> list[ir.Value]:
+        """A node in front of another, and its results, of which names, element types and shapes are given."""
+        results = [
+            ir.Value(name=self._names.unique(name), type=ir.TensorType(dtype), shape=shape)
+            for name, (dtype, shape) in zip(names, kinds, strict=True)
+        ]
         made = ir.Node(
             domain,
             op_type,
             inputs,
             ir.convenience.convert_attributes({} if attributes is None else attributes),
-            outputs=[result],
-            name=self._names.unique(f"node_{unique}"),
+            outputs=results,
+            name=self._names.unique(f"node_{results[0].name}"),
         )
         pass_on(before, made)
         graph = before.graph
         assert graph is not None
         graph.insert_before(before, made)
+        return results
+
+    def cast(self, value: ir.Value, dtype: ir.DataType) -> ir.Value:
+        """A value in another element type, from right behind where it is computed."""
+        name = self.free_name(f"{value.name}_{dtype.name.lower()}")
+        result = ir.Value(name=name, type=ir.TensorType(dtype), shape=value.shape)
+        to = ir.AttrInt64("to", int(dtype))
+        made = ir.Node("", "Cast", [value], [to], outputs=[result], name=self.free_name(f"node_{name}"))
+        producer = value.producer()
+        if producer is None:
+            self.model.graph.insert_before(self.model.graph[0], made)
+        else:
+            graph = producer.graph
+            assert graph is not None
+            pass_on(producer, made)
+            graph.insert_after(producer, made)
         return result
+
+    def free_name(self, name: str) -> str:
+        """A name like this that nothing has yet."""
+        return self._names.unique(name)
 
     def replace(self, node: ir.Node, result: ir.Value) -> None:
         """Let what read a node's first result read another, which takes its name; the node goes."""

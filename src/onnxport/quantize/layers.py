@@ -20,6 +20,7 @@ class QuantizedLayer:
         form: Its element type, and how many inputs share a scale.
         bytes_before: Its bytes in the model that was quantized.
         bytes_after: The bytes of its integers, scales and zero points.
+        replaced: Whether the weight is gone from the file: something else may read it as it was (tied weights).
     """
 
     name: str
@@ -27,6 +28,7 @@ class QuantizedLayer:
     form: str
     bytes_before: int
     bytes_after: int
+    replaced: bool
     weight: QuantizedWeight = field(repr=False, compare=False)
 
     @functools.cached_property
@@ -42,6 +44,10 @@ class QuantizationReport:
     Attributes:
         layers: The weights that were quantized.
         left: The weights that were not, and why.
+        scheme: What was asked for.
+        converted: The weights that are stored in a 16-bit type.
+        end_to_end: How far the results of the model moved on its example, if that was verified: by output, the ratio of
+            the roots of the mean squares of difference and result.
 
     >>> import torch, onnxport
     >>> torch.manual_seed(0).seed() and None
@@ -53,6 +59,9 @@ class QuantizationReport:
 
     layers: Sequence[QuantizedLayer]
     left: Sequence[Left]
+    scheme: str = ""
+    converted: Sequence[str] = ()
+    end_to_end: dict[str, float] = field(default_factory=dict)
 
     @property
     def bytes_before(self) -> int:
@@ -79,4 +88,7 @@ class QuantizationReport:
             lines.append(
                 f"{len(self.layers)} weights: {self.bytes_before:,} bytes became {self.bytes_after:,} ({ratio:.3f})."
             )
+        if self.converted:
+            lines.append(f"{len(self.converted)} weights are stored as {self.scheme}.")
+        lines += [f"output {name}: moved by {error:.2%}" for name, error in self.end_to_end.items()]
         return "\n".join(lines)

@@ -55,7 +55,7 @@ class QuantizedWeight:
     @property
     def bits(self) -> int:
         """The bits of an integer."""
-        return 4 if self.grid.most - self.grid.least == 15 else 8
+        return 4 if self.grid.most - self.grid.least <= 15 else 8
 
     @property
     def parameter_bytes(self) -> int:

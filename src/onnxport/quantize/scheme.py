@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Literal, get_args
 
+import onnx_ir as ir
+
 from onnxport.errors import InputError
 
-Scheme = Literal["int8", "int4", "uint4"]
+Scheme = Literal["int8", "int4", "uint4", "dynamic-int8", "float16", "bfloat16"]
 Refinement = Literal["hqq"]
 
 _BLOCK_SIZES = (16, 32, 64, 128, 256)
@@ -25,8 +27,12 @@ class Quantization:
     Convolutions and recurrent layers have 8 bits and a scale for each channel in all three. What would not become
     smaller stays as it is.
 
+    ``"dynamic-int8"`` also rounds the other side of each product to 8 bits, by its range at run time, and multiplies
+    integers. ``"float16"`` and ``"bfloat16"`` store weights and compute in that type, but for sums, squares,
+    exponentials and normalisations, which stay in float32; inputs and outputs keep their types.
+
     Attributes:
-        scheme: The element type of the weights.
+        scheme: What the weights become.
         block_size: How many inputs of a product share a scale: 16, 32, 64, 128 or 256. None is 32 for 4 bits, and one
             scale for each output for 8 bits, which is all that opsets below 21 have.
         symmetric: Whether zero is the middle of the grid, so that there are no zero points. None is true for int8 and
@@ -38,6 +44,8 @@ class Quantization:
         include_lm_head: Whether the product that gives scores for a vocabulary is quantized too.
         include_embeddings: Whether tables that indices look up are quantized too. One that a product reads as well
             (tied weights) is written once, for both.
+        reduce_range: Whether the weights of products of integers use 7 bits only. With 8, sums of products saturate in
+            onnxruntime on processors without VNNI, and results are wrong there.
         accuracy_level: Of com.microsoft::MatMulNBits, for ``target="onnxruntime"``: 1 computes in float32, 4 may round
             the other side of a product to 8 bits, which is faster.
 
@@ -58,6 +66,7 @@ class Quantization:
     exclude: Sequence[str] = ()
     include_lm_head: bool = True
     include_embeddings: bool = False
+    reduce_range: bool = True
     accuracy_level: int | None = None
 
     def __post_init__(self) -> None:
@@ -82,7 +91,7 @@ class Quantization:
     @property
     def bits(self) -> int:
         """The bits of a weight of a product."""
-        return 8 if self.scheme == "int8" else 4
+        return 4 if self.scheme in ("int4", "uint4") else 8
 
     @property
     def block(self) -> int | None:
@@ -97,7 +106,16 @@ class Quantization:
     @property
     def needed_opset(self) -> int:
         """The oldest opset whose own operators can say it."""
+        if self.half is not None:
+            return 13
+        if self.scheme == "dynamic-int8":
+            return 11
         return 13 if self.bits == 8 and self.block is None else 21
+
+    @property
+    def half(self) -> ir.DataType | None:
+        """The 16-bit type that the model is to compute in, if it is."""
+        return {"float16": ir.DataType.FLOAT16, "bfloat16": ir.DataType.BFLOAT16}.get(self.scheme)
 
     def with_eight_bits(self) -> Quantization:
         """The same with a byte for each weight."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import onnx
 import torch
@@ -21,6 +21,13 @@ from onnxport.program.runtime import unoptimized_session
 from onnxport.verification import running
 from onnxport.verification.info import Compared, VerificationInfo, VerificationInfos, figures, text_table
 from onnxport.verification.nodes import compare_nodes
+from onnxport.verification.quantized import (
+    coarseness,
+    has_integer_products,
+    note_movement,
+    quantum,
+    written_weights,
+)
 from onnxport.verification.variations import Variation, variations
 from onnxport.weights.saving import to_bytes
 from onnxport.weights.wire import Selection, require_content
@@ -269,7 +276,7 @@ class _TorchFailed(OnnxExporterError):
 def _run(
     program: ONNXProgram, reference: Reference, torch_side: ExportedProgram | torch.nn.Module, at: Variation
 ) -> Run:
-    def expected() -> list[Compared]:
+    def own() -> list[Compared]:
         try:
             if isinstance(torch_side, ExportedProgram):
                 return running.program_outputs(torch_side, at.args, at.kwargs, program.model.graph.outputs)
@@ -277,23 +284,44 @@ def _run(
         except Exception as error:
             raise _TorchFailed(f"The {reference} does not run on these inputs: {error}") from error
 
+    def expected() -> list[Compared]:
+        with written_weights(program.quantization):
+            return own()
+
     try:
+        if program.quantization is not None and not at.sizes:
+            note_movement(program, own(), program(*at.args, **at.kwargs))
         infos = _compare(program, expected, at.args, at.kwargs)
         if all(info.matches for info in infos) or not _is_quantized(program):
             return Run(reference, at.sizes, infos)
-        with program.running_in(unoptimized_session):
-            plain = _compare(program, expected, at.args, at.kwargs)
-        if all(info.matches for info in plain):
-            return Run(reference, at.sizes, plain, optimized=infos)
-        return Run(reference, at.sizes, infos)
+        plain = _without_kernels(program, expected, at)
+        return Run(reference, at.sizes, infos) if plain is None else Run(reference, at.sizes, plain, optimized=infos)
     except _TorchFailed:
         raise
     except Exception as error:  # noqa: BLE001 - onnxruntime has no base class of its own; the error is the result
         return Run(reference, at.sizes, error=_formatted(error))
 
 
+def _without_kernels(
+    program: ONNXProgram, expected: Callable[[], list[Compared]], at: Variation
+) -> list[VerificationInfo] | None:
+    """How a quantized model compares where the runtime's kernels for integers are not used, if it is right there."""
+    with program.running_in(unoptimized_session):
+        plain = _compare(program, expected, at.args, at.kwargs)
+    if all(info.matches for info in plain):
+        return plain
+    if has_integer_products(program.model):
+        plain = _compare(program, expected, at.args, at.kwargs, call=program.call_reference)
+    return plain if all(info.matches for info in plain) else None
+
+
 def _compare(
-    program: ONNXProgram, expected: Callable[[], list[Compared]], args: Sequence[object], kwargs: Mapping[str, object]
+    program: ONNXProgram,
+    expected: Callable[[], list[Compared]],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    *,
+    call: Callable[..., tuple[object, ...]] | None = None,
 ) -> list[VerificationInfo]:
     wanted = expected()
     random = [False] * len(wanted)
@@ -304,18 +332,22 @@ def _compare(
             random = [running.differ(one, other) for one, other in zip(wanted, expected(), strict=True)]
     found: list[Compared] = []
     names: list[str] = []
-    for value, output in zip(program.model.graph.outputs, program(*args, **kwargs), strict=True):
+    steps: list[float] = []
+    outputs = program(*args, **kwargs) if call is None else call(*args, **kwargs)
+    for value, output in zip(program.model.graph.outputs, outputs, strict=True):
         if output is None:
             # An optional value that is not there; nor is it among those that are wanted.
             continue
-        items = output if isinstance(output, list) else [output]
+        items: list[Any] = output if isinstance(output, list) else [output]
         found += items
+        steps += [quantum(value)] * len(items)
         names += [f"{value.name}[{n}]" for n in range(len(items))] if items is output else [str(value.name)]
     if len(wanted) != len(found):
         raise OnnxExporterError(f"The model returns {len(wanted)} values, the ONNX model {len(found)}.")
+    tolerance = coarseness(program.quantization)
     return [
-        VerificationInfo.from_tensors(name, one, other, is_random=is_random)
-        for name, one, other, is_random in zip(names, wanted, found, random, strict=True)
+        VerificationInfo.from_tensors(name, one, other, is_random=is_random, tolerance=tolerance, quantum=step)
+        for name, one, other, is_random, step in zip(names, wanted, found, random, steps, strict=True)
     ]
 
 

@@ -17,6 +17,7 @@ import onnx_ir as ir
 import torch
 
 from onnxport.provenance import ARRANGED
+from onnxport.weights.converted import ConvertedTensor
 from onnxport.weights.stored_form import StoredTensor
 from onnxport.weights.torch_tensor import TorchTensor
 
@@ -239,10 +240,13 @@ def _taken(value: ir.Value, arranged: Mapping[ir.Value, Arranged], gone: set[ir.
 def _initializer(item: Arranged, source: ir.Value, name: str) -> ir.Value:
     whole = item.whole()
     tensor: ir.TensorProtocol
+    held = source.const_value
+    written = held.like if isinstance(held, ConvertedTensor) else TorchTensor
     if whole is not None:
-        tensor = TorchTensor(whole, name)
+        tensor = written(whole)
+        tensor.name = name
     else:
-        tensor = JoinedTensor([TorchTensor(part) for part in item.parts], item.shape, name)
+        tensor = JoinedTensor([written(part) for part in item.parts], item.shape, name)
     value = ir.Value(name=name, type=source.type, shape=ir.Shape(item.shape), const_value=tensor)
     value.metadata_props.update(source.metadata_props)
     value.metadata_props[ARRANGED] = item.text

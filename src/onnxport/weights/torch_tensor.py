@@ -113,7 +113,7 @@ class TorchTensor(ir.Tensor[torch.Tensor]):
         if plain.is_contiguous() or plain.dim() == 0:
             yield _bytes_view(plain.contiguous()).data
             return
-        yield from _copied_slabs(plain)
+        yield from copied_slabs(plain)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         array = self.numpy()
@@ -153,15 +153,17 @@ def _bytes_view(contiguous: torch.Tensor) -> npt.NDArray[np.uint8]:
     return array
 
 
-def _copied_slabs(tensor: torch.Tensor) -> Iterator[memoryview]:
+def copied_slabs(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> Iterator[memoryview]:
+    """The elements of a tensor as bytes in C order, copied piece by piece, and converted if another type is wanted."""
     row_bytes = tensor.element_size() * math.prod(tensor.shape[1:])
     if row_bytes > SLAB_BYTES and tensor.dim() > 1:
         for row in tensor:
-            yield from _copied_slabs(row)
+            yield from copied_slabs(row, dtype)
         return
     rows = max(1, SLAB_BYTES // max(1, row_bytes))
     for start in range(0, tensor.shape[0], rows):
-        yield _bytes_view(_in_order(tensor[start : start + rows])).data
+        slab = _in_order(tensor[start : start + rows])
+        yield _bytes_view(slab if dtype is None else slab.to(dtype)).data
 
 
 def _in_order(slab: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,101 @@
+"""What may differ in a quantized model: torch computes with the numbers that the file holds, results may be apart."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import onnx_ir as ir
+import torch
+
+from onnxport.onnx_build.operators import operator_set
+from onnxport.program import ONNXProgram
+from onnxport.quantize import QuantizationReport
+from onnxport.quantize.lazy_weight import QuantizedWeight
+from onnxport.verification.info import Compared
+
+# How far results may be from torch's, in parts of their typical magnitude, where more than weights was rounded. Errors
+# that a wrong graph makes are of the magnitude of the results.
+_COARSE = {"float16": 2e-2, "bfloat16": 1e-1, "dynamic-int8": 2e-1, "static-int8": 2e-1}
+_WEIGHTS_ELSEWHERE = 5e-1
+_MOVING = operator_set(
+    "Concat Flatten Gather Identity MaxPool Relu Reshape Slice Split Squeeze Transpose Unsqueeze Cast Clip"
+)
+_INTEGER_PRODUCTS = operator_set("MatMulInteger ConvInteger QLinearMatMul QLinearConv")
+
+
+@contextlib.contextmanager
+def written_weights(report: QuantizationReport | None) -> Iterator[None]:
+    """While this is open, torch's weights are the numbers that their quantized forms in the file stand for."""
+    held: list[tuple[torch.Tensor, torch.Tensor]] = []
+    try:
+        for layer in () if report is None else report.layers:
+            if layer.replaced and _is_view(layer.weight):
+                rows = layer.weight.load()
+                held.append((rows, rows.detach().clone()))
+                with torch.no_grad():
+                    rows.detach().copy_(layer.weight.real())
+        yield
+    finally:
+        for rows, original in reversed(held):
+            with torch.no_grad():
+                rows.detach().copy_(original)
+
+
+def coarseness(report: QuantizationReport | None) -> float | None:
+    """How far results may be from those of torch with the same weights, if further than others."""
+    if report is None:
+        return None
+    if report.scheme in _COARSE:
+        return _COARSE[report.scheme]
+    put_back = all(layer.replaced and _is_view(layer.weight) for layer in report.layers)
+    return None if put_back else _WEIGHTS_ELSEWHERE
+
+
+def _is_view(weight: QuantizedWeight) -> bool:
+    """Whether the weight is read where torch has it, so that writing to it reaches the model."""
+    first, second = weight.load(), weight.load()
+    return first.data_ptr() == second.data_ptr()
+
+
+def note_movement(program: ONNXProgram, before: Sequence[Compared], after: Sequence[object]) -> None:
+    """Write into the report of a quantization how far results moved."""
+    report = program.quantization
+    if report is None or len(before) != len(after):
+        return
+    for value, one, other in zip(program.model.graph.outputs, before, after, strict=False):
+        if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor) and one.is_floating_point():
+            wanted, found = one.detach().double(), other.double()
+            size = wanted.square().mean().sqrt() if wanted.numel() else torch.tensor(0.0)
+            if wanted.shape == found.shape and size > 0:
+                report.end_to_end[str(value.name)] = float((wanted - found).square().mean().sqrt() / size)
+
+
+def quantum(value: ir.Value | None, depth: int = 20) -> float:
+    """The step of the grid that a result lies on, by which rounding may move it; zero if it lies on none.
+
+    >>> import onnx_ir as ir
+    >>> from onnxport.verification.quantized import quantum
+    >>> model = ir.from_onnx_text('''<ir_version: 10, opset_import: ["": 21]> agraph (float[2] x) => (float[2] y)
+    ... <float s = {0.5}> { q = QuantizeLinear(x, s)  y = DequantizeLinear(q, s) }''')
+    >>> quantum(model.graph.outputs[0])
+    0.5
+    """
+    node = None if value is None else value.producer()
+    if node is None or node.domain != "" or depth == 0:
+        return 0.0
+    if node.op_type == "QuantizeLinear":
+        return 1.0
+    if node.op_type == "DequantizeLinear":
+        scale = node.inputs[1].const_value if node.inputs[1] is not None else None
+        rounded = quantum(node.inputs[0], depth - 1)
+        return 0.0 if scale is None or not rounded else float(abs(scale.numpy().astype("float64")).max())
+    if node.op_type in _MOVING:
+        inputs = node.inputs if node.op_type == "Concat" else node.inputs[:1]
+        return max((quantum(one, depth - 1) for one in inputs), default=0.0)
+    return 0.0
+
+
+def has_integer_products(model: ir.Model) -> bool:
+    """Whether a model has operators whose kernels saturate on some processors, even without optimizations."""
+    return any(node.op_type in _INTEGER_PRODUCTS and node.domain == "" for node in model.graph)

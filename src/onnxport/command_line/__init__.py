@@ -6,7 +6,12 @@ from typing import Annotated
 
 import typer
 
+from onnxport.command_line.compare import compare_command
+from onnxport.command_line.convert import convert_command, optimize_command
 from onnxport.command_line.export import export_command
+from onnxport.command_line.inspect import inspect_command
+from onnxport.command_line.run import run_command
+from onnxport.command_line.verify import verify_command
 from onnxport.versions import VERSION
 
 __all__ = ["app"]
@@ -38,3 +43,9 @@ def main(
 
 
 app.command("export")(export_command)
+app.command("inspect")(inspect_command)
+app.command("verify")(verify_command)
+app.command("run")(run_command)
+app.command("compare")(compare_command)
+app.command("convert")(convert_command)
+app.command("optimize")(optimize_command)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import enum
 import json
+import math
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, TextIO, TypeAlias
 
@@ -36,12 +37,12 @@ class ExitCode(enum.IntEnum):
 class Answer:
     """What a command has found out: the document for programs, how it is shown to people, and how it ends."""
 
-    document: dict[str, object] = field(default_factory=dict)
+    document: Mapping[str, object] = field(default_factory=dict)
     show: Callable[[Console], None] | None = None
     code: ExitCode = ExitCode.DONE
 
     def give(
-        self, document: dict[str, object], show: Callable[[Console], None], code: ExitCode = ExitCode.DONE
+        self, document: Mapping[str, object], show: Callable[[Console], None], code: ExitCode = ExitCode.DONE
     ) -> None:
         """Set all three."""
         self.document, self.show, self.code = document, show, code
@@ -74,8 +75,7 @@ def answering(*, as_json: bool, quiet: bool = False) -> Iterator[Answer]:
         traceback.print_exc()
         _fail(type(error).__name__, f"internal error: {error}", [], told, stdout, as_json=as_json)
     if as_json:
-        json.dump({**answer.document, "warnings": told}, stdout, indent=2, allow_nan=True)
-        stdout.write("\n")
+        _write_json({**answer.document, "warnings": told}, stdout)
     elif answer.show is not None and not quiet:
         answer.show(_console(stdout))
     if answer.code is not ExitCode.DONE:
@@ -88,9 +88,22 @@ def _fail(
     print(f"error: {message}", file=sys.stderr)
     if as_json:
         error = {"kind": kind, "message": message, "problems": problems}
-        json.dump({"error": error, "warnings": told}, stdout, indent=2)
-        stdout.write("\n")
+        _write_json({"error": error, "warnings": told}, stdout)
     raise typer.Exit(ExitCode.REFUSED)
+
+
+def _write_json(document: Mapping[str, object], stdout: TextIO) -> None:
+    json.dump(_finite(document), stdout, indent=2, allow_nan=False)
+    stdout.write("\n")
+
+
+def _finite(value: object) -> object:
+    """A document with texts for the numbers that JSON has not: ``inf``, ``nan``."""
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ FAMILIES = (
     "padding",
     "pool",
     "quantization",
+    "raised",
     "recent",
     "reduction",
     "regions",

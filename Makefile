@@ -6,7 +6,7 @@ STAMP := .venv/.onnxport-installed
 WORKERS ?= auto
 BENCH ?=
 
-.PHONY: help setup demo test lint format bench kernels coefficients sweep packed operators fuzz test-torchao test-oldest test-versions consumers screenshots clean
+.PHONY: help setup demo test lint format bench kernels coefficients sweep packed operators fuzz test-torchao test-oldest test-versions consumers docs pages comparisons screenshots clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
@@ -99,6 +99,23 @@ $(WEB):
 
 consumers: $(READERS) $(WEB) ## give small models to other readers of ONNX and write docs/consumers.md (CONSUMERS="--models mlp" for less)
 	OMP_NUM_THREADS=1 .venv-consumers/bin/python -m benchmarks.consumers $(CONSUMERS)
+
+SITE := .venv-docs/.installed
+
+$(SITE): pyproject.toml constraints.txt
+	test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/pip install -q -c constraints.txt $$($(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['docs'])")
+	touch $@
+
+docs: $(SITE) ## build the site into build/site, links checked, without network
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build -q --strict
+	@echo "build/site/index.html"
+
+pages: $(STAMP) ## run the code on all pages and write what it prints into them
+	OMP_NUM_THREADS=1 UPDATE_PAGES=1 $(BIN)/python -m pytest tests/project/test_pages.py
+
+comparisons: $(STAMP) ## write docs/comparisons.md from the measurements
+	$(BIN)/python tools/comparisons.py
 
 screenshots: $(STAMP) ## take pictures of reports in Chromium, into build/screenshots
 	OMP_NUM_THREADS=1 SCREENSHOTS=build/screenshots $(BIN)/python -m pytest tests/report/test_browser.py

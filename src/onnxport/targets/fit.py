@@ -31,9 +31,11 @@ def check_fit(model: ir.Model, target: Target) -> None:
     """Raise, with all that is in the way, if a target can't hold a model."""
     check_target_opset(target, model.opset_imports[""])
     problems = [*_varying_inputs(model, target)]
+    # Where inputs vary, so does most of what is computed: the inputs are what can be mended.
+    sizes_matter = target.fixed_sizes and not problems
     for graph in graphs(model):
         for node in graph:
-            problems += _misfits(node, target)
+            problems += _misfits(node, target, sizes_matter)
     if problems:
         raise TargetError(f"The target {target.name} can't hold this model.", problems, target.basis)
 
@@ -50,7 +52,7 @@ def _varying_inputs(model: ir.Model, target: Target) -> Iterator[Problem]:
             )
 
 
-def _misfits(node: ir.Node, target: Target) -> Iterator[Problem]:
+def _misfits(node: ir.Node, target: Target, sizes_matter: bool) -> Iterator[Problem]:
     if node.domain in ONNX_DOMAINS and node.op_type in target.refused:
         yield Problem(f"{node.op_type} is an operator that it has not", line_of(node), operator=node.op_type)
     if node.domain == CONTRIBUTED_DOMAIN and not target.contributed:
@@ -61,7 +63,7 @@ def _misfits(node: ir.Node, target: Target) -> Iterator[Problem]:
         if value.dtype in target.refused_types and value.dtype is not None:
             kind = value.dtype.name.lower()
             yield Problem(f"{node.op_type} gives {kind}, an element type that it has not", line_of(node))
-        if target.fixed_sizes and _is_open(value):
+        if sizes_matter and _is_open(value):
             yield Problem(f"the sizes that {node.op_type} gives are known at run time only", line_of(node))
 
 

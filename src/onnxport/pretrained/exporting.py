@@ -12,7 +12,7 @@ import torch
 from onnxport.errors import OnnxExporterError
 from onnxport.pretrained.checkpoint import load_checkpoint, model_task
 from onnxport.pretrained.folder import write_configuration, write_readme, write_tables
-from onnxport.pretrained.parts import Part, differences, export_part
+from onnxport.pretrained.parts import Part, differences, export_widest
 from onnxport.pretrained.tasks import Task
 from onnxport.quantize import Quantization, as_quantization, opset_for
 from onnxport.targets import find_target
@@ -84,8 +84,9 @@ def export_pretrained(
     was_training = built.training
     built.eval()
     try:
-        parts = tuple(found.parts(built))
-        programs = {part.file: export_part(part, opset_version=opset, target=reader) for part in parts}
+        exported = [export_widest(part, opset_version=opset, target=reader) for part in found.parts(built)]
+        parts = tuple(part for part, _ in exported)
+        programs = {part.file: program for part, program in exported}
         for file, program in programs.items():
             program.save(path / file, external_data=True)
         write_configuration(built, source, path)

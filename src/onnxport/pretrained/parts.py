@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import torch
 
 from onnxport.capture import enable_fake_mode
 from onnxport.capture.patches.replacing import method_replaced
-from onnxport.errors import Problem
+from onnxport.errors import OnnxExporterError, OnnxExporterWarning, Problem, warn
 from onnxport.export_call import export
 from onnxport.program import ONNXProgram
 from onnxport.program.runtime import RuntimeSession, default_session
@@ -39,6 +40,9 @@ class Part:
         sizes: The sizes of the example. None of them is 0 or 1, which torch and Python code take for something special,
             and no two are equal.
         others: Sizes at which the file is compared with ``forward``, smallest and empty ones among them.
+        outputs: The names of what ``forward`` returns, where it is known already; else it is run on fake tensors.
+        narrower: Makes the part to export where this one can't be, or would follow its example: with fewer axes that
+            vary. None where there is no such part.
     """
 
     name: str
@@ -48,6 +52,8 @@ class Part:
     axes: Mapping[str, Mapping[int, str]]
     sizes: Sizes
     others: Sequence[Sizes] = ()
+    outputs: Sequence[str] = ()
+    narrower: Callable[[], Part | None] | None = None
 
     @property
     def file(self) -> str:
@@ -58,8 +64,10 @@ class Part:
 def export_part(part: Part, *, opset_version: int, target: str) -> ONNXProgram:
     """Export one part; inputs and outputs have their names and axes in the file."""
     example = part.inputs(part.sizes)
-    with torch.no_grad(), enable_fake_mode() as mode:
-        outputs = list(part.forward({name: mode.from_tensor(tensor) for name, tensor in example.items()}))
+    outputs = list(part.outputs)
+    if not outputs:
+        with torch.no_grad(), enable_fake_mode() as mode:
+            outputs = list(part.forward({name: mode.from_tensor(tensor) for name, tensor in example.items()}))
 
     def forward(tensors: Tensors) -> Tensors:
         _state_sizes(part, tensors)
@@ -75,6 +83,25 @@ def export_part(part: Part, *, opset_version: int, target: str) -> ONNXProgram:
             opset_version=opset_version,
             target=target,
         )
+
+
+def export_widest(part: Part, *, opset_version: int, target: str) -> tuple[Part, ONNXProgram]:
+    """Export a part, or the first narrower one that needs no warning; say which axes are fixed, and why."""
+    narrower = None if part.narrower is None else part.narrower()
+    if narrower is None:
+        return part, export_part(part, opset_version=opset_version, target=target)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", OnnxExporterWarning)
+        try:
+            program = export_part(part, opset_version=opset_version, target=target)
+            reasons = [str(one.message) for one in told if issubclass(one.category, OnnxExporterWarning)]
+            if not reasons:
+                return part, program
+        except OnnxExporterError as error:
+            reasons = [str(error)]
+    fixed = sorted({axis for axes in part.axes.values() for axis in axes.values()} - set(narrower.sizes))
+    warn(f"{part.file} takes one {' and '.join(fixed)} only. With any, it could not be exported:\n{reasons[0]}")
+    return export_widest(narrower, opset_version=opset_version, target=target)
 
 
 def _state_sizes(part: Part, tensors: Tensors) -> None:

@@ -1,0 +1,260 @@
+"""Inputs for a model that is called once, from what its forward takes and what its configuration says.
+
+A parameter's name says what it holds, and the configuration how large that is. Where a model may take any size or one
+only (images of any height and width, or those of its position embeddings), it is asked: it is run at two sizes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+
+from onnxport.errors import InputError
+from onnxport.pretrained.parts import Sizes, Tensors
+
+Model: TypeAlias = Any
+Layout: TypeAlias = tuple[int | str, ...]
+"""The sizes of an input: a number where it is fixed, the name of the axis where it varies."""
+
+_EXAMPLE = {
+    "batch": 2,
+    "images": 4,
+    "sequence": 10,
+    "decoder_sequence": 6,
+    "height": 64,
+    "width": 96,
+    "frames": 48,
+    "samples": 4000,
+    "choices": 3,
+}
+_OTHERS = (
+    {
+        "batch": 3,
+        "images": 2,
+        "sequence": 7,
+        "decoder_sequence": 9,
+        "height": 96,
+        "width": 64,
+        "frames": 64,
+        "samples": 3100,
+        "choices": 2,
+    },
+    {
+        "batch": 1,
+        "images": 1,
+        "sequence": 17,
+        "decoder_sequence": 1,
+        "height": 128,
+        "width": 160,
+        "frames": 80,
+        "samples": 5200,
+        "choices": 4,
+    },
+)
+_COMPANIONS = {
+    "input_ids": ("attention_mask", "token_type_ids", "bbox"),
+    "decoder_input_ids": (),
+}
+"""What else a model is given with an input, where its forward takes it."""
+
+
+@dataclass(frozen=True)
+class ModelInputs:
+    """The inputs of a model: the layout of each, and how tokens are drawn."""
+
+    layouts: Mapping[str, Layout]
+    draws: Mapping[str, Callable[[tuple[int, ...], torch.Generator], torch.Tensor]]
+
+    def made(self, sizes: Sizes) -> Tensors:
+        """Inputs of these sizes; the same sizes give the same values."""
+        found = {}
+        for index, (name, layout) in enumerate(self.layouts.items()):
+            shape = tuple(sizes[size] if isinstance(size, str) else size for size in layout)
+            found[name] = self.draws[name](shape, torch.Generator().manual_seed(index))
+        return found
+
+    def axes(self) -> dict[str, dict[int, str]]:
+        """The axes that vary, by input."""
+        return {
+            name: {axis: size for axis, size in enumerate(layout) if isinstance(size, str)}
+            for name, layout in self.layouts.items()
+        }
+
+    def sizes(self) -> tuple[Sizes, tuple[Sizes, ...]]:
+        """The sizes of the example, and others to compare at."""
+        names = {size for layout in self.layouts.values() for size in layout if isinstance(size, str)}
+        example, *others = ({name: sizes[name] for name in sorted(names)} for sizes in (_EXAMPLE, *_OTHERS))
+        return example, tuple(others)
+
+
+def find_inputs(model: Model, principal: Sequence[str], leading: Sequence[str] = ()) -> list[ModelInputs]:
+    """The inputs of a model: the layouts that it runs with, those with most axes that vary first; one at least.
+
+    Args:
+        model: A model of transformers.
+        principal: The inputs that the task is about; what goes with them is added where forward takes it.
+        leading: Axes before the others of each input, after the batch: choices, frames of a video.
+    """
+    takes = inspect.signature(model.forward).parameters
+    names = []
+    for name in principal:
+        names += [name, *(other for other in _COMPANIONS.get(name, ()) if other in takes)]
+    unknown = [name for name in names if name not in _KINDS]
+    required = [
+        parameter.name
+        for parameter in takes.values()
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        and parameter.name not in names
+    ]
+    if unknown or required:
+        raise InputError(
+            f"{type(model).__name__} takes {', '.join([*unknown, *required])}, and the configuration doesn't say what "
+            "that is. Export the model with onnxport.export and inputs of your own."
+        )
+    draws = {name: _KINDS[name].draw(model) for name in names}
+    found, refusals = [], []
+    for layouts in _combinations(model, names, leading):
+        inputs = ModelInputs(layouts, draws)
+        refusal = _refusal(model, inputs)
+        if refusal is None:
+            found.append(inputs)
+        else:
+            refusals.append(refusal)
+    if found:
+        return found
+    raise InputError(
+        f"{type(model).__name__} takes none of the inputs that its configuration describes; the last was refused with "
+        f"{refusals[-1]!r}. Export the model with onnxport.export and inputs of your own."
+    )
+
+
+def _combinations(model: Model, names: Sequence[str], leading: Sequence[str]) -> Iterator[dict[str, Layout]]:
+    """Layouts to try, those with more axes that vary first; inputs that have one layout only don't multiply them."""
+    options = {name: _KINDS[name].layouts(model) for name in names}
+    for index in range(max(map(len, options.values()))):
+        chosen = {name: layouts[min(index, len(layouts) - 1)] for name, layouts in options.items()}
+        yield {name: (layout[0], *leading, *layout[1:]) for name, layout in chosen.items()}
+
+
+def _refusal(model: Model, inputs: ModelInputs) -> Exception | None:
+    """What the model raises for these inputs at the example's sizes or at others; None if it takes them all."""
+    example, others = inputs.sizes()
+    for sizes in (example, *others):
+        try:
+            with torch.no_grad():
+                model(**inputs.made(sizes))
+        except Exception as error:  # noqa: BLE001 - a model says in its own way that it takes no such sizes
+            return error
+    return None
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What a parameter of forward holds: the layouts it may have, and how its values are drawn."""
+
+    layouts: Callable[[Model], list[Layout]]
+    draw: Callable[[Model], Callable[[tuple[int, ...], torch.Generator], torch.Tensor]]
+
+
+def setting(config: Any, *names: str) -> Any:
+    """The first of these settings that a configuration has, or one of the configurations inside it."""
+    nested = [value for value in vars(config).values() if hasattr(value, "model_type") and hasattr(value, "to_dict")]
+    for name in names:
+        if getattr(config, name, None) is not None:
+            return getattr(config, name)
+    for inner in nested:
+        found = setting(inner, *names)
+        if found is not None:
+            return found
+    return None
+
+
+def _tokens(model: Model) -> Callable[[tuple[int, ...], torch.Generator], torch.Tensor]:
+    """Tokens that mean nothing special."""
+    special = {value for name, value in _settings(model.config) if name.endswith(("_token_id", "_token_index"))}
+    size = int(setting(model.config, "vocab_size") or model.get_input_embeddings().num_embeddings)
+    plain = torch.tensor([token for token in range(min(size, 2000)) if token not in special])
+    return lambda shape, generator: plain[torch.randint(0, len(plain), shape, generator=generator)]
+
+
+def _settings(config: Any) -> Iterator[tuple[str, Any]]:
+    for name, value in vars(config).items():
+        if hasattr(value, "model_type") and hasattr(value, "to_dict"):
+            yield from _settings(value)
+        elif isinstance(value, int):
+            yield name, value
+
+
+def _mask(model: Model) -> Callable[[tuple[int, ...], torch.Generator], torch.Tensor]:
+    """Ones, but for the end of the last row."""
+
+    def draw(shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+        mask = torch.ones(shape, dtype=torch.int64)
+        mask[-1, ..., max(shape[-1] // 2, 1) :] = 0
+        return mask
+
+    return draw
+
+
+def _types(model: Model) -> Callable[[tuple[int, ...], torch.Generator], torch.Tensor]:
+    count = setting(model.config, "type_vocab_size")
+    count = min(count, 2) if isinstance(count, int) else 1
+    return lambda shape, generator: torch.randint(0, count, shape, generator=generator)
+
+
+def _boxes(model: Model) -> Callable[[tuple[int, ...], torch.Generator], torch.Tensor]:
+    """Left, upper, right and lower, in order."""
+    limit = int(setting(model.config, "max_2d_position_embeddings") or 1000)
+    return lambda shape, generator: torch.randint(0, limit, shape, generator=generator).sort(-1).values
+
+
+def _numbers(model: Model) -> Callable[[tuple[int, ...], torch.Generator], torch.Tensor]:
+    dtype = next((weight.dtype for weight in model.parameters() if weight.is_floating_point()), torch.float32)
+    return lambda shape, generator: torch.randn(shape, generator=generator).to(dtype)
+
+
+def _image_layouts(model: Model) -> list[Layout]:
+    channels = int(setting(model.config, "num_channels", "in_channels", "in_chans") or 3)
+    size = setting(model.config, "image_size", "img_size", "input_size")
+    batch = "images" if "input_ids" in inspect.signature(model.forward).parameters else "batch"
+    layouts: list[Layout] = [(batch, channels, "height", "width")]
+    if isinstance(size, Mapping):
+        size = tuple(size.values())
+    if size is not None:
+        height, width = size if isinstance(size, (list, tuple)) else (size, size)
+        layouts.append((batch, channels, int(height), int(width)))
+    return layouts
+
+
+def _feature_layouts(model: Model) -> list[Layout]:
+    """Features of audio: over time, or time over features; some models take one length only."""
+    config = model.config
+    names = ("num_mel_bins", "input_feat_per_channel", "feature_size", "feature_projection_input_dim", "n_mels")
+    found = [getattr(config, name) for name in names if isinstance(getattr(config, name, None), int)]
+    inner = setting(config, *names)
+    sizes = list(dict.fromkeys([*found, *([inner] if isinstance(inner, int) else [])]))
+    lengths = [setting(config, "max_length"), 2 * (setting(config, "max_source_positions") or 0)]
+    layouts: list[Layout] = []
+    for size in sizes:
+        layouts += [("batch", "frames", size), ("batch", size, "frames")]
+        layouts += [("batch", size, length) for length in lengths if length]
+        layouts += [("batch", length, size) for length in lengths if length]
+    return layouts or [("batch", "frames", 80)]
+
+
+_KINDS: Mapping[str, _Kind] = {
+    "input_ids": _Kind(lambda model: [("batch", "sequence")], _tokens),
+    "decoder_input_ids": _Kind(lambda model: [("batch", "decoder_sequence")], _tokens),
+    "attention_mask": _Kind(lambda model: [("batch", "sequence")], _mask),
+    "token_type_ids": _Kind(lambda model: [("batch", "sequence")], _types),
+    "bbox": _Kind(lambda model: [("batch", "sequence", 4)], _boxes),
+    "pixel_values": _Kind(_image_layouts, _numbers),
+    "pixel_values_videos": _Kind(_image_layouts, _numbers),
+    "input_values": _Kind(lambda model: [("batch", "samples"), *_feature_layouts(model)], _numbers),
+    "input_features": _Kind(_feature_layouts, _numbers),
+}

@@ -1,0 +1,94 @@
+"""Tasks that take one call: encoders, classifiers, detectors. One file computes all fields that the model returns."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import torch
+
+from onnxport.errors import InputError
+from onnxport.pretrained.model_inputs import find_inputs
+from onnxport.pretrained.parts import Part, Tensors
+from onnxport.pretrained.tasks.task import Model, Task
+
+
+def one_call_parts(model: Model, principal: Sequence[str] = (), leading: Sequence[str] = ()) -> Sequence[Part]:
+    """The whole model as one file; its inputs are those that the task is about, or the model's main one."""
+    takes = inspect.signature(model.forward).parameters
+    chosen = tuple(principal) or (model.main_input_name,)
+    if "decoder_input_ids" in takes and model.config.is_encoder_decoder:
+        chosen = (*chosen, "decoder_input_ids")
+    forward = model.forward
+    settings = {name: value for name, value in (("return_dict", True), ("use_cache", False)) if name in takes}
+
+    def call(tensors: Tensors) -> Tensors:
+        return output_tensors(forward(**tensors, **settings))
+
+    layouts = find_inputs(model, chosen, leading)
+    with torch.no_grad():
+        outputs = tuple(call(layouts[0].made(layouts[0].sizes()[0])))
+
+    def part(index: int) -> Part | None:
+        if index == len(layouts):
+            return None
+        inputs = layouts[index]
+        example, others = inputs.sizes()
+        narrower = partial(part, index + 1)
+        return Part("model", model, call, inputs.made, inputs.axes(), example, others, outputs, narrower)
+
+    widest = part(0)
+    assert widest is not None
+    return [widest]
+
+
+def output_tensors(result: object) -> Tensors:
+    """The tensors in the fields of what a model returned: by field, and by number within one that holds several."""
+    if not isinstance(result, Mapping):
+        raise InputError(f"The model returns a {type(result).__name__}, which names nothing that could be an output.")
+    found: Tensors = {}
+    for name, value in result.items():
+        if isinstance(value, torch.Tensor):
+            found[name] = value
+        elif isinstance(value, (tuple, list)):
+            found |= {f"{name}.{i}": entry for i, entry in enumerate(value) if isinstance(entry, torch.Tensor)}
+    return found
+
+
+_READ = (
+    "import numpy, onnxruntime",
+    "",
+    'session = onnxruntime.InferenceSession(f"{folder}/model.onnx")',
+    "print([(value.name, value.shape) for value in session.get_inputs()])",
+    "outputs = session.run(None, inputs)  # inputs: arrays by name, as the processor of the model makes them",
+)
+
+_ROWS: Sequence[tuple[str, str | None, Sequence[str], Sequence[str]]] = (
+    ("fill-mask", "MASKED_LM", (), ()),
+    ("text-classification", "SEQUENCE_CLASSIFICATION", (), ()),
+    ("token-classification", "TOKEN_CLASSIFICATION", (), ()),
+    ("question-answering", "QUESTION_ANSWERING", (), ()),
+    ("multiple-choice", "MULTIPLE_CHOICE", (), ("choices",)),
+    ("image-classification", "IMAGE_CLASSIFICATION", (), ()),
+    ("image-segmentation", "SEMANTIC_SEGMENTATION", (), ()),
+    ("universal-segmentation", "UNIVERSAL_SEGMENTATION", (), ()),
+    ("object-detection", "OBJECT_DETECTION", (), ()),
+    ("depth-estimation", "DEPTH_ESTIMATION", (), ()),
+    ("audio-classification", "AUDIO_CLASSIFICATION", (), ()),
+    ("ctc", "CTC", (), ()),
+    ("zero-shot-image-classification", "ZERO_SHOT_IMAGE_CLASSIFICATION", ("input_ids", "pixel_values"), ()),
+    ("feature-extraction", None, (), ()),
+)
+
+#: What each is called, the library's table for it, its inputs where they are not the model's main one, and axes that
+#: stand between the batch and the others.
+ONE_CALL: tuple[Task, ...] = tuple(
+    Task(
+        name,
+        "MODEL_MAPPING" if table is None else f"MODEL_FOR_{table}_MAPPING",
+        partial(one_call_parts, principal=principal, leading=leading),
+        _READ,
+    )
+    for name, table, principal, leading in _ROWS
+)

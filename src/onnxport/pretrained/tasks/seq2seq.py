@@ -1,0 +1,203 @@
+"""Encoder-decoders that generate: the encoder runs once, the decoder for each token.
+
+The encoder's file returns, besides its hidden states, the keys and values that each layer of the decoder computes of
+them for its cross-attention. So the decoder's file reads them like any other state, has no weights to compute them, and
+serves the first token, with an empty past, as it does all others.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import torch
+
+from onnxport.errors import InputError
+from onnxport.pretrained.library import transformers
+from onnxport.pretrained.model_inputs import ModelInputs, find_inputs
+from onnxport.pretrained.parts import Part, Sizes, Tensors
+from onnxport.pretrained.seq2seq_check import check_seq2seq
+from onnxport.pretrained.tasks.task import Model, Task
+
+Cache: TypeAlias = Any
+
+_BATCH, _NEW, _PAST, _ENCODED = "batch", "sequence", "past", "encoder_sequence"
+_KINDS = ("key", "value")
+_EXAMPLE = {_BATCH: 2, _NEW: 4, _PAST: 3, _ENCODED: 6}
+_OTHERS = (
+    {_BATCH: 3, _NEW: 1, _PAST: 0, _ENCODED: 9},
+    {_BATCH: 1, _NEW: 1, _PAST: 8, _ENCODED: 5},
+)
+
+
+class EncoderDecoder:
+    """A model of an encoder and a decoder, as its forward and one run of it show it."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.forward = model.forward
+        self.encoder = model.get_encoder()
+        self.takes = inspect.signature(model.forward).parameters
+        inputs = find_inputs(model, (model.main_input_name, "decoder_input_ids"))[0]
+        layouts = {
+            name: tuple(_ENCODED if size == "sequence" else size for size in layout)
+            for name, layout in inputs.layouts.items()
+            if name != "decoder_input_ids"
+        }
+        self.inputs = ModelInputs(layouts, inputs.draws)
+        self.tokens = inputs.draws["decoder_input_ids"]
+        with torch.no_grad():
+            given = self.inputs.made(self._encoder_sizes[0])
+            hidden = self._hidden(given)
+            cache = self._decode(hidden, given.get("attention_mask"), torch.zeros(len(hidden), 1, dtype=torch.int64))
+        self.width = hidden.shape[2]
+        self.encoded = hidden.shape[1]
+        self.layers = [(layer.keys.shape, layer.values.shape) for layer in cache.self_attention_cache.layers]
+        self.cross = [(layer.keys.shape, layer.values.shape) for layer in cache.cross_attention_cache.layers]
+
+    @property
+    def _encoder_sizes(self) -> tuple[Sizes, Sequence[Sizes]]:
+        names = {size for layout in self.inputs.layouts.values() for size in layout if isinstance(size, str)}
+        known, (other, *_) = ModelInputs({"x": tuple(names - {_ENCODED})}, {}).sizes()
+        return {**known, **_pick(_EXAMPLE, names)}, ({**other, **_pick(_OTHERS[0], names)},)
+
+    def _hidden(self, tensors: Tensors) -> torch.Tensor:
+        return self.encoder(**tensors, return_dict=True).last_hidden_state  # type: ignore[no-any-return]
+
+    def _decode(self, hidden: torch.Tensor, mask: torch.Tensor | None, tokens: torch.Tensor) -> Cache:
+        """One call of the decoder over hidden states, and the cache that it fills."""
+        library = transformers()
+        caches = [library.DynamicCache(), library.DynamicCache()]
+        return self._run(hidden, mask, tokens, library.EncoderDecoderCache(*caches)).past_key_values
+
+    def _run(self, hidden: torch.Tensor, mask: torch.Tensor | None, tokens: torch.Tensor, cache: Cache) -> Any:
+        given = {
+            "encoder_outputs": transformers().modeling_outputs.BaseModelOutput(last_hidden_state=hidden),
+            "attention_mask": mask,
+            "decoder_input_ids": tokens,
+            "past_key_values": cache,
+            "use_cache": True,
+            "return_dict": True,
+        }
+        result = self.forward(**{name: value for name, value in given.items() if name in self.takes})
+        if type(result.past_key_values).__name__ != "EncoderDecoderCache":
+            raise InputError(
+                f"{type(self.model).__name__} keeps {type(result.past_key_values).__name__} from call to call, not an "
+                "EncoderDecoderCache, so that there are no keys and values to hand to its decoder."
+            )
+        return result
+
+    def encode(self, tensors: Tensors) -> Tensors:
+        """Hidden states, and the keys and values of the decoder's cross-attention; the rest of it leaves no node."""
+        hidden = self._hidden(tensors)
+        start = torch.zeros(hidden.shape[0], 1, dtype=torch.int64, device=hidden.device)
+        cache = self._decode(hidden, tensors.get("attention_mask"), start)
+        found = {"encoder_hidden_states": hidden}
+        for index, layer in enumerate(cache.cross_attention_cache.layers):
+            found |= {f"present.{index}.encoder.key": layer.keys, f"present.{index}.encoder.value": layer.values}
+        return found
+
+    def step(self, tensors: Tensors) -> Tensors:
+        """One call of the decoder: logits of the new positions, and the states of its self-attention."""
+        cache = self._cache(tensors)
+        keys = tensors["past_key_values.0.encoder.key"]
+        # What stands in for the hidden states is asked for its shape only: their keys and values are in the cache.
+        hidden = keys.new_zeros(keys.shape[0], keys.shape[2], self.width)
+        result = self._run(hidden, tensors.get("encoder_attention_mask"), tensors["decoder_input_ids"], cache)
+        found = {"logits": result.logits}
+        for index, layer in enumerate(result.past_key_values.self_attention_cache.layers):
+            found |= {f"present.{index}.decoder.key": layer.keys, f"present.{index}.decoder.value": layer.values}
+        return found
+
+    def _cache(self, tensors: Tensors) -> Cache:
+        library = transformers().cache_utils
+        both = {}
+        for side, layers in (("decoder", self.layers), ("encoder", self.cross)):
+            held = both[side] = library.DynamicCache()
+            for index in range(len(layers)):
+                layer = library.DynamicLayer()
+                layer.keys, layer.values = (tensors[f"past_key_values.{index}.{side}.{kind}"] for kind in _KINDS)
+                layer.dtype, layer.device, layer.is_initialized = layer.keys.dtype, layer.keys.device, True
+                held.layers.append(layer)
+        cache = library.EncoderDecoderCache(both["decoder"], library.DynamicCache())
+        # Not by its constructor, which asks for the length to tell whether there are any.
+        cache.cross_attention_cache = both["encoder"]
+        cache.is_updated = dict.fromkeys(range(len(self.cross)), True)
+        return cache
+
+    def step_inputs(self, sizes: Sizes) -> Tensors:
+        """A token or several, behind a past of random content, over an input of random content."""
+        batch = sizes[_BATCH]
+        length = sizes.get(_ENCODED, self.encoded)
+        generator = torch.Generator().manual_seed(0)
+        found = {"decoder_input_ids": self.tokens((batch, sizes[_NEW]), generator)}
+        if "attention_mask" in self.inputs.layouts:
+            found["encoder_attention_mask"] = torch.ones(batch, length, dtype=torch.int64)
+            found["encoder_attention_mask"][-1, max(length // 2, 1) :] = 0
+        dtype = next(self.model.parameters()).dtype
+        for side, layers, past in (("decoder", self.layers, sizes[_PAST]), ("encoder", self.cross, length)):
+            for index, shapes in enumerate(layers):
+                for kind, shape in zip(_KINDS, shapes, strict=True):
+                    content = torch.randn(batch, shape[1], past, shape[3], generator=generator)
+                    found[f"past_key_values.{index}.{side}.{kind}"] = content.to(dtype)
+        return found
+
+    def step_axes(self) -> dict[str, Mapping[int, str]]:
+        """The axes of the decoder's inputs that vary; an encoder of a fixed length has no other there."""
+        encoded: dict[int, str] = {} if self._is_fixed else {2: _ENCODED}
+        axes: dict[str, Mapping[int, str]] = {"decoder_input_ids": {0: _BATCH, 1: _NEW}}
+        axes["encoder_attention_mask"] = {0: _BATCH, **({} if self._is_fixed else {1: _ENCODED})}
+        for side, layers, length in (("decoder", self.layers, {2: _PAST}), ("encoder", self.cross, encoded)):
+            for index in range(len(layers)):
+                for kind in _KINDS:
+                    axes[f"past_key_values.{index}.{side}.{kind}"] = {0: _BATCH, **length}
+        return axes
+
+    @property
+    def _is_fixed(self) -> bool:
+        return all(
+            size == _BATCH for layout in self.inputs.layouts.values() for size in layout if isinstance(size, str)
+        )
+
+    def parts(self) -> list[Part]:
+        """The two files."""
+        example, others = self._encoder_sizes
+        names = {_BATCH, _NEW, _PAST} if self._is_fixed else set(_EXAMPLE)
+        return [
+            Part("encoder", self.model, self.encode, self.inputs.made, self.inputs.axes(), example, others),
+            Part(
+                "decoder",
+                self.model,
+                self.step,
+                self.step_inputs,
+                self.step_axes(),
+                _pick(_EXAMPLE, names),
+                [_pick(sizes, names) for sizes in _OTHERS],
+            ),
+        ]
+
+
+def _pick(sizes: Sizes, names: set[str]) -> dict[str, int]:
+    return {name: size for name, size in sizes.items() if name in names}
+
+
+def seq2seq_parts(model: Model) -> Sequence[Part]:
+    """Encoder and decoder as two files."""
+    if not model.config.is_encoder_decoder:
+        raise InputError(f"{type(model).__name__} has no encoder and decoder to export as two files.")
+    return EncoderDecoder(model).parts()
+
+
+_READ = (
+    "import onnxruntime",
+    "",
+    'encoder, decoder = (onnxruntime.InferenceSession(f"{folder}/{part}.onnx") for part in ("encoder", "decoder"))',
+    "print([(value.name, value.shape) for value in encoder.get_inputs()])",
+    "print([(value.name, value.shape) for value in decoder.get_inputs()])",
+)
+
+SEQ2SEQ: tuple[Task, ...] = (
+    Task("text2text-generation", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", seq2seq_parts, _READ, check_seq2seq),
+    Task("automatic-speech-recognition", "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING", seq2seq_parts, _READ, check_seq2seq),
+)

@@ -1,0 +1,108 @@
+"""Tasks of pretrained models other than text generation: one folder each, from a small model of random weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+import small_models
+import torch
+
+import onnxport
+from onnxport.errors import InputError, OnnxExporterError, OnnxExporterWarning
+from onnxport.pretrained.tasks import detect_task, find_task
+
+TOKENS = ["batch", "sequence"]
+
+#: Task, type of the model, axes of the inputs, and names of the outputs.
+ONE_CALL: dict[str, tuple[str, str, dict[str, list[Any]], list[str]]] = {
+    "a masked language model": (
+        "fill-mask",
+        "bert",
+        dict.fromkeys(("input_ids", "attention_mask", "token_type_ids"), TOKENS),
+        ["logits"],
+    ),
+    "two outputs": (
+        "question-answering",
+        "distilbert",
+        dict.fromkeys(("input_ids", "attention_mask"), TOKENS),
+        ["start_logits", "end_logits"],
+    ),
+    "images of one size": ("image-classification", "vit", {"pixel_values": ["batch", 3, 32, 32]}, ["logits"]),
+    "images of any size": (
+        "image-classification",
+        "poolformer",
+        {"pixel_values": ["batch", 3, "height", "width"]},
+        ["logits"],
+    ),
+    "sound": ("ctc", "wav2vec2", {"input_values": ["batch", "samples"]}, ["logits"]),
+    "texts and images": (
+        "zero-shot-image-classification",
+        "siglip",
+        {"input_ids": TOKENS, "attention_mask": TOKENS, "pixel_values": ["images", 3, 32, 32]},
+        ["logits_per_image", "logits_per_text", "text_embeds", "image_embeds"],
+    ),
+}
+
+
+def shapes(values: Any) -> dict[str, list[Any]]:
+    return {
+        value.name: [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in values
+    }
+
+
+@pytest.mark.parametrize("row", ONE_CALL)
+def test_a_task_of_one_call(row: str, tmp_path: Path) -> None:
+    task, kind, inputs, outputs = ONE_CALL[row]
+    model = small_models.small_model(kind, find_task(task))
+    assert detect_task(model.config, type(model).__name__).name == task
+    # Verifying compares with eager at two other sizes.
+    folder = onnxport.export_pretrained(model, tmp_path)
+    assert (folder.task, folder.files, folder.verified) == (task, ("model.onnx",), True)
+    graph = onnx.load(tmp_path / "model.onnx", load_external_data=False).graph
+    assert shapes(graph.input) == inputs
+    assert [value.name for value in graph.output] == outputs
+
+
+@pytest.mark.parametrize(
+    ("task", "kind"), [("text2text-generation", "bart"), ("automatic-speech-recognition", "whisper")]
+)
+def test_encoder_and_decoder_generate_what_the_model_generates(task: str, kind: str, tmp_path: Path) -> None:
+    model = small_models.small_model(kind, find_task(task))
+    for weight in model.parameters():
+        if weight.dim() > 1:
+            torch.nn.init.normal_(weight, std=0.3)
+    folder = onnxport.export_pretrained(model, tmp_path)
+    assert (folder.task, folder.files) == (task, ("encoder.onnx", "decoder.onnx"))
+    decoder = onnx.load(tmp_path / "decoder.onnx", load_external_data=False).graph
+    encoded = 128 if kind == "whisper" else "encoder_sequence"
+    held = shapes(decoder.input)
+    assert held["past_key_values.0.encoder.key"] == ["batch", 4, encoded, 8]
+    assert held["past_key_values.0.decoder.key"] == ["batch", 4, "past", 8]
+    assert shapes(decoder.output)["present.1.decoder.value"] == ["batch", 4, "past + sequence", 8]
+    # The decoder has no weights to compute keys and values of the encoder's states with, and no branch.
+    assert not [one.name for one in decoder.initializer if "encoder_attn.k_proj" in one.name]
+    assert "If" not in {node.op_type for node in decoder.node}
+    # The check is one that can fail.
+    torch.nn.init.normal_(next(weight for name, weight in model.named_parameters() if "fc2.weight" in name))
+    assert find_task(task).check(model, tmp_path)  # type: ignore[misc]
+
+
+def test_sizes_that_can_not_vary_are_fixed_and_said(tmp_path: Path) -> None:
+    model = small_models.small_model("dinov2_with_registers", find_task("image-classification"))
+    with pytest.warns(OnnxExporterWarning, match=r"(?s)one height and width only.*in torch_int: return"):
+        onnxport.export_pretrained(model, tmp_path)
+    graph = onnx.load(tmp_path / "model.onnx", load_external_data=False).graph
+    assert shapes(graph.input) == {"pixel_values": ["batch", 3, 32, 32]}
+
+
+def test_what_has_no_task_or_inputs_is_said(tmp_path: Path) -> None:
+    model = small_models.small_model("xmod", find_task("fill-mask"))
+    with pytest.raises(InputError, match=r"XmodForMaskedLM takes none of the inputs.*set_default_language"):
+        onnxport.export_pretrained(model, tmp_path)
+    with pytest.raises(OnnxExporterError, match="has no encoder and decoder"):
+        onnxport.export_pretrained(
+            small_models.small_model("bert", find_task("fill-mask")), tmp_path, task="text2text-generation"
+        )

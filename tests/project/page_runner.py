@@ -31,7 +31,7 @@ _MATCHES = doctest.OutputChecker().check_output
 _BUILD = re.compile(r"(2\.\d+\.\d+)\+\w+")
 # Figures that rounding, random weights or the load of a machine decide: differences in comparisons, seconds, sizes.
 _FIGURES = re.compile(
-    r"\S+ +\S+(?= +(?:agrees|differs)$)|(?<=largest difference )\S+|(?<=largest difference is ).*"
+    r"\S+ +\S+(?= +(?:agrees|differs)$)|(?<=agrees)\s+\S+$|(?<=largest difference )\S+|(?<=largest difference is ).*"
     r"|(?<= )\d+\.\d+(?= ?s?(?:,|$))",
     re.M,
 )

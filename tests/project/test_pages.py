@@ -17,7 +17,7 @@ PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"])
 _LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 RUN = [page for page in PAGES if re.search(r"^```(python|console)", page.read_text(encoding="utf-8"), re.M)]
 # What was to be possible from the docs alone, and where it is shown.
-TASKS = 11
+TASKS = 12
 
 
 @pytest.mark.parametrize("page", RUN, ids=lambda page: str(page.relative_to(ROOT)))

@@ -98,17 +98,10 @@ def test_functions_are_short(path: Path) -> None:
     assert {function.name: _length(function) for function in functions if _length(function) > limit} == {}
 
 
-def code_blocks(page: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.M | re.S)
-
-
-def test_readme_example_prints_what_the_readme_shows(tmp_path: Path) -> None:
-    (example,) = code_blocks("README.md", "python")
-    shown = code_blocks("README.md", "text")[0]
-    done = python("-X", "utf8", "-c", example, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    # The build of torch (2.13.0+cpu) differs from machine to machine.
-    assert re.sub(r"\+\w+'", "'", done.stdout).strip() == shown.strip()
+def test_readme_is_short() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 100
+    assert "make demo" in text and "make test" in text
 
 
 def test_readme_compares_with_measured_figures_only() -> None:

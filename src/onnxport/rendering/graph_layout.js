@@ -182,7 +182,8 @@ const GraphLayout = (() => {
         box.y = box.item?.port === "in" && number === 0 ? 0 : y + (height - box.h) / 2;
         left = Math.min(left, box.x);
         right = Math.max(right, box.x + box.w);
-        if (box.dummy) { box.top = y; box.bottom = y + height; }
+        box.top = y;
+        box.bottom = y + height;
       }
       if (height > 1) low = y + height;
       y += height + (height > 1 || number > 0 ? GAP_Y : 8);
@@ -192,7 +193,8 @@ const GraphLayout = (() => {
     const shift = (w - (right - left)) / 2 - left;
     for (const layer of layers) for (const box of layer) {
       box.x += shift;
-      if (box.item?.port === "out") box.y = h;
+      if (box.item?.port === "out") box.y = box.top = box.bottom = h;
+      if (box.item?.port === "in") box.top = box.bottom = box.y;
     }
     return { w, h };
   }

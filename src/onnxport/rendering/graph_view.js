@@ -109,9 +109,11 @@
       path = `M${at(a, "out") + 8},${from} v8 M${at(b, "in") - 8},${to - 10} v10`;
       made.classList.add("stub");
     } else {
-      const points = [[at(link.a, "out"), link.a.y + y + link.a.h]];
+      // Straight down beside what is taller in the same layer, bent between layers only.
+      const from = at(link.a, "out"), to = at(link.b, "in");
+      const points = [[from, link.a.y + y + link.a.h], [from, link.a.bottom + y]];
       for (const dummy of link.through) points.push([at(dummy), dummy.top + y], [at(dummy), dummy.bottom + y]);
-      points.push([at(link.b, "in"), link.b.y + y]);
+      points.push([to, link.b.top + y], [to, link.b.y + y]);
       path = `M${points[0]}`;
       for (let index = 1; index < points.length; index += 1) {
         const [fromX, fromY] = points[index - 1], [toX, toY] = points[index];

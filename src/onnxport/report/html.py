@@ -70,7 +70,7 @@ def _agreement(account: Account) -> str:
 
 
 def _versions() -> str:
-    found = [f"Python {platform.python_version()}", platform.platform(terse=True)]
+    found = [f"Python {platform.python_version()}", f"{platform.system()} {platform.machine()}"]
     for package in reversed(_PACKAGES):
         try:
             found.insert(0, f"{package} {version(package)}")

@@ -83,7 +83,7 @@ def convert(
         apart = None if calls is None else calls.chain
         if options.optimize:
             with events.stage("optimize"):
-                optimize(model, events, apart=apart)
+                optimize(model, events, apart=apart, written_opset=options.opset)
                 if options.target.fusions:
                     fuse(model, options.target.fusions, events)
         with events.stage("legalize"):

@@ -11,6 +11,7 @@ from onnxport.events import EventLog
 from onnxport.optimize.batch_norm import fold_batch_norms
 from onnxport.optimize.dead_code import remove_dead_code, remove_marked_dead, remove_uncalled_functions
 from onnxport.optimize.forward import rewrite_forwards
+from onnxport.optimize.packed_weights import store_packed_weights
 from onnxport.optimize.quantized_weights import store_quantized_weights
 from onnxport.optimize.scope import Scope
 from onnxport.optimize.share import share_initializers
@@ -23,6 +24,7 @@ PASSES: tuple[tuple[Callable[[Scope], None], str], ...] = (
     (share_initializers, "before expressions are compared, so that equal constants are the same value"),
     (rewrite_forwards, "rules, folding and common subexpressions in one walk: each sees final inputs, none repeats"),
     (fold_batch_norms, "only on request; after the walk, which may have removed what stood between the two"),
+    (store_packed_weights, "after the walk, which leaves of an unpacking what depends on weights"),
     (store_quantized_weights, "after the walk, which has brought casts and transposes together"),
     (remove_marked_dead, "last: takes out what the others left behind"),
 )
@@ -34,13 +36,15 @@ def optimize(
     *,
     fold_batch_norm: bool = False,
     apart: Callable[[ir.Node], Hashable] | None = None,
+    written_opset: int | None = None,
 ) -> None:
     """Simplify a model in place, in time proportional to its size.
 
     Graph inputs and outputs keep their names, order and number; weights keep their names and are neither read nor
     copied. ``fold_batch_norm`` also folds BatchNormalization into the convolution before it, after which those
     weights are no longer the state dict's (onnxruntime does the same by itself when it loads a model). Equal nodes are
-    merged only where ``apart`` gives the same for both.
+    merged only where ``apart`` gives the same for both. ``written_opset`` is the one that the model is to have in the
+    end, if not its own: some forms are worth it only in newer ones.
 
     >>> import onnx_ir as ir
     >>> x = ir.val("x", ir.DataType.FLOAT, [2])
@@ -51,7 +55,7 @@ def optimize(
     >>> [node.op_type for node in model.graph]
     ['Relu']
     """
-    tally = run_passes(model, fold_batch_norm=fold_batch_norm, apart=apart)
+    tally = run_passes(model, fold_batch_norm=fold_batch_norm, apart=apart, written_opset=written_opset)
     if events is not None:
         visits = tally.pop("visits", 0)
         hits = ", ".join(f"{name}: {count}" for name, count in sorted(tally.items()))
@@ -59,12 +63,16 @@ def optimize(
 
 
 def run_passes(
-    model: ir.Model, *, fold_batch_norm: bool = False, apart: Callable[[ir.Node], Hashable] | None = None
+    model: ir.Model,
+    *,
+    fold_batch_norm: bool = False,
+    apart: Callable[[ir.Node], Hashable] | None = None,
+    written_opset: int | None = None,
 ) -> Counter[str]:
     """Run every pass over the graph and over each function, and return how often each rule applied."""
     tally: Counter[str] = Counter()
     remove_uncalled_functions(model, tally)
-    scopes = [Scope(model.graph, tally, in_function=False, apart=apart)]
+    scopes = [Scope(model.graph, tally, in_function=False, apart=apart, written_opset=written_opset)]
     scopes += [Scope(function.graph, tally, in_function=True) for function in model.functions.values()]
     for scope in scopes:
         for run, _ in PASSES:

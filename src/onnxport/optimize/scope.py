@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnxport.graphs import bodies
 from onnxport.onnx_build.literals import initializer, literal_key, readable
 from onnxport.onnx_build.names import UniqueNames, names_in
+from onnxport.onnx_build.opsets import CANONICAL_OPSET
 from onnxport.provenance import pass_on
 from onnxport.weights.kinds import is_weight
 
@@ -79,8 +80,12 @@ class Scope:
         *,
         in_function: bool,
         apart: Callable[[ir.Node], Hashable] | None = None,
+        written_opset: int | None = None,
     ) -> None:
         self.graph = graph
+        self.opset = graph.opset_imports.get("", CANONICAL_OPSET)
+        #: The opset that the model is to have in the end.
+        self.written_opset = self.opset if written_opset is None else written_opset
         self.tally = tally
         self.in_function = in_function
         #: Nodes for which this differs are never merged.
@@ -163,10 +168,16 @@ class Scope:
             self._release(value)
 
     def insert_before(
-        self, node: ir.Node, op_type: str, inputs: Sequence[ir.Value], dtype: ir.DataType, shape: Sequence[int]
+        self,
+        node: ir.Node,
+        op_type: str,
+        inputs: Sequence[ir.Value],
+        dtype: ir.DataType,
+        shape: Sequence[int | ir.SymbolicDim],
+        attributes: Sequence[ir.Attr] = (),
     ) -> ir.Value:
         """The result of a new node before another, with that one's provenance; nothing reads it yet."""
-        made = ir.node(op_type, list(inputs))
+        made = ir.Node("", op_type, list(inputs), attributes)
         for value in inputs:
             self.counts[value] = self.counts.get(value, 0) + 1
         result = made.outputs[0]
@@ -177,6 +188,10 @@ class Scope:
         assert node.graph is not None
         node.graph.insert_before(node, made)
         return result
+
+    def free_name(self, name: str) -> str:
+        """A name like this that nothing has yet."""
+        return self._names.unique(name)
 
     def replace(self, value: ir.Value, by: ir.Value) -> bool:
         """Let every reader of a node's only needed output read ``by`` instead; whether anything changed.

@@ -30,12 +30,12 @@ from onnxport.program.targeted import fitted
 from onnxport.program.values import ComputedValues
 from onnxport.provenance import FOLDED, aliases
 from onnxport.quantize import Quantization, QuantizationReport, as_quantization
-from onnxport.quantize.lazy_weight import LazyIntegers
 from onnxport.targets import PROFILES, Target, find_target
 from onnxport.torch_internals.fake_tensors import disable_current_modes
 from onnxport.torch_internals.subclasses import plain_tensors
 from onnxport.weights.converted import ConvertedTensor
 from onnxport.weights.disk import Disk
+from onnxport.weights.lazy_integers import LazyIntegers
 from onnxport.weights.metadata import Metadata, check_metadata
 from onnxport.weights.safetensors import Files, mapped_tensors
 from onnxport.weights.saving import save_model

@@ -6,7 +6,8 @@ import onnx_ir as ir
 
 from onnxport.quantize.candidates import Candidate
 from onnxport.quantize.graph_edits import GraphEdits
-from onnxport.quantize.lazy_weight import LazyIntegers, LazyParameters, QuantizedWeight
+from onnxport.quantize.lazy_weight import QuantizedWeight
+from onnxport.weights.lazy_integers import LazyIntegers, LazyParameters
 
 _D = ir.DataType
 

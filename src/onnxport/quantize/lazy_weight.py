@@ -5,16 +5,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 import torch
 
 from onnxport.errors import OnnxExporterError
 from onnxport.quantize.grid import IntegerGrid
-from onnxport.weights.slabs import packed_halves
 
 # How many numbers are quantized at a time.
 _PIECE = 1 << 20
@@ -158,53 +155,3 @@ class QuantizedWeight:
 def _representable(scale: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Scales in the type of the weight; one that is too small for it is the least that it has."""
     return scale.to(dtype).clamp(min=torch.finfo(dtype).smallest_normal)
-
-
-class LazyIntegers(ir.LazyTensor):
-    """The integers of a quantized weight as a tensor of the model, in whatever order ``pieces`` gives them."""
-
-    def __init__(
-        self, pieces: Callable[[], Iterator[torch.Tensor]], dtype: ir.DataType, shape: tuple[int, ...], name: str
-    ) -> None:
-        super().__init__(self._evaluated, dtype=dtype, shape=ir.Shape(shape), name=name)
-        self._make = pieces
-
-    def slabs(self) -> Iterator[memoryview]:
-        """Yield the integers as bytes, piece by piece, two of them in a byte where the type has four bits."""
-        pieces = (piece.reshape(-1).view(torch.uint8).numpy() for piece in self._make())
-        for piece in packed_halves(pieces) if self.dtype.bitwidth == 4 else pieces:
-            yield np.ascontiguousarray(piece).data
-
-    def tobytes(self) -> bytes:
-        """Return the integers as bytes."""
-        return b"".join(self.slabs())
-
-    def _evaluated(self) -> ir.Tensor[npt.NDArray[Any]]:
-        content = np.concatenate([piece.reshape(-1).numpy() for piece in self._make()])
-        array = content.astype(self.dtype.numpy()).reshape(self.shape.numpy())
-        return ir.Tensor(array, dtype=self.dtype, name=self.name)
-
-
-class LazyParameters(ir.LazyTensor):
-    """Scales or zero points of a quantized weight as a tensor of the model."""
-
-    def __init__(self, make: Callable[[], torch.Tensor], dtype: ir.DataType, shape: tuple[int, ...], name: str) -> None:
-        super().__init__(self._evaluated, dtype=dtype, shape=ir.Shape(shape), name=name)
-        self._make = make
-
-    def slabs(self) -> Iterator[memoryview]:
-        """Yield the numbers as bytes."""
-        content = self._make().contiguous().reshape(-1).view(torch.uint8).numpy()
-        for piece in packed_halves(iter([content])) if self.dtype.bitwidth == 4 else [content]:
-            yield piece.data
-
-    def tobytes(self) -> bytes:
-        """Return the numbers as bytes."""
-        return b"".join(self.slabs())
-
-    def _evaluated(self) -> ir.Tensor[npt.NDArray[Any]]:
-        made = self._make().contiguous()
-        content = made.reshape(-1).view(torch.uint8).numpy() if made.dtype == torch.bfloat16 else made.numpy()
-        kind = self.dtype.numpy()
-        array = content.view(kind) if made.dtype == torch.bfloat16 else content.astype(kind)
-        return ir.Tensor(array.reshape(self.shape.numpy()), dtype=self.dtype, name=self.name)

@@ -9,8 +9,9 @@ import torch
 
 from onnxport.quantize.candidates import Candidate, Reader
 from onnxport.quantize.graph_edits import GraphEdits
-from onnxport.quantize.lazy_weight import LazyIntegers, LazyParameters, QuantizedWeight
+from onnxport.quantize.lazy_weight import QuantizedWeight
 from onnxport.weights.dtypes import from_torch_dtype
+from onnxport.weights.lazy_integers import LazyIntegers, LazyParameters
 
 _D = ir.DataType
 DOMAIN = "com.microsoft"

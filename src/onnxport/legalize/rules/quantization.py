@@ -8,6 +8,7 @@ import onnx_ir as ir
 from onnxport.legalize.rewriter import Replacement, lowers
 from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 from onnxport.legalize.rules.arithmetic import rounded
+from onnxport.weights.lazy_integers import LazyIntegers, LazyParameters
 from onnxport.weights.stored_form import HALF_BYTES, StoredTensor
 
 _BYTES = (ir.DataType.INT8, ir.DataType.UINT8)
@@ -56,7 +57,7 @@ def _in_bytes(value: ir.Value) -> ir.Value:
     """A value whose elements are not in four bits: before the weight was stored or converted so."""
     if value.dtype not in HALF_BYTES:
         return value
-    if isinstance(value.const_value, StoredTensor):
+    if isinstance(value.const_value, StoredTensor | LazyIntegers | LazyParameters):
         value.const_value = value.const_value.in_bytes()
         value.dtype = value.const_value.dtype
         return value

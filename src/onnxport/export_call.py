@@ -67,6 +67,7 @@ def export(
     metadata: Metadata = "full",
     target: str | Target = "onnx",
     branches: Branches = "export",
+    fold_batch_norm: bool = True,
     quantize: str | Quantization | None = None,
 ) -> ONNXProgram | None:
     """Export a PyTorch model to ONNX.
@@ -114,6 +115,9 @@ def export(
         quantize: What to quantize to: ``"int8"``, ``"int4"``, ``"uint4"``, ``"dynamic-int8"``, ``"float16"``,
             ``"bfloat16"``, or a :class:`Quantization`. Where no
             opset is asked for, it is one that can say so. ``quantization`` of the program has what was done.
+        fold_batch_norm: Whether a convolution or linear layer takes up the batch normalisation behind it when a file is
+            written. The weight keeps its name and says so in its metadata. The program in memory has both, so that
+            ``apply_weights`` takes any state dict; files without weights, or with weights as inputs, have both too.
 
     Returns:
         The program: callable with torch tensors, and saved with ``save``. With ``dynamo=False`` and a file, None.
@@ -163,6 +167,7 @@ def export(
         opset=opset,
         ir_version=reader.ir_version if ir_version is None else ir_version,
         optimize=optimize,
+        fold_batch_norm=fold_batch_norm,
         functions=check_request(export_modules_as_functions, opset),
         translations=custom_translation_table,
         custom_opsets=custom_opsets,

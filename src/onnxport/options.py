@@ -28,6 +28,7 @@ class Options:
         opset: The opset of the file.
         ir_version: The version of the file format; None for the one that goes with the opset.
         optimize: Whether the graph is cleaned up.
+        fold_batch_norm: Whether layers take up the batch normalisation behind them when a file is written.
         functions: The module classes whose calls become functions; True for all, False for none.
         translations: The user's translations, by operator.
         custom_opsets: Versions of the user's domains.
@@ -45,6 +46,7 @@ class Options:
     opset: int = DEFAULT_OPSET
     ir_version: int | None = None
     optimize: bool = True
+    fold_batch_norm: bool = True
     functions: Modules = False
     translations: Table | None = None
     custom_opsets: Mapping[str, int] | None = None
@@ -86,6 +88,7 @@ class Keywords(TypedDict, total=False):
     custom_translation_table: Table | None
     report: bool
     optimize: bool
+    fold_batch_norm: bool
     verify: bool
     profile: bool
     dump_exported_program: bool

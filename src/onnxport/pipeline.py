@@ -14,6 +14,7 @@ from onnxport.capture.forks.paths import Fork, Path, Tree
 from onnxport.collection import collection_paused
 from onnxport.errors import Problem, listing, warn
 from onnxport.events import EventLog
+from onnxport.export_types import TrainingMode
 from onnxport.functions import function_calls, outline
 from onnxport.fusions import fuse
 from onnxport.join import Condition, Side, join
@@ -115,6 +116,8 @@ def convert(
         result.paths = [path.program for path in captured.forks.paths]
     result.metadata = options.metadata
     result.target = options.target
+    evaluates = options.training == TrainingMode.EVAL
+    result.fold_batch_norm = options.fold_batch_norm and options.optimize and evaluates
     result.quantization = quantization
     return result
 

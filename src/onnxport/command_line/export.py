@@ -33,6 +33,9 @@ def export_command(
     report: Annotated[bool, typer.Option(help="Write a report beside the file.")] = False,
     external_data: Annotated[bool, typer.Option(help="Save the weights in a file of their own.")] = False,
     optimize: Annotated[bool, typer.Option(help="Clean up the graph.")] = True,
+    fold_batch_norm: Annotated[
+        bool, typer.Option(help="Let layers take up the batch normalisation behind them.")
+    ] = True,
     metadata: Annotated[
         Literal["full", "names", "none"], typer.Option(help="What to say of where nodes come from.")
     ] = "full",
@@ -64,6 +67,7 @@ def export_command(
             report=report,
             artifacts_dir=destination.parent,
             optimize=optimize,
+            fold_batch_norm=fold_batch_norm,
             metadata=metadata,
             target=target,
             quantize=quantize,

@@ -62,6 +62,8 @@ class ONNXProgram:
         verification: How it compares with the model, if it was exported with ``verify=True``.
         metadata: How much files say of where nodes come from, unless ``save`` is told otherwise.
         target: The reader that files are written for, unless ``save`` is told otherwise.
+        fold_batch_norm: Whether layers take up the batch normalisation behind them in what is written and run; the
+            model in memory has both.
         quantization: What was quantized, if anything was.
 
     >>> import onnx_ir as ir, torch
@@ -86,6 +88,7 @@ class ONNXProgram:
         self.verification: Verification | None = None
         self.metadata: Metadata = "full"
         self.target: Target = PROFILES["onnx"]
+        self.fold_batch_norm = False
         self.quantization: QuantizationReport | None = None
         self._session: RuntimeSession | None = None
         self._initializer: Initializer = default_session
@@ -150,14 +153,17 @@ class ONNXProgram:
     def model_proto(self) -> onnx.ModelProto:
         """The model as an ``onnx.ModelProto``, with a copy of the weights in it."""
         require_content(self.model)
-        return as_proto(self.model, Selection(metadata=self.metadata, inner_shapes=self.target.inner_shapes))
+        selection = Selection(
+            metadata=self.metadata, inner_shapes=self.target.inner_shapes, fold_batch_norm=self.fold_batch_norm
+        )
+        return as_proto(self.model, selection)
 
     def optimize(self, *, fold_batch_norm: bool = False) -> None:
         """Optimize the model in place: fold constants, and take out what is redundant or unused.
 
         Args:
-            fold_batch_norm: Whether convolutions absorb the batch normalisation behind them. Their weights are then
-                no longer those of the state dict. onnxruntime does this itself when it loads a model.
+            fold_batch_norm: Whether layers absorb the batch normalisation behind them in memory too, where the weights
+                are no longer those of the state dict then. Files are written that way, see ``export``.
 
         >>> import torch, onnxport
         >>> block = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4)).eval()
@@ -275,6 +281,7 @@ class ONNXProgram:
                     keep_initializers_as_inputs,
                     metadata=amount,
                     inner_shapes=reader.inner_shapes,
+                    fold_batch_norm=self.fold_batch_norm,
                 ),
                 external_data=external_data,
                 disk=Disk(sync=sync),
@@ -370,7 +377,9 @@ class ONNXProgram:
 
     def _open(self) -> RuntimeSession:
         if self._session is None:
-            self._session = RuntimeSession.open(self.model, self._initializer, Selection())
+            self._session = RuntimeSession.open(
+                self.model, self._initializer, Selection(fold_batch_norm=self.fold_batch_norm)
+            )
         return self._session
 
     def _values(self) -> dict[str, ir.Value]:

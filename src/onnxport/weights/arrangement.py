@@ -82,13 +82,25 @@ class JoinedTensor(ir.LazyTensor):
             yield from part.slabs()
 
 
+@dataclass(frozen=True)
+class JoinedLayer:
+    """A layer that is written with what followed it: the name of what both give, and of the bias that it has for it."""
+
+    result: str
+    bias: str
+
+
 @dataclass
 class Arrangement:
-    """What of a graph is written otherwise than it stands: nodes left out, initializers replaced, values renamed."""
+    """What of a graph is written otherwise than it stands: nodes left out, initializers replaced, values renamed.
+
+    ``joined`` has the layers that take up the node behind them, by the name of what they give in the graph.
+    """
 
     initializers: dict[str, ir.Value]
     left_out: set[ir.Node] = field(default_factory=set)
     renamed: dict[str, str] = field(default_factory=dict)
+    joined: dict[str, JoinedLayer] = field(default_factory=dict)
 
 
 def arrange(graph: ir.Graph, outputs: Collection[ir.Value]) -> Arrangement:

@@ -20,6 +20,7 @@ from onnxport.weights.arrangement import Arrangement, arrange
 from onnxport.weights.kinds import is_weight
 from onnxport.weights.metadata import Metadata, inner_graphs, trim_metadata
 from onnxport.weights.torch_tensor import TorchTensor
+from onnxport.weights.written_norms import fold_written_norms, join_written_layers
 
 # Smaller tensors stay in the protobuf: the entry that points elsewhere would be as large as they are.
 INLINE_BYTES = 256
@@ -48,6 +49,7 @@ class Selection:
     outputs: Sequence[ir.Value] | None = None
     metadata: Metadata = "full"
     inner_shapes: bool = True
+    fold_batch_norm: bool = False
 
 
 @dataclass
@@ -176,7 +178,11 @@ def _arrangement(model: ir.Model, selection: Selection) -> Arrangement:
     graph = model.graph
     if not selection.weights or selection.weights_as_inputs:
         return Arrangement(dict(graph.initializers))
-    return arrange(graph, graph.outputs if selection.outputs is None else selection.outputs)
+    outputs = graph.outputs if selection.outputs is None else selection.outputs
+    arrangement = arrange(graph, outputs)
+    if selection.fold_batch_norm:
+        fold_written_norms(graph, outputs, arrangement)
+    return arrangement
 
 
 def _spliced(arrangement: Arrangement, selection: Selection) -> dict[str, ir.TensorProtocol]:
@@ -241,6 +247,8 @@ def _skeleton(
             entry.metadata_props.add(key=key, value=text)
     if arrangement.renamed:
         _rename_inputs(proto.graph, arrangement.renamed)
+    if arrangement.joined:
+        join_written_layers(proto.graph, arrangement.joined)
     if not selection.weights:
         kept = [entry for entry in proto.graph.initializer if not is_weight(graph.initializers[entry.name])]
         proto.graph.ClearField("initializer")

@@ -1,0 +1,84 @@
+"""Batch normalisations that are not written: the layers before them are, with other weights.
+
+The model in memory keeps both, with the weights of the state dict, which can be replaced there at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import onnx
+import onnx_ir as ir
+
+from onnxport.provenance import FOLDED
+from onnxport.weights.arrangement import Arrangement, JoinedLayer
+from onnxport.weights.batch_norm import folded_norm, pair_of
+from onnxport.weights.stored_form import StoredTensor
+from onnxport.weights.torch_tensor import TorchTensor
+
+
+def fold_written_norms(graph: ir.Graph, outputs: Collection[ir.Value], arrangement: Arrangement) -> None:
+    """Leave each BatchNormalization out that alone reads a layer, and give the layer the weights of both."""
+    for norm in graph:
+        if norm.op_type != "BatchNormalization" or norm.domain != "":
+            continue
+        layer, result = pair_of(norm), norm.inputs[0]
+        if layer is None or result is None or result in outputs or len(result.uses()) != 1:
+            continue
+        bias = _fold(layer, norm, arrangement)
+        if bias is not None:
+            arrangement.joined[str(result.name)] = JoinedLayer(str(norm.outputs[0].name), bias)
+    _forget_unread(arrangement)
+
+
+def _fold(layer: ir.Node, norm: ir.Node, arrangement: Arrangement) -> str | None:
+    """The name of the bias, if the layer takes up the normalisation."""
+    read = [value for value in (*layer.inputs[1:], *norm.inputs[1:5]) if value is not None]
+    tensors = {value: value.const_value for value in read if _is_plain_weight(value, arrangement)}
+    weight, bias = layer.inputs[1], layer.inputs[2] if len(layer.inputs) > 2 else None
+    folded = folded_norm(layer, norm, {value: tensor for value, tensor in tensors.items() if tensor is not None})
+    if folded is None or weight is None or any(len(value.uses()) != 1 for value in (weight, bias) if value is not None):
+        return None
+    name = str(bias.name) if bias is not None else f"{str(weight.name).removesuffix('.weight')}.bias"
+    if bias is None and name in arrangement.initializers:
+        return None
+    written = ((folded.weight(str(weight.name)), weight), (folded.bias(name), weight if bias is None else bias))
+    for tensor, like in written:
+        made = ir.Value(name=tensor.name, const_value=tensor, type=like.type)
+        made.metadata_props.update(like.metadata_props)
+        made.metadata_props[FOLDED] = folded.absorbed
+        arrangement.initializers[str(tensor.name)] = made
+    arrangement.left_out.add(norm)
+    return name
+
+
+def _is_plain_weight(value: ir.Value, arrangement: Arrangement) -> bool:
+    if not value.is_initializer() or value.is_graph_input() or value.is_graph_output():
+        return False
+    tensor = value.const_value
+    held = isinstance(tensor, TorchTensor) and not isinstance(tensor, StoredTensor) and tensor.has_content
+    return held and arrangement.initializers.get(str(value.name)) is value
+
+
+def _forget_unread(arrangement: Arrangement) -> None:
+    """Leave out the weights that only normalisations read which are not written."""
+    for norm in arrangement.left_out:
+        if norm.op_type != "BatchNormalization":
+            continue
+        for value in norm.inputs[1:]:
+            if value is not None and all(user in arrangement.left_out for user, _ in value.uses()):
+                arrangement.initializers.pop(str(value.name), None)
+
+
+def join_written_layers(graph: onnx.GraphProto, joined: dict[str, JoinedLayer]) -> None:
+    """Let layers of a graph give what the normalisations behind them gave, with the biases that they have for it."""
+    for node in graph.node:
+        layer = joined.get(node.output[0]) if node.output else None
+        if layer is not None:
+            node.output[0] = layer.result
+            inputs = [*node.input[:2], layer.bias]
+            node.ClearField("input")
+            node.input.extend(inputs)
+    kept = [info for info in graph.value_info if info.name not in joined]
+    graph.ClearField("value_info")
+    graph.value_info.extend(kept)

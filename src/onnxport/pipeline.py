@@ -110,15 +110,21 @@ def convert(
         if options.follows_example:
             name_by_modules(model)
         write_texts(model)
-    result = ONNXProgram(model, captured.program, events)
+    result = _program(model, captured, options, events)
     result.functional = functional
+    result.quantization = quantization
+    return result
+
+
+def _program(model: ir.Model, captured: Captured, options: Options, events: EventLog) -> ONNXProgram:
+    """The model with what was captured, and what it was asked for that decides how files are written."""
+    result = ONNXProgram(model, captured.program, events)
     if captured.forks is not None:
         result.paths = [path.program for path in captured.forks.paths]
     result.metadata = options.metadata
     result.target = options.target
     evaluates = options.training == TrainingMode.EVAL
     result.fold_batch_norm = options.fold_batch_norm and options.optimize and evaluates
-    result.quantization = quantization
     return result
 
 

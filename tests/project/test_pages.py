@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 from page_runner import agree, differences
 
+from onnxport.capture.diagnosis.explanations import EXPLANATIONS
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"])
 _LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 RUN = [page for page in PAGES if re.search(r"^```(python|console)", page.read_text(encoding="utf-8"), re.M)]
+TROUBLESHOOTING = ROOT / "docs" / "troubleshooting.md"
 # What was to be possible from the docs alone, and where it is shown.
 TASKS = 12
 
@@ -59,6 +62,31 @@ def anchors(page: Path) -> set[str]:
 def test_every_page_is_in_the_navigation() -> None:
     listed = set(re.findall(r"[\w/]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
     assert listed == {str(page.relative_to(ROOT / "docs")) for page in PAGES if page.name != "README.md"}
+
+
+def test_troubleshooting_is_by_messages_that_there_are() -> None:
+    code = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py")))
+    # A long message is several literals, one below the other.
+    code = re.sub(r'"\s*\n\s*f?"', "", code)
+    headings = re.findall(r'^## "(.+)"', TROUBLESHOOTING.read_text(encoding="utf-8"), re.M)
+    assert len(headings) > 15
+    unknown = [
+        part for heading in headings for part in heading.split("…") if part.strip(" ,") and part.strip() not in code
+    ]
+    assert unknown == []
+
+
+def test_troubleshooting_has_every_explanation() -> None:
+    rows = [f"| {entry.what} | {entry.remedy} |" for entry in EXPLANATIONS]
+    shown = "\n".join(["| message | what to do |", "|---|---|", *rows]).replace("{0}", "…").replace("{message}", "…")
+    page = TROUBLESHOOTING.read_text(encoding="utf-8")
+    before, found, after = re.split(
+        r"(?<=<!-- explanations -->\n)(.*)(?=<!-- end of explanations -->)", page, flags=re.S
+    )
+    if "UPDATE_PAGES" in os.environ:
+        TROUBLESHOOTING.write_text(f"{before}\n{shown}\n\n{after}", encoding="utf-8")
+    else:
+        assert found == f"\n{shown}\n\n", "run make pages"
 
 
 def test_the_tasks_of_the_start_page_are_run() -> None:

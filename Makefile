@@ -6,7 +6,7 @@ STAMP := .venv/.onnxport-installed
 WORKERS ?= auto
 BENCH ?=
 
-.PHONY: help setup demo test lint format bench kernels coefficients sweep packed operators fuzz test-torchao test-oldest test-versions consumers docs pages comparisons screenshots clean
+.PHONY: help setup demo test lint format bench kernels coefficients sweep packed model-types operators fuzz test-torchao test-oldest test-versions consumers docs pages comparisons screenshots clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
@@ -55,6 +55,11 @@ sweep: $(STAMP) ## export torch's samples of every operator, in all dtypes, and 
 	$(SWEEP) --errors --out build/sweep/errors.json
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/ops/matrix.py \
 		7 9 11 13 15 17 18 20 21 23 26 --out build/sweep/opsets.json
+
+MODEL_TYPES ?= --write docs/transformers.md
+
+model-types: $(STAMP) ## export small models of transformers' types and write docs/transformers.md (MODEL_TYPES="--tasks ctc" for less)
+	OMP_NUM_THREADS=1 PYTHONPATH=tests/pretrained $(BIN)/python tests/pretrained/model_types.py $(MODEL_TYPES)
 
 PACKED ?= --reference
 

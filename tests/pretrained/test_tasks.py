@@ -90,6 +90,21 @@ def test_encoder_and_decoder_generate_what_the_model_generates(task: str, kind: 
     assert find_task(task).check(model, tmp_path)  # type: ignore[misc]
 
 
+def test_images_and_text_generate_what_the_model_generates(tmp_path: Path) -> None:
+    model = small_models.small_model("llava", find_task("image-text-to-text"))
+    for weight in model.parameters():
+        if weight.dim() > 1:
+            torch.nn.init.normal_(weight, std=0.3)
+    # The code goes through the images one by one.
+    with pytest.warns(OnnxExporterWarning, match=r"(?s)vision.onnx takes one images only.*image_features = list"):
+        folder = onnxport.export_pretrained(model, tmp_path)
+    assert (folder.task, folder.files) == ("image-text-to-text", ("vision.onnx", "embedding.onnx", "model.onnx"))
+    graph = onnx.load(tmp_path / "model.onnx", load_external_data=False).graph
+    assert shapes(graph.input)["inputs_embeds"] == ["batch", "sequence", 32]
+    graph = onnx.load(tmp_path / "embedding.onnx", load_external_data=False).graph
+    assert shapes(graph.input) == {"input_ids": TOKENS, "image_features": ["image_tokens", 32]}
+
+
 def test_sizes_that_can_not_vary_are_fixed_and_said(tmp_path: Path) -> None:
     model = small_models.small_model("dinov2_with_registers", find_task("image-classification"))
     with pytest.warns(OnnxExporterWarning, match=r"(?s)one height and width only.*in torch_int: return"):

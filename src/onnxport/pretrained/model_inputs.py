@@ -174,7 +174,7 @@ def setting(config: Any, *names: str) -> Any:
     return None
 
 
-def _tokens(model: Model) -> Callable[[tuple[int, ...], torch.Generator], torch.Tensor]:
+def draw_tokens(model: Model) -> Callable[[tuple[int, ...], torch.Generator], torch.Tensor]:
     """Tokens that mean nothing special."""
     special = {value for name, value in _settings(model.config) if name.endswith(("_token_id", "_token_index"))}
     size = int(setting(model.config, "vocab_size") or model.get_input_embeddings().num_embeddings)
@@ -213,12 +213,14 @@ def _boxes(model: Model) -> Callable[[tuple[int, ...], torch.Generator], torch.T
     return lambda shape, generator: torch.randint(0, limit, shape, generator=generator).sort(-1).values
 
 
-def _numbers(model: Model) -> Callable[[tuple[int, ...], torch.Generator], torch.Tensor]:
+def draw_numbers(model: Model) -> Callable[[tuple[int, ...], torch.Generator], torch.Tensor]:
+    """Normal numbers, in the model's own element type."""
     dtype = next((weight.dtype for weight in model.parameters() if weight.is_floating_point()), torch.float32)
     return lambda shape, generator: torch.randn(shape, generator=generator).to(dtype)
 
 
-def _image_layouts(model: Model) -> list[Layout]:
+def image_layouts(model: Model) -> list[Layout]:
+    """Images of any height and width, and of those that the configuration names."""
     channels = int(setting(model.config, "num_channels", "in_channels", "in_chans") or 3)
     size = setting(model.config, "image_size", "img_size", "input_size")
     batch = "images" if "input_ids" in inspect.signature(model.forward).parameters else "batch"
@@ -248,13 +250,13 @@ def _feature_layouts(model: Model) -> list[Layout]:
 
 
 _KINDS: Mapping[str, _Kind] = {
-    "input_ids": _Kind(lambda model: [("batch", "sequence")], _tokens),
-    "decoder_input_ids": _Kind(lambda model: [("batch", "decoder_sequence")], _tokens),
+    "input_ids": _Kind(lambda model: [("batch", "sequence")], draw_tokens),
+    "decoder_input_ids": _Kind(lambda model: [("batch", "decoder_sequence")], draw_tokens),
     "attention_mask": _Kind(lambda model: [("batch", "sequence")], _mask),
     "token_type_ids": _Kind(lambda model: [("batch", "sequence")], _types),
     "bbox": _Kind(lambda model: [("batch", "sequence", 4)], _boxes),
-    "pixel_values": _Kind(_image_layouts, _numbers),
-    "pixel_values_videos": _Kind(_image_layouts, _numbers),
-    "input_values": _Kind(lambda model: [("batch", "samples"), *_feature_layouts(model)], _numbers),
-    "input_features": _Kind(_feature_layouts, _numbers),
+    "pixel_values": _Kind(image_layouts, draw_numbers),
+    "pixel_values_videos": _Kind(image_layouts, draw_numbers),
+    "input_values": _Kind(lambda model: [("batch", "samples"), *_feature_layouts(model)], draw_numbers),
+    "input_features": _Kind(_feature_layouts, draw_numbers),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onnxport.errors import InputError
 from onnxport.pretrained.library import transformers
+from onnxport.pretrained.tasks.image_text import IMAGE_TEXT
 from onnxport.pretrained.tasks.one_call import ONE_CALL
 from onnxport.pretrained.tasks.seq2seq import SEQ2SEQ
 from onnxport.pretrained.tasks.task import Model, Task
@@ -12,7 +13,7 @@ from onnxport.pretrained.tasks.text_generation import TEXT_GENERATION
 __all__ = ["TASKS", "Model", "Task", "detect_task", "find_task", "model_classes"]
 
 #: The first that knows a model's architecture is its task, unless the user says another.
-TASKS: tuple[Task, ...] = (TEXT_GENERATION, *SEQ2SEQ, *ONE_CALL)
+TASKS: tuple[Task, ...] = (TEXT_GENERATION, *SEQ2SEQ, IMAGE_TEXT, *ONE_CALL)
 
 
 def find_task(name: str) -> Task:

@@ -49,7 +49,10 @@ class EncoderDecoder:
         self.tokens = inputs.draws["decoder_input_ids"]
         with torch.no_grad():
             given = self.inputs.made(self._encoder_sizes[0])
-            hidden = self._hidden(given)
+            encoded = self.encoder(**given, return_dict=True)
+            # Some encoders return more than hidden states, and the model asks for it by name.
+            self.result_kind = type(encoded)
+            hidden = encoded.last_hidden_state
             cache = self._decode(hidden, given.get("attention_mask"), torch.zeros(len(hidden), 1, dtype=torch.int64))
         self.width = hidden.shape[2]
         self.encoded = hidden.shape[1]
@@ -73,7 +76,7 @@ class EncoderDecoder:
 
     def _run(self, hidden: torch.Tensor, mask: torch.Tensor | None, tokens: torch.Tensor, cache: Cache) -> Any:
         given = {
-            "encoder_outputs": transformers().modeling_outputs.BaseModelOutput(last_hidden_state=hidden),
+            "encoder_outputs": self.result_kind(last_hidden_state=hidden),
             "attention_mask": mask,
             "decoder_input_ids": tokens,
             "past_key_values": cache,
@@ -164,8 +167,9 @@ class EncoderDecoder:
         """The two files."""
         example, others = self._encoder_sizes
         names = {_BATCH, _NEW, _PAST} if self._is_fixed else set(_EXAMPLE)
+        encoded = ("encoder_hidden_states", *_present("encoder", len(self.cross)))
         return [
-            Part("encoder", self.model, self.encode, self.inputs.made, self.inputs.axes(), example, others),
+            Part("encoder", self.model, self.encode, self.inputs.made, self.inputs.axes(), example, others, encoded),
             Part(
                 "decoder",
                 self.model,
@@ -174,8 +178,13 @@ class EncoderDecoder:
                 self.step_axes(),
                 _pick(_EXAMPLE, names),
                 [_pick(sizes, names) for sizes in _OTHERS],
+                ("logits", *_present("decoder", len(self.layers))),
             ),
         ]
+
+
+def _present(side: str, layers: int) -> list[str]:
+    return [f"present.{index}.{side}.{kind}" for index in range(layers) for kind in _KINDS]
 
 
 def _pick(sizes: Sizes, names: set[str]) -> dict[str, int]:

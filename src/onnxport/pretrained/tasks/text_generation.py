@@ -18,8 +18,8 @@ _CACHES = ("past_key_values", "cache_params", "state")
 """What forward may call the cache, and the field of its result that holds the next."""
 
 _BATCH, _SEQUENCE, _PAST, _ALL = "batch", "sequence", "past", "past + sequence"
-_EXAMPLE = {_BATCH: 2, _SEQUENCE: 4, _PAST: 3}
-_OTHERS = (
+EXAMPLE = {_BATCH: 2, _SEQUENCE: 4, _PAST: 3}
+OTHERS = (
     {_BATCH: 1, _SEQUENCE: 5, _PAST: 0},
     {_BATCH: 3, _SEQUENCE: 1, _PAST: 9},
     {_BATCH: 2, _SEQUENCE: 1, _PAST: 0},
@@ -80,7 +80,7 @@ class Decoder:
 def decoder_part(model: Model) -> Sequence[Part]:
     """The whole model as one file."""
     decoder = Decoder(model)
-    return [Part("model", model, decoder.step, decoder.inputs, decoder.axes(), _EXAMPLE, _OTHERS)]
+    return [Part("model", model, decoder.step, decoder.inputs, decoder.axes(), EXAMPLE, OTHERS)]
 
 
 TEXT_GENERATION = Task(

@@ -1,0 +1,202 @@
+"""Every type of model that transformers has for a task, small: exported, compared with eager, generating.
+
+``python tests/pretrained/model_types.py --out build/model_types.json --write docs/transformers.md`` goes on where the
+last run ended; a type that takes longer than ``--seconds`` is set aside.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import logging
+import signal
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import onnxruntime
+import small_models
+import torch
+import transformers
+from transformers.models.auto import modeling_auto
+
+from onnxport.errors import OnnxExporterError, OnnxExporterWarning
+from onnxport.onnx_build.opsets import DEFAULT_OPSET
+from onnxport.pretrained.parts import differences, export_widest
+from onnxport.pretrained.tasks import TASKS, Task, find_task
+
+MEANING = {
+    "equal": "exported, and equal to eager at three sizes of every axis",
+    "generating": "the same, and greedy tokens equal to those of `generate`",
+    "refused": "not exported; the error names the line",
+    "differs": "exported, and not equal to eager somewhere: verifying makes that an error",
+    "fails": "exported, and onnxruntime does not run it at some size: verifying makes that an error",
+    "late": "not done in the time that was set",
+    "no inputs": "the configuration does not say what the model takes, or the small model does not run",
+    "not built": "the configuration with small sizes builds no model, or a library is missing",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one type."""
+
+    task: str
+    kind: str
+    outcome: str
+    axes: str = ""
+    note: str = ""
+    seconds: float = 0.0
+
+
+class _OutOfTimeError(BaseException):
+    """No strategy may take it for its own failure."""
+
+
+@contextlib.contextmanager
+def limited(seconds: int) -> Iterator[None]:
+    """Interrupt the block after so many seconds."""
+
+    def end(*_: object) -> None:
+        raise _OutOfTimeError
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def tried(task: Task, kind: str) -> Outcome:
+    """Build, export and compare one type."""
+    try:
+        model = small_models.small_model(kind, task)
+    except Exception as error:  # noqa: BLE001 - the row says what went wrong, here and below
+        return Outcome(task.name, kind, "not built", note=first_line(error))
+    if task.check is not None:
+        # Wide enough that tokens follow from the input instead of repeating.
+        for weight in (weight for weight in model.parameters() if weight.dim() > 1):
+            torch.nn.init.normal_(weight, std=0.2)
+    try:
+        parts = task.parts(model)
+    except Exception as error:  # noqa: BLE001
+        return Outcome(task.name, kind, "no inputs", note=first_line(error))
+    told: list[warnings.WarningMessage]
+    stage, axes = "refused", ""
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", OnnxExporterWarning)
+        try:
+            exported = [export_widest(part, opset_version=DEFAULT_OPSET, target="onnx") for part in parts]
+            axes = ", ".join(
+                sorted({axis for part, _ in exported for by in part.axes.values() for axis in by.values()})
+            )
+            for part, program in exported:
+                program.save(Path(folder) / part.file, external_data=True)
+            stage = "fails"
+            problems = [problem for part, _ in exported for problem in differences(part, Path(folder))]
+            if task.check is not None and not problems:
+                problems += task.check(model, Path(folder))
+        except Exception as error:  # noqa: BLE001
+            return Outcome(task.name, kind, stage, axes, located(error))
+    said = [str(one.message) for one in told if issubclass(one.category, OnnxExporterWarning)]
+    if problems:
+        return Outcome(task.name, kind, "differs", axes, str(problems[0]).splitlines()[0] + warned(said))
+    return Outcome(task.name, kind, "equal" if task.check is None else "generating", axes, warned(said).strip(" ;"))
+
+
+def warned(said: list[str]) -> str:
+    return f"; warned: {said[0].splitlines()[0]}" if said else ""
+
+
+def first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:200]
+
+
+def located(error: Exception) -> str:
+    """The first problem of an error and the line that it names, without the folders before the file."""
+    problem = error.problems[0] if isinstance(error, OnnxExporterError) and error.problems else None
+    if problem is None:
+        return first_line(error)
+    what = problem.what.splitlines()[0]
+    return f"{what[:150]} at {problem.where.rpartition('/')[2][:120]}" if problem.where else what[:200]
+
+
+def types_of(task: Task) -> list[str]:
+    return list(getattr(modeling_auto, f"{task.mapping}_NAMES"))
+
+
+def sweep(tasks: list[Task], out: Path, seconds: int, limit: float) -> list[Outcome]:
+    """Try each type for the first of the tasks that knows it, and keep what is known after each."""
+    found = [Outcome(**row) for row in json.loads(out.read_text())] if out.is_file() else []
+    known = {row.kind for row in found}
+    end = time.monotonic() + limit
+    for task in tasks:
+        for kind in types_of(task):
+            if kind in known or time.monotonic() > end:
+                continue
+            known.add(kind)
+            start = time.perf_counter()
+            try:
+                with limited(seconds):
+                    outcome = tried(task, kind)
+            except _OutOfTimeError:
+                outcome = Outcome(task.name, kind, "late")
+            found.append(Outcome(**{**asdict(outcome), "seconds": round(time.perf_counter() - start, 1)}))
+            print(f"{task.name} {kind}: {outcome.outcome} {found[-1].seconds} s {outcome.note}", flush=True)
+            out.parent.mkdir(parents=True, exist_ok=True)
+            out.write_text(json.dumps([asdict(row) for row in found], indent=1))
+    return found
+
+
+def page(found: list[Outcome]) -> str:
+    """The table as a page."""
+    counts = Counter(row.outcome for row in found)
+    lines = [
+        "# Types of models in transformers",
+        "",
+        f"Written by `make model-types`: each type as transformers {transformers.__version__} has it for a task, built",
+        "small from its configuration, whole and without a patch, exported as `onnxport.export_pretrained` does it, and",
+        "compared with eager in onnxruntime at three sizes of every axis that varies.",
+        "",
+        "| outcome | types | meaning |",
+        "|---|---:|---|",
+        *(f"| {name} | {counts[name]} | {meaning} |" for name, meaning in MEANING.items() if counts[name]),
+        "",
+        "| type | task | outcome | axes that vary | note |",
+        "|---|---|---|---|---|",
+    ]
+    for row in sorted(found, key=lambda row: (row.task, row.kind)):
+        note = row.note.replace("|", "\\|").replace("\n", " ")
+        lines.append(f"| {row.kind} | {row.task} | {row.outcome} | {row.axes} | {note} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("build/model_types.json"))
+    parser.add_argument("--write", type=Path)
+    parser.add_argument("--tasks", nargs="*", default=[task.name for task in TASKS])
+    parser.add_argument("--seconds", type=int, default=120)
+    parser.add_argument("--limit", type=float, default=1e9, help="seconds after which no other type is begun")
+    arguments: Any = parser.parse_args()
+    transformers.logging.set_verbosity_error()
+    onnxruntime.set_default_logger_severity(4)
+    logging.disable(logging.WARNING)
+    warnings.simplefilter("ignore")
+    tasks = [find_task(name) for name in arguments.tasks]
+    found = sweep(tasks, arguments.out, arguments.seconds, arguments.limit)
+    if arguments.write is not None:
+        arguments.write.write_text(page(found), encoding="utf-8")
+    print(dict(Counter(row.outcome for row in found)))
+
+
+if __name__ == "__main__":
+    main()

@@ -162,9 +162,9 @@ def page(found: list[Outcome]) -> str:
     lines = [
         "# Types of models in transformers",
         "",
-        f"Written by `make model-types`: each type as transformers {transformers.__version__} has it for a task, built",
-        "small from its configuration, whole and without a patch, exported as `onnxport.export_pretrained` does it, and",
-        "compared with eager in onnxruntime at three sizes of every axis that varies.",
+        f"Written by `make model-types`: each type as transformers {transformers.__version__} has it for a task,",
+        "built small from its configuration, whole and without a patch, exported as by `onnxport.export_pretrained`,",
+        "and compared with eager in onnxruntime at three sizes of every axis that varies.",
         "",
         "| outcome | types | meaning |",
         "|---|---:|---|",

@@ -22,6 +22,14 @@ MAX = [
     case("aten::max_pool2d", nn.MaxPool2d(2, ceil_mode=True), IMAGE, name="ceil"),
     case("aten::max_pool2d", nn.MaxPool2d(2, 3, 1, ceil_mode=True), R("b", 3, 7, 8), name="dropped-window"),
     case("aten::max_pool2d", nn.MaxPool2d(2), R(3, 6, 5), name="unbatched"),
+    # Below opset 11 the padding's value is an attribute, which onnxruntime takes for 0 whatever its sign.
+    case(
+        "aten::max_pool2d",
+        lambda x: F.max_pool2d(F.pad(-x.abs() - 1, (1, 1, 1, 1)), 3, 2),
+        IMAGE,
+        name="zeros-around",
+        opsets=False,
+    ),
     case("aten::max_pool2d", lambda x: F.max_pool2d(x, 2), I("b", 2, 4, 6, low=-9, high=9), name="whole"),
     case("aten::max_pool3d", nn.MaxPool3d(2, stride=1), R("b", 2, 3, 4, 5)),
     case("aten::max_pool1d_with_indices", lambda x: F.max_pool1d(x, 3, 2, 1, return_indices=True), R("b", 3, "n")),

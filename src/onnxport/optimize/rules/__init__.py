@@ -13,10 +13,11 @@ from onnxport.optimize.rules.casts import RULES as CASTS
 from onnxport.optimize.rules.layout import RULES as LAYOUT
 from onnxport.optimize.rules.neutral import RULES as NEUTRAL
 from onnxport.optimize.rules.norms import RULES as NORMS
+from onnxport.optimize.rules.padding import RULES as PADDING
 from onnxport.optimize.rules.pattern import Rule
 
 #: Nothing-to-do rules come first: they leave less for the ones that combine two nodes.
-RULES: tuple[Rule, ...] = (*NEUTRAL, *CASTS, *LAYOUT, *BROADCAST, *NORMS, *ATTENTION)
+RULES: tuple[Rule, ...] = (*NEUTRAL, *CASTS, *LAYOUT, *BROADCAST, *NORMS, *ATTENTION, *PADDING)
 
 BY_OPERATOR: dict[str, tuple[Rule, ...]] = {
     op_type: tuple(rule for rule in RULES if rule.op_type == op_type)

@@ -41,7 +41,7 @@ def shrunk(config: Any) -> dict[str, Any]:
     special = iter(range(90, 60, -1))
     for name, value in vars(config).items():
         if isinstance(value, PretrainedConfig):
-            found[name] = shrunk(value)
+            found[name] = {"model_type": value.model_type, **shrunk(value)}
         elif SPECIAL.match(name) and isinstance(value, int) and not name.startswith(("pad", "bos", "eos", "decoder_")):
             found[name] = next(special)
         elif name == "pad_token_id" and value is None:

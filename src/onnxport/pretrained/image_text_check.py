@@ -9,7 +9,7 @@ import torch
 
 from onnxport.errors import Problem
 from onnxport.pretrained.library import transformers
-from onnxport.pretrained.model_inputs import draw_numbers, draw_tokens, image_layouts, setting
+from onnxport.pretrained.model_inputs import draw_numbers, draw_tokens, fixed_image_sizes, setting
 from onnxport.pretrained.parts import Tensors
 from onnxport.program.runtime import RuntimeSession, default_session
 
@@ -65,11 +65,11 @@ def _only(values: list[Any]) -> torch.Tensor:
 def check_image_text(model: Any, folder: Path) -> list[Problem]:
     """Where greedy tokens of the folder and of ``generate`` differ, for one prompt and for a padded batch of two."""
     files = ImageTextFolder(folder)
-    _, *sizes = image_layouts(model)[-1]
+    sizes = fixed_image_sizes(model)
     problems = []
     for batch in (1, 2):
         generator = torch.Generator().manual_seed(batch)
-        images = draw_numbers(model)((batch, *(int(size) for size in sizes)), generator)
+        images = draw_numbers(model)((batch, *sizes), generator)
         rows = files.features(images)
         prompt, mask = _prompt(model, batch, len(rows) // batch, generator)
         expected, logits = _library_tokens(model, {"input_ids": prompt, "attention_mask": mask, "pixel_values": images})

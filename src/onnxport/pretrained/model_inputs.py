@@ -233,6 +233,15 @@ def image_layouts(model: Model) -> list[Layout]:
     return layouts
 
 
+def fixed_image_sizes(model: Model) -> tuple[int, ...]:
+    """Channels, height and width that the configuration names."""
+    _, *sizes = image_layouts(model)[-1]
+    named = tuple(size for size in sizes if isinstance(size, int))
+    if len(named) < len(sizes):
+        raise InputError(f"The configuration of {type(model).__name__} doesn't say how large its images are.")
+    return named
+
+
 def _feature_layouts(model: Model) -> list[Layout]:
     """Features of audio: over time, or time over features; some models take one length only."""
     config = model.config

@@ -13,7 +13,7 @@ import torch
 
 from onnxport.errors import InputError
 from onnxport.pretrained.image_text_check import check_image_text
-from onnxport.pretrained.model_inputs import draw_numbers, draw_tokens, image_layouts, setting
+from onnxport.pretrained.model_inputs import draw_numbers, draw_tokens, fixed_image_sizes, setting
 from onnxport.pretrained.parts import Part, Sizes, Tensors
 from onnxport.pretrained.tasks.task import Model, Task
 from onnxport.pretrained.tasks.text_generation import EXAMPLE, OTHERS, Decoder
@@ -52,7 +52,7 @@ def vision_part(model: Model) -> Part:
             "are read from data, which the file can't vary. Export the vision encoder with onnxport.export and inputs "
             "of your own."
         )
-    _, *sizes = image_layouts(model)[-1]
+    sizes = fixed_image_sizes(model)
     draw = draw_numbers(model)
 
     def features(tensors: Tensors) -> Tensors:
@@ -62,7 +62,7 @@ def vision_part(model: Model) -> Part:
         return {"image_features": rows.reshape(-1, rows.shape[-1])}
 
     def images(count: Sizes) -> Tensors:
-        shape = (count.get("images", 1), *(int(size) for size in sizes))
+        shape = (count.get("images", 1), *sizes)
         return {"pixel_values": draw(shape, torch.Generator().manual_seed(0))}
 
     outputs = ("image_features",)

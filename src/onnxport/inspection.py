@@ -133,11 +133,7 @@ def modules_of(node: ir.Node) -> tuple[EnclosingModule, ...]:
     >>> [module.path for module in modules_of(ir.node("Conv", [], name="/layer1/layer1.0/conv1/Conv"))]
     ['layer1', 'layer1.0', 'layer1.0.conv1']
     """
-    try:
-        origin = origin_of(node)
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-        # The text is a stranger's, in a form of his own.
-        origin = None
+    origin = origin_of(node)
     if origin is not None:
         return tuple(module for module in origin.modules if module.path)
     told = node.metadata_props.get(NAMESPACE, "")

@@ -179,8 +179,14 @@ def origin_of(node: ir.Node) -> Origin | None:
     scopes, classes = node.metadata_props.get(NAME_SCOPES), node.metadata_props.get(CLASS_HIERARCHY)
     if not scopes:
         return None
-    *paths, name = ast.literal_eval(scopes)
-    kinds = ast.literal_eval(classes)[:-1] if classes else [""] * len(paths)
+    try:
+        *paths, name = ast.literal_eval(scopes)
+        kinds = ast.literal_eval(classes)[:-1] if classes else [""] * len(paths)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        # The text of a stranger, in a form of his own.
+        return None
+    if not all(isinstance(text, str) for text in (name, *paths, *kinds)):
+        return None
     return Origin(name, tuple(map(EnclosingModule, paths, kinds)))
 
 

@@ -23,7 +23,7 @@ def require(names: Iterable[str]) -> None:
     """
     for name in names:
         found = _installed(name)
-        if found and _release(found) < _release(OLDEST[name]):
+        if found and is_older(found, OLDEST[name]):
             raise ImportError(
                 f"onnxport works with {name} {OLDEST[name]} and later, but {found} is installed. "
                 f"Install a newer one: pip install --upgrade '{name}>={OLDEST[name]}'",
@@ -39,6 +39,15 @@ def _installed(name: str) -> str:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return ""
+
+
+def is_older(version: str, than: str) -> bool:
+    """Whether a release comes before another.
+
+    >>> is_older("2.9.1+cpu", "2.10")
+    True
+    """
+    return _release(version) < _release(than)
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import foreign_files
 import numpy as np
+import onnx
 import pytest
 import torch
 from click.testing import Result
@@ -141,6 +142,9 @@ DOCUMENTS: list[tuple[str, int, dict[str, object]]] = [
     ("optimize functions.onnx lean.onnx --verify", 0, {"after.opset": 17}),
     ("optimize branches.onnx lean.onnx --verify", 0, {"runs.0.matches": True}),
     ("optimize old.onnx lean.onnx --verify", 0, {"after.opset": 9, "after.ir_version": 4}),
+    ("report plain.onnx page.html", 0, {"report": "page.html"}),
+    ("report net.onnx", 0, {"report": "net.html"}),
+    ("doctor", 0, {"healthy": True, "packages.0.name": "torch", "checks.4.what": "export of a layer"}),
     ("compare plain.onnx data.onnx --runs 0", 0, {"graph.operators": {}, "runs": [], "milliseconds": None}),
 ]
 
@@ -183,6 +187,8 @@ REFUSALS = [
     ("convert plain.onnx out.onnx --target rknn", "the input x has sizes that vary: batch"),
     ("convert plain.onnx out.onnx --target rknn --opset 20", "reads opsets 12 to 19, not 20"),
     ("convert plain.onnx absent/out.onnx", "absent"),
+    ("report hostile/parent.onnx", "no place below its own folder"),
+    ("report plain.onnx absent/page.html", "absent/page.html can't be written: No such file"),
     ("verify plain.onnx --against net.py:raising", "net.py:raising raises NameError: name 'undefined' is not defined"),
     ("verify plain.onnx --against net.py:Raising", "net.py:27 in forward: raise ValueError"),
 ]
@@ -221,6 +227,31 @@ def test_version() -> None:
     import onnxport
 
     assert run("--version").stdout == f"onnxport {onnxport.__version__}\n"
+
+
+def test_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from onnxport.command_line import doctor
+
+    versions = {"torch": "2.8.0", "onnxruntime": ""}
+    known = doctor._version
+    monkeypatch.setattr(doctor, "_version", lambda name: versions.get(name, known(name)))
+    result = run("doctor")
+    assert result.exit_code == 1
+    assert "too old: pip install --upgrade 'torch>=2.9'" in result.stdout
+    assert "missing: pip install onnxruntime" in result.stdout
+
+
+def test_strange_metadata(folder: Path) -> None:
+    """Texts in the keys that this exporter reads, in forms of somebody else."""
+    model = onnx.load(folder / "plain.onnx")
+    for text in ("[", "3", "[1, 2]", "['a']", "(" * 500, "['a', 'b', 'c', 'd']"):
+        for key in ("pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy", "pkg.torch.onnx.stack_trace"):
+            onnx.helper.set_model_props(model, {key: text})
+            model.graph.node[0].metadata_props.add(key=key, value=text)
+        onnx.save(model, folder / "strange.onnx")
+        for command in ("inspect", "report"):
+            assert run(f"{command} strange.onnx").exit_code == 0
+        model.graph.node[0].ClearField("metadata_props")
 
 
 def test_saved_outputs(folder: Path) -> None:

@@ -8,8 +8,10 @@ import typer
 
 from onnxport.command_line.compare import compare_command
 from onnxport.command_line.convert import convert_command, optimize_command
+from onnxport.command_line.doctor import doctor_command
 from onnxport.command_line.export import export_command
 from onnxport.command_line.inspect import inspect_command
+from onnxport.command_line.report import report_command
 from onnxport.command_line.run import run_command
 from onnxport.command_line.verify import verify_command
 from onnxport.versions import VERSION
@@ -49,3 +51,5 @@ app.command("run")(run_command)
 app.command("compare")(compare_command)
 app.command("convert")(convert_command)
 app.command("optimize")(optimize_command)
+app.command("report")(report_command)
+app.command("doctor")(doctor_command)

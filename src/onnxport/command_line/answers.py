@@ -40,6 +40,15 @@ class Answer:
     document: Mapping[str, object] = field(default_factory=dict)
     show: Callable[[Console], None] | None = None
     code: ExitCode = ExitCode.DONE
+    warned: list[str] = field(default_factory=list)
+
+    def refuse_warnings(self) -> None:
+        """Raise if the exporter has warned of anything."""
+        from onnxport.errors import OnnxExporterError, Problem
+
+        if self.warned:
+            problems = [Problem(message) for message in self.warned]
+            raise OnnxExporterError("Nothing was written, since there are warnings (--strict):", problems)
 
     def give(
         self, document: Mapping[str, object], show: Callable[[Console], None], code: ExitCode = ExitCode.DONE
@@ -63,7 +72,7 @@ def answering(*, as_json: bool, quiet: bool = False) -> Iterator[Answer]:
     stdout = sys.stdout
     try:
         # Standard output is the answer's alone, whatever a model's code prints.
-        with contextlib.redirect_stdout(sys.stderr), _warnings_told(told, quiet=quiet):
+        with contextlib.redirect_stdout(sys.stderr), _warnings_told(told, answer.warned, quiet=quiet):
             yield answer
     except OnnxExporterError as error:
         problems = [
@@ -107,13 +116,17 @@ def _finite(value: object) -> object:
 
 
 @contextlib.contextmanager
-def _warnings_told(told: list[str], *, quiet: bool) -> Iterator[None]:
+def _warnings_told(told: list[str], ours: list[str], *, quiet: bool) -> Iterator[None]:
     """Say each warning once and in its own words, without the line of Python's that gave it."""
 
-    def tell(message: Warning | str, *_: object, **__: object) -> None:
+    from onnxport.errors import OnnxExporterWarning
+
+    def tell(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
         text = str(message)
         if text not in told:
             told.append(text)
+            if issubclass(category, OnnxExporterWarning):
+                ours.append(text)
             if not quiet:
                 print(f"warning: {text}", file=sys.stderr)
 

@@ -10,7 +10,7 @@ import typer
 
 from onnxport.command_line.answers import Answer, ExitCode, Json, answering
 from onnxport.command_line.options import ExternalData, OnnxFile
-from onnxport.command_line.tables import show_table, size_text, sizes_text
+from onnxport.command_line.tables import show_table, sizes_text
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -77,6 +77,7 @@ def _rewrite(
 ) -> None:
     from onnxport.command_line.onnx_files import files_of, read_file
     from onnxport.inspection import inspect_model
+    from onnxport.program.summary import bytes_text
     from onnxport.weights.saving import check_destination, save_model
     from onnxport.weights.wire import Selection
 
@@ -102,7 +103,7 @@ def _rewrite(
     def show(console: Console) -> None:
         old, new = _facts(before, size), _facts(after, new_size)
         rows = [(name, old[name], new[name]) for name in ("opset", "ir_version", "nodes")]
-        rows.append(("size", size_text(size), size_text(new_size)))
+        rows.append(("size", bytes_text(size), bytes_text(new_size)))
         show_table(console, f"{output}", ("", "before", "after"), rows)
         for run in runs:
             cells = [value.cells() for value in run.values]

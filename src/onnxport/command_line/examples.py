@@ -77,7 +77,7 @@ def parse_dtype(name: str, where: str) -> torch.dtype:
 
 
 def read_examples(
-    texts: Sequence[str], dynamic: Sequence[str] = (), default: torch.dtype = torch.float32
+    texts: Sequence[str], dynamic: Sequence[str] = (), default: torch.dtype | None = None
 ) -> list[Example]:
     """Read all ``--input``, and the ``--dynamic`` that name axes of inputs which come from files."""
     found: list[Example] = []
@@ -87,7 +87,7 @@ def read_examples(
         if Path(place).suffix in _FILES and Path(place).exists():
             found += _of_file(Path(place), name if place is rest else None)
         else:
-            found.append(parse_input(text, default))
+            found.append(parse_input(text, torch.float32 if default is None else default))
     for text in dynamic:
         found = _labelled(found, text)
     return found
@@ -102,7 +102,7 @@ def _of_file(path: Path, name: str | None) -> list[Example]:
             raise InputError(f"{path} holds {len(content)} tensors ({', '.join(content)}); give it without {name}=.")
         named = [(name if name is not None else key or None, tensor) for key, tensor in content.items()]
     else:
-        named = [(None, tensor) for tensor in content]
+        named = [(name if len(content) == 1 else None, tensor) for tensor in content]
     return [Example(key, tuple(tensor.shape), {}, tensor.dtype, tensor) for key, tensor in named]
 
 
@@ -150,14 +150,3 @@ def read_tensors(path: Path) -> torch.Tensor | Mapping[str, torch.Tensor] | Sequ
     if others:
         raise InputError(f"{path} holds {', '.join(sorted(others))} beside tensors; save tensors only.")
     return content
-
-
-def dynamic_shapes(examples: Sequence[Example]) -> dict[str, object] | tuple[object, ...] | None:
-    """The axes that vary, as ``export`` takes them: by name, or in order."""
-    if not any(example.labels for example in examples):
-        return None
-    if all(example.name is not None for example in examples):
-        return {str(example.name): example.labels for example in examples}
-    if any(example.name is not None for example in examples):
-        raise InputError("Name all inputs or none of them: the axes that vary are declared by name, or in order.")
-    return tuple(example.labels for example in examples)

@@ -9,7 +9,7 @@ import typer
 
 from onnxport.command_line.answers import Json, answering
 from onnxport.command_line.options import OnnxFile
-from onnxport.command_line.tables import port_rows, shape_text, show_table, size_text
+from onnxport.command_line.tables import port_rows, shape_text, show_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,8 +37,10 @@ def inspect_command(
 
 
 def _show(console: Console, found: Inspection, sizes: dict[str, int], depth: int, top: int, nodes: bool) -> None:
+    from onnxport.program.summary import bytes_text
+
     for path, size in sizes.items():
-        console.print(f"{path}: {size_text(size)}")
+        console.print(f"{path}: {bytes_text(size)}")
     opsets = ", ".join(f"{domain} {version}" for domain, version in found.opsets.items())
     console.print(f"opset {opsets}; IR version {found.ir_version}; by {found.producer or 'an unnamed writer'}")
     console.print(f"{len(found.nodes):,} nodes, {found.parameters:,} parameters")
@@ -46,7 +48,7 @@ def _show(console: Console, found: Inspection, sizes: dict[str, int], depth: int
     show_table(console, "Operators", ("operator", "count"), found.operators.items())
     show_table(console, "Functions", ("function", "nodes"), found.functions.items())
     largest = [
-        (weight.name, weight.type, shape_text(weight.shape), size_text(weight.bytes)) for weight in found.weights[:top]
+        (weight.name, weight.type, shape_text(weight.shape), bytes_text(weight.bytes)) for weight in found.weights[:top]
     ]
     show_table(console, "Largest tensors", ("name", "type", "shape", "size"), largest)
     tree = [_branch(share) for share in found.modules if share.path.count(".") < depth]

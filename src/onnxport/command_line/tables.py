@@ -28,20 +28,6 @@ def show_table(console: Console, title: str, columns: Sequence[str], rows: Itera
         console.print("  ".join(padded).rstrip())
 
 
-def size_text(count: float) -> str:
-    """A number of bytes, in the unit that suits it.
-
-    >>> from onnxport.command_line.tables import size_text
-    >>> size_text(900), size_text(2_500_000)
-    ('900 B', '2.5 MB')
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            break
-        count /= 1000
-    return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-
-
 def shape_text(shape: Sequence[object] | None) -> str:
     """Sizes as they are written: ``[batch, 3, 224, 224]``; one without a name is a question mark."""
     if shape is None:

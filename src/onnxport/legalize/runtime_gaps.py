@@ -15,15 +15,23 @@ Gaps = dict[str, Types]
 _NOTHING: Gaps = {}
 
 
+def _text() -> str:
+    return importlib.resources.files("onnxport.legalize").joinpath("runtime_gaps.json").read_text(encoding="utf-8")
+
+
+def measured_runtime() -> str:
+    """The version of onnxruntime that the table is of."""
+    return str(json.loads(_text())["onnxruntime"])
+
+
 @functools.cache
 def _table() -> dict[tuple[str, int], Gaps]:
-    text = importlib.resources.files("onnxport.legalize").joinpath("runtime_gaps.json").read_text(encoding="utf-8")
     return {
         (op_type, int(version)): {
             variable: frozenset(ir.DataType[dtype.upper()] for dtype in missing.split())
             for variable, missing in variables.items()
         }
-        for op_type, forms in json.loads(text)["missing"].items()
+        for op_type, forms in json.loads(_text())["missing"].items()
         for version, variables in forms.items()
     }
 

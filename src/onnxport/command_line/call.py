@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from onnxport.command_line.examples import Example
+from onnxport.command_line.examples import Example, parse_dtype, read_examples
 from onnxport.command_line.models import TorchModel
 from onnxport.errors import InputError
 
@@ -25,13 +25,20 @@ class ExampleCall:
 
 
 def example_call(
-    model: TorchModel, reference: str, examples: Sequence[Example], kwargs: str | None, dtype: torch.dtype | None
+    model: TorchModel,
+    reference: str,
+    inputs: Sequence[str],
+    dynamic: Sequence[str],
+    kwargs: str | None,
+    dtype_name: str | None,
 ) -> ExampleCall:
-    """Put a call together.
+    """Put a call together from what the options say.
 
     Raises:
-        InputError: The arguments are no JSON, or the model needs some that are not given.
+        InputError: An option is not in its form, or the model needs arguments that are not given.
     """
+    dtype = None if dtype_name is None else parse_dtype(dtype_name, f"--dtype {dtype_name}")
+    examples = read_examples(inputs, dynamic, dtype)
     generator = torch.Generator().manual_seed(0)
     tensors = [(example.name, example.tensor(generator)) for example in examples]
     named: dict[str, object] = {name: tensor for name, tensor in tensors if name is not None}
@@ -41,7 +48,7 @@ def example_call(
         _check_given(model, reference, len(args), named)
         model = model if dtype is None else model.to(dtype)
     elif dtype is not None:
-        raise InputError(f"--dtype {dtype}: {reference} is a captured program, whose element types are fixed.")
+        raise InputError(f"--dtype {dtype_name}: {reference} is a captured program, whose element types are fixed.")
     return ExampleCall(model, args, named, _dynamic_shapes(model, reference, examples, named))
 
 

@@ -64,17 +64,14 @@ def export_command(
     """Export a model and save it."""
     with answering(as_json=as_json, quiet=quiet) as answer:
         from onnxport.command_line.call import example_call
-        from onnxport.command_line.examples import parse_dtype, read_examples
         from onnxport.command_line.models import load_model
         from onnxport.export_call import export
         from onnxport.weights.saving import check_destination
 
         destination = Path(f"{Path(model.partition(':')[0]).stem}.onnx") if output is None else output
         check_destination(destination)
-        wanted = None if dtype is None else parse_dtype(dtype, f"--dtype {dtype}")
-        examples = read_examples(inputs or (), dynamic or (), wanted)
         loaded = load_model(model, allow_pickle=allow_pickle, arch=arch)
-        call = example_call(loaded, model, examples, kwargs, wanted)
+        call = example_call(loaded, model, inputs or (), dynamic or (), kwargs, dtype)
         program = export(
             call.model,
             call.args,

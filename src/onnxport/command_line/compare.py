@@ -32,7 +32,7 @@ def compare_command(
     runs: Annotated[int, typer.Option(help="How often each is run for its speed; 0 not to run them at all.")] = 10,
     as_json: Json = False,
 ) -> None:
-    """Compare two ONNX files: what differs in their graphs, in what they compute, and in speed."""
+    """Compare two ONNX files. Their graphs, what they compute, and how fast they are."""
     with answering(as_json=as_json) as answer:
         from onnxport.command_line.comparing import compared_outputs
         from onnxport.command_line.examples import read_examples

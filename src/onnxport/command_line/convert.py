@@ -34,7 +34,7 @@ def convert_command(
     verify: _Verify = False,
     as_json: Json = False,
 ) -> None:
-    """Rewrite an ONNX file for another opset, version of the format, or reader."""
+    """Rewrite an ONNX file for another opset or reader."""
     with answering(as_json=as_json) as answer:
         from onnxport.conversion import convert_model
 
@@ -54,7 +54,7 @@ def optimize_command(
     verify: _Verify = False,
     as_json: Json = False,
 ) -> None:
-    """Simplify an ONNX file: fold constants, take out what is redundant or unused."""
+    """Simplify an ONNX file. Constants are folded, what is redundant or unused is taken out."""
     with answering(as_json=as_json) as answer:
         from onnxport.conversion import optimize_model
         from onnxport.targets import find_target

@@ -50,7 +50,7 @@ class Check:
 
 
 def doctor_command(as_json: Json = False) -> None:
-    """Show versions, what onnxruntime can run, and what is missing; try an export."""
+    """Show versions, and what is missing. An export is tried, too."""
     with answering(as_json=as_json) as answer:
         packages = list(_packages())
         checks = [] if any(package.fails for package in packages) else list(_checks())

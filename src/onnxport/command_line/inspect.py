@@ -24,7 +24,7 @@ def inspect_command(
     nodes: Annotated[bool, typer.Option("--nodes", help="Show each node, and where it comes from.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what is in an ONNX file: inputs, outputs, operators, weights and modules."""
+    """Show what is in an ONNX file. Inputs, outputs, operators, weights, modules, and where nodes come from."""
     with answering(as_json=as_json) as answer:
         from onnxport.command_line.onnx_files import files_of, read_file
         from onnxport.inspection import inspect_model

@@ -17,7 +17,7 @@ def report_command(
     output: Annotated[Path | None, typer.Argument(help="Where to save; beside the file without it.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a page about an ONNX file: its graph to look into, its operators, modules and weights."""
+    """Write a page about an ONNX file. It shows the graph, operators, modules and weights."""
     with answering(as_json=as_json) as answer:
         from onnxport.command_line.onnx_files import files_of, read_file
         from onnxport.errors import SaveError

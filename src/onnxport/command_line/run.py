@@ -27,7 +27,7 @@ def run_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run an ONNX file in onnxruntime, and show what comes out."""
+    """Run an ONNX file and show what comes out."""
     with answering(as_json=as_json) as answer:
         from onnxport.command_line.examples import read_examples
         from onnxport.command_line.feeds import feeds_for, in_onnxruntime, parse_sizes

@@ -41,7 +41,13 @@ def _frames(error: BaseException) -> Iterator[str]:
         written = frame.filename.startswith("<")
         if not written and not os.path.realpath(frame.filename).startswith(_OTHERS):
             code = f": {frame.line}" if frame.line else ""
-            yield f"\n    at {frame.filename}:{frame.lineno} in {frame.name}{code}"
+            yield f"\n    at {_shown(frame.filename)}:{frame.lineno} in {frame.name}{code}"
     if isinstance(error, SyntaxError) and error.filename is not None:
         code = f": {error.text.strip()}" if error.text else ""
-        yield f"\n    at {error.filename}:{error.lineno}{code}"
+        yield f"\n    at {_shown(error.filename)}:{error.lineno}{code}"
+
+
+def _shown(path: str) -> str:
+    """A path as the user would write it: from here, if it is below."""
+    here = os.getcwd() + os.sep
+    return path.removeprefix(here)

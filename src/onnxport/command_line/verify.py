@@ -27,7 +27,7 @@ def verify_command(
     allow_pickle: AllowPickle = False,
     as_json: Json = False,
 ) -> None:
-    """Compare an ONNX file in onnxruntime with its model in torch, at several sizes."""
+    """Compare an ONNX file with its model in torch. Both are run at several sizes."""
     with answering(as_json=as_json) as answer:
         from onnxport.command_line.examples import read_examples
         from onnxport.command_line.feeds import parse_sizes

@@ -25,6 +25,7 @@ class Program:
 
 
 PROGRAMS: dict[str, Program] = {}
+LOOPS: dict[str, Program] = {}
 
 
 class Functional(nn.Module):
@@ -35,6 +36,7 @@ class Functional(nn.Module):
         self.function = function
         self.one, self.two = nn.Linear(3, 3), nn.Linear(3, 3)
         self.layers = nn.ModuleList(nn.Linear(3, 3) for _ in range(4))
+        self.cell = nn.LSTMCell(3, 3)
         self.register_buffer("table", torch.arange(300.0).reshape(100, 3))
 
     def forward(self, *args: Any) -> Any:
@@ -59,11 +61,12 @@ class program:
     example: Inputs | None = None
     axes: Any = field(default_factory=lambda: ({0: "n"},))
     ifs: int | None = None
+    into: dict[str, Program] = field(default_factory=lambda: PROGRAMS)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         torch.manual_seed(0)
         example = self.others[0] if self.example is None else self.example
         axes = None if self.axes is None else (self.axes,)
         made = Program(function.__name__, Functional(function).eval(), example, self.others, axes, self.ifs)
-        PROGRAMS[made.name] = made
+        self.into[made.name] = made
         return function

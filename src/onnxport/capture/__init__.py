@@ -22,6 +22,8 @@ from onnxport.capture.request.dynamic_shapes import Axis, declare
 from onnxport.capture.request.fake_mode import enable_fake_mode, on_the_models_device
 from onnxport.capture.request.inputs import bind, check_model, check_names
 from onnxport.capture.request.outputs import check_outputs
+from onnxport.capture.rewriting.functions import Rewriting
+from onnxport.capture.rewriting.helpers import Helpers
 from onnxport.capture.strategies import Failure
 from onnxport.events import EventLog
 from onnxport.options import Branches
@@ -100,10 +102,11 @@ def capture(
         input_names=input_names,
         output_names=output_names,
     )
-    request = strategies.Request(model, inputs, declared, events, follows_example)
+    rewriting = Rewriting(Helpers())
+    request = strategies.Request(model, inputs, declared, events, rewriting, follows_example)
     recorder = forced_sizes.Recorder()
     tensors = [leaf.value for leaf in inputs.tensors]
-    with preserved(model, tensors), exporting(), scripts_replayed(model):
+    with preserved(model, tensors), exporting(), scripts_replayed(model), rewriting:
         success = strategies.run(request, recorder, candidates, forking=branches != "follow")
         explored = explore(success, request, recorder, branches)
     program = explored.program
@@ -117,7 +120,7 @@ def capture(
     captured.output_dim_names = declared.output_dim_names
     _name_dims(captured, sizes, events)
     report_assumptions(
-        [path.program for path in explored.tree.paths],
+        explored.guarded,
         captured.dim_names,
         captured.same_dims,
         recorder.guarded,

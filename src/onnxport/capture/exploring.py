@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import torch
 
 from onnxport.capture.diagnosis import forced_sizes
-from onnxport.capture.diagnosis.guards import Followed
+from onnxport.capture.diagnosis.guards import Followed, GuardedProgram
 from onnxport.capture.forks.decisions import Decision
 from onnxport.capture.forks.paths import Explorer, Path, Tree, without_marks
+from onnxport.capture.forks.witnesses import follows
 from onnxport.capture.request.dynamic_shapes import Declarations
 from onnxport.capture.strategies import Request, Success, run_path
 from onnxport.errors import CaptureError, Problem
@@ -27,6 +28,16 @@ class Explored:
     tree: Tree
     program: torch.export.ExportedProgram
     followed: Sequence[Followed] = ()
+    #: The user's names of symbols.
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def guarded(self) -> list[GuardedProgram]:
+        """The programs of all ways, with what the decisions on the way imply."""
+        return [
+            GuardedProgram(path.program, partial(follows, decisions=path.decisions, names=self.names))
+            for path in self.tree.paths
+        ]
 
 
 def explore(success: Success, request: Request, recorder: forced_sizes.Recorder, branches: Branches) -> Explored:
@@ -52,7 +63,8 @@ def explore(success: Success, request: Request, recorder: forced_sizes.Recorder,
     tree = explorer.grow(first)
     if isinstance(tree, Path):
         without_marks(tree.program)
-    return Explored(tree, _most_general(tree, request.declared), explorer.followed)
+    followed = [*explorer.followed, *success.schedule.texts]
+    return Explored(tree, _most_general(tree, request.declared), followed, explorer.names)
 
 
 def _most_general(tree: Tree, declared: Declarations) -> torch.export.ExportedProgram:

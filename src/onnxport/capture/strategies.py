@@ -14,7 +14,7 @@ import torch
 from onnxport.capture.diagnosis import forced_sizes
 from onnxport.capture.diagnosis.explanations import explain
 from onnxport.capture.diagnosis.user_lines import line_of_error, line_of_summary
-from onnxport.capture.forks.decisions import LoopOnData, Schedule, deciding
+from onnxport.capture.forks.decisions import LoopOnData, PlainNumber, Schedule, deciding
 from onnxport.capture.forks.paths import completed, violates
 from onnxport.capture.patches import patched_torch
 from onnxport.capture.patches.quiet import torch_kept_quiet
@@ -24,6 +24,8 @@ from onnxport.capture.request.inputs import Inputs, explicit_forward
 from onnxport.capture.request.outputs import watched
 from onnxport.capture.request.resizing import Arguments
 from onnxport.capture.request.trees import copied, leaves
+from onnxport.capture.rewriting.functions import Rewriting
+from onnxport.capture.rewriting.open_loops import LoopRefused
 from onnxport.errors import CaptureError, InputError, Problem, warn
 from onnxport.events import EventLog
 
@@ -33,13 +35,14 @@ class Request:
     """All that a strategy needs.
 
     ``schedule`` answers what Python asks of sizes and data, in the strategy that runs the code; without one the example
-    does.
+    does. ``rewriting`` holds the functions of the model that were rewritten because they made plain numbers of sizes.
     """
 
     model: Any
     inputs: Inputs
     declared: Declarations
     events: EventLog
+    rewriting: Rewriting
     follows_example: bool = False
     schedule: Schedule | None = None
 
@@ -274,17 +277,17 @@ def run(
         recorder.clear()
         try:
             if forking and strategy is _RUNNING:
-                run = partial(run_path, strategy, request, recorder)
-                program, schedule = completed(run, (), (request.inputs.args, request.inputs.kwargs))
+                program, schedule = _first_path(strategy, request, recorder)
             else:
                 program, schedule = _attempt(strategy, request, recorder), None
         except InputError:
             raise
         except Exception as error:
             if isinstance(error, LoopOnData) and not request.follows_example:
-                raise
+                raise request.rewriting.explained(error) from error
             if forced_sizes.is_violation(error):
-                raise forced_sizes.forced_size_error(error, request.declared.axes, recorder) from error
+                forced = forced_sizes.forced_size_error(error, request.declared.axes, recorder)
+                raise request.rewriting.explained(forced) from error
             failures.append(Failure(strategy.name, error))
             continue
         if failures:
@@ -296,6 +299,32 @@ def run(
     raise refusal from _most_useful(failures).error
 
 
+def _first_path(
+    strategy: Strategy, request: Request, recorder: forced_sizes.Recorder
+) -> tuple[torch.export.ExportedProgram, Schedule]:
+    """Capture the way that the example leads; where rewritten functions can't be captured, as they were."""
+    run = partial(run_path, strategy, request, recorder)
+    example = (request.inputs.args, request.inputs.kwargs)
+    try:
+        return completed(run, (), example)
+    except Exception as error:
+        if isinstance(error, InputError) or not request.rewriting.in_force:
+            raise
+        request.rewriting.refusals += _refused_loops(error)
+        message = f"Functions that keep sizes open could not be captured ({_short(error)}); they are run as they are."
+        request.events.add("note", "capture", message, where=line_of_error(error))
+        request.rewriting.undo()
+    recorder.clear()
+    return completed(run, (), example)
+
+
+def _refused_loops(error: BaseException | None) -> Sequence[Problem]:
+    """Why a loop could not be captured, if that is behind an error: what torch checks at the end may hide it."""
+    while error is not None and not isinstance(error, LoopRefused):
+        error = error.__context__
+    return () if error is None else error.problems
+
+
 def run_path(
     strategy: Strategy,
     request: Request,
@@ -305,19 +334,27 @@ def run_path(
 ) -> torch.export.ExportedProgram:
     """Capture one way through the model: with certain answers to what its code asks, at the sizes of these arguments.
 
-    A branch for certain sizes may hold for no others; there the axes are fixed, and another branch has to vary them.
+    A branch for certain sizes may hold for no others; there the axes are fixed, and another branch has to vary them. A
+    function that makes a plain number of a size is rewritten, and the model run again.
     """
     args, kwargs = arguments
+    schedule.rewritten = request.rewriting
     path = replace(request, inputs=replace(request.inputs, args=args, kwargs=kwargs), schedule=schedule)
-    try:
-        return _attempt(strategy, path, recorder)
-    except Exception as error:
-        if not violates(error, schedule):
-            raise
-    schedule.start_again()
-    declared = replace(request.declared)
-    declared.allow_static()
-    return _attempt(strategy, replace(path, declared=declared), recorder)
+    while True:
+        try:
+            return _attempt(strategy, path, recorder)
+        except Exception as error:
+            if isinstance(schedule.refusal, PlainNumber):
+                request.rewriting.rewrite(schedule.refusal.code)
+            elif isinstance(error, TypeError) and "SymBool" in str(error) and not request.rewriting.asks_at_once:
+                request.rewriting.asks_at_once = True
+            elif violates(error, schedule) and path.declared is request.declared:
+                declared = replace(request.declared)
+                declared.allow_static()
+                path = replace(path, declared=declared)
+            else:
+                raise
+        schedule.start_again()
 
 
 def _attempt(strategy: Strategy, request: Request, recorder: forced_sizes.Recorder) -> torch.export.ExportedProgram:

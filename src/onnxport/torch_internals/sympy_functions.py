@@ -23,6 +23,8 @@ from torch.utils._sympy.functions import (
     TruncToInt,
     Where,
 )
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.reference import PythonReferenceAnalysis
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 __all__ = [
@@ -43,10 +45,12 @@ __all__ = [
     "OpaqueUnaryFn_sqrt",
     "PowByNatural",
     "PythonMod",
+    "PythonReferenceAnalysis",
     "RoundToInt",
     "ToFloat",
     "TruncToInt",
     "ValueRanges",
     "Where",
     "bound_sympy",
+    "sympy_interp",
 ]

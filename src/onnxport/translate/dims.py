@@ -380,6 +380,7 @@ _EMIT: dict[type, Emit] = {
     sym.Max: _fold("Max"),
     sym.Min: _fold("Min"),
     sympy.Max: _fold("Max"),
+    sympy.Abs: lambda op, expr, args: op.Abs(args[0]),
     sympy.Min: _fold("Min"),
     sym.FloatTrueDiv: _true_div,
     sym.IntTrueDiv: _true_div,

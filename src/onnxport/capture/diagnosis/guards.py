@@ -8,7 +8,7 @@ result to the example in a way that no error at run time would show are a warnin
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import sympy  # type: ignore[import-untyped]
@@ -33,8 +33,16 @@ class Followed:
     reason: str
 
 
+@dataclass(frozen=True)
+class GuardedProgram:
+    """A captured program; ``decides`` tells whether the decisions of the path it is imply a condition on sizes."""
+
+    program: torch.export.ExportedProgram
+    decides: Callable[[sympy.Basic], bool]
+
+
 def report_assumptions(
-    programs: Sequence[torch.export.ExportedProgram],
+    programs: Sequence[GuardedProgram],
     names: Mapping[str, str],
     same: Mapping[str, str],
     asked: Mapping[object, Asked],
@@ -59,7 +67,7 @@ def report_assumptions(
         events.add("assumption", "capture", f"{shown} ({decision.reason})", where=decision.where)
         if _is_branch(expression, decision.by):
             problems.append(Problem(f"It is right only where {shown}: {decision.reason}", decision.where))
-    for size, where in _squeezed_sizes(programs):
+    for size, where in _squeezed_sizes([guarded.program for guarded in programs]):
         shown = f"{_named(size, names, same)} differs from 1, which squeeze would drop"
         events.add("assumption", "capture", shown, where=where)
         problems.append(Problem(f"It is right only where {shown}", where))
@@ -101,16 +109,17 @@ def _named(
 
 
 def _guards(
-    programs: Sequence[torch.export.ExportedProgram],
+    programs: Sequence[GuardedProgram],
     names: Mapping[str, str],
     same: Mapping[str, str],
     asked: Mapping[object, Asked],
 ) -> Iterator[tuple[sympy.Basic, Asker, str]]:
     seen: set[sympy.Basic] = set()
-    for guard in (guard for program in programs for guard in getattr(_shape_env(program), "guards", ())):
+    found_in = ((one, guard) for one in programs for guard in getattr(_shape_env(one.program), "guards", ()))
+    for guarded, guard in found_in:
         expression = _named(guard.expr, names, same)
         # Axes that the user named alike make some guards true by themselves.
-        if expression in (sympy.true, sympy.false) or expression in seen:
+        if expression in (sympy.true, sympy.false) or expression in seen or guarded.decides(guard.expr):
             continue
         seen.add(expression)
         found = asked.get(guard.expr)

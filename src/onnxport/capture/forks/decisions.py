@@ -9,21 +9,25 @@ marked in the graph by a call of ``onnxport::decided``, whose operand is the con
 from __future__ import annotations
 
 import contextlib
+import math
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from types import CodeType, FrameType
+from typing import Any, Protocol
 
 import sympy  # type: ignore[import-untyped]
 import torch
 
+from onnxport.capture.diagnosis.guards import Followed
 from onnxport.capture.diagnosis.user_lines import Asker, asked_by, asker, frame_of_caller, line_of_caller
 from onnxport.capture.diagnosis.zero_sizes import is_otherwise_at_zero
-from onnxport.capture.forks.expressions import is_outvoted
+from onnxport.capture.forks.expressions import is_condition_of_while, is_for_message, is_outvoted
 from onnxport.capture.patches.replacing import attributes_replaced
 from onnxport.errors import CaptureError, OnnxExporterError, Problem
 from onnxport.torch_internals.symbolic_sizes import example_sizes, get_proxy_mode, truth_in_range
+from onnxport.torch_internals.sympy_functions import PythonReferenceAnalysis, sympy_interp
 
 # Kernels in C++ ask as well, in files of their own; Python's questions come without a file, bool(tensor) from here.
 _TRUTH_OF_TENSORS = "pybind_utils.cpp"
@@ -86,6 +90,49 @@ def _decided(condition: bool, index: int, outcome: bool) -> None:
 _LIBRARY.impl("decided", _decided, "CompositeExplicitAutograd")
 
 
+class PlainNumber(OnnxExporterError):
+    """A function makes a plain number of a size, or repeats something as data says; rewritten it may not."""
+
+    def __init__(self, code: CodeType) -> None:
+        super().__init__(f"{code.co_qualname} is to be rewritten.")
+        self.code = code
+
+
+class Rewritten(Protocol):
+    """What knows the functions that run from a rewritten source."""
+
+    asks_at_once: bool
+
+    def may_help(self, code: CodeType) -> bool:
+        """Whether to rewrite a function is still to be tried."""
+
+
+_learning: list[None] = []
+
+
+@contextlib.contextmanager
+def learning() -> Iterator[None]:
+    """While the block runs, the body of a loop does, only to see what it does."""
+    _learning.append(None)
+    try:
+        yield
+    finally:
+        _learning.pop()
+
+
+class AskedInLoop(OnnxExporterError):
+    """The body of a loop asks for the truth of a condition on sizes; it is to be asked before the loop."""
+
+    def __init__(self, schedule: Schedule, expression: sympy.Basic, by: Asker) -> None:
+        super().__init__(f"{expression} is asked in a loop.")
+        self.schedule, self.expression, self.by = schedule, expression, by
+
+    def decide(self, sizes: Mapping[sympy.Symbol, torch.SymInt]) -> None:
+        """Ask for it, outside of the loop, as a condition on these sizes."""
+        condition = sympy_interp(PythonReferenceAnalysis, dict(sizes), self.expression)
+        self.schedule.answer(condition, self.by)
+
+
 class LoopOnData(CaptureError):
     """Python repeats something as long as data says so."""
 
@@ -95,11 +142,19 @@ class Schedule:
     """The answers for one run: those of an earlier run first, then the example's for sizes and True for data."""
 
     answers: Sequence[bool] = ()
+    rewritten: Rewritten | None = None
     decisions: list[Decision] = field(default_factory=list)
+    #: Sizes whose text was read, as facts that were taken for granted.
+    texts: list[Followed] = field(default_factory=list)
     #: What was raised into the model's code, which may have caught it.
     refusal: OnnxExporterError | None = None
     _known: dict[sympy.Basic, bool] = field(default_factory=dict)
     _at_line: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def asks_at_once(self) -> bool:
+        """Whether a comparison of sizes asks for its truth itself, because something takes it as a plain bool."""
+        return self.rewritten is not None and self.rewritten.asks_at_once
 
     def answer(self, condition: torch.SymBool, by: Asker) -> bool:
         """Decide, note the decision and mark it in the graph."""
@@ -117,6 +172,12 @@ class Schedule:
         condition = getattr(torch, name)(*tensors).item()
         return self._answer(condition, _RELATIONS[name](*sides), by, bool(compare(*map(int, example))))
 
+    def answer_in_loop(self, expression: sympy.Basic, by: Asker) -> bool:
+        """The answer for a condition on sizes in the body of a loop, which must be asked before the loop."""
+        if expression not in self._known:
+            raise AskedInLoop(self, expression, by)
+        return self._known[expression]
+
     def _answer(self, condition: torch.SymBool, expression: sympy.Basic, by: Asker, example: bool | None) -> bool:
         """``example`` is how the example answers; None for what only data answers."""
         if expression in self._known:
@@ -130,6 +191,7 @@ class Schedule:
                 raise self._refuse(Diverged(f"A run at other sizes took another way at {where}."))
             outcome = self.answers[index]
         if of_data:
+            self.rewrite(is_condition_of_while)
             self._at_line[where] += 1
             if self._at_line[where] > MOST_AT_ONE_LINE:
                 raise self._refuse(_repeated(where))
@@ -139,11 +201,32 @@ class Schedule:
         DECIDED(condition, index, outcome)
         return outcome
 
+    def text_of(self, size: torch.SymInt, by: Asker) -> str:
+        """The example's size as text. Unless it is for a message, what is done with it goes the example's way."""
+        frame = frame_of_caller()
+        number = size.node.hint
+        if frame is not None and not is_for_message(frame):
+            fact = sympy.Eq(size.node.expr, number)
+            self.texts.append(Followed(fact, True, by, line_of_caller(), "its digits are read as text there"))
+        return str(number)
+
+    def rewrite(self, helps: Callable[[FrameType], bool] = lambda frame: True) -> None:
+        """Have the function that is running rewritten, if that may help and was not tried yet."""
+        frame = frame_of_caller()
+        if frame is None or self.rewritten is None or not helps(frame):
+            return
+        while frame.f_code.co_name.startswith("<") and frame.f_back is not None:
+            # A comprehension or lambda is part of the function around it.
+            frame = frame.f_back
+        if self.rewritten.may_help(frame.f_code):
+            raise self._refuse(PlainNumber(frame.f_code))
+
     def start_again(self) -> None:
         """Forget the run, for another with the same answers."""
         self.decisions.clear()
         self._known.clear()
         self._at_line.clear()
+        self.texts.clear()
         self.refusal = None
 
     def _refuse(self, error: OnnxExporterError) -> OnnxExporterError:
@@ -172,6 +255,8 @@ def _comparisons(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
     def asking(name: str, compare: Callable[..., object]) -> Callable[..., object]:
         def apply(one: torch.SymInt, other: object) -> object:
             found = compare(one, other)
+            if schedule.asks_at_once and get_proxy_mode() is not None and asker() != "torch":
+                return bool(found)
             if not isinstance(other, int | torch.SymInt) or get_proxy_mode() is None or not _is_settled(found):
                 return found
             by = asker()
@@ -184,6 +269,53 @@ def _comparisons(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
     for name in _RELATIONS:
         method = f"__{name}__"
         yield torch.SymInt, method, asking(name, getattr(torch.SymInt, method))
+
+
+def _numbers(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
+    """What makes plain numbers of sizes, and lists of the rows of tensors: the function that asks is rewritten."""
+    from torch.fx.experimental.sym_node import SymNode
+
+    guard_int, guard_float = SymNode.guard_int, SymNode.guard_float
+    rows: Callable[..., Any] = torch.Tensor.__iter__
+    shown: Callable[..., str] = torch.SymInt.__repr__
+
+    def asking(original: Callable[..., Any]) -> Callable[..., Any]:
+        def number(node: Any, file: str, line: int) -> Any:
+            if file == "" and not node.expr.is_number and get_proxy_mode() is not None and asker() != "torch":
+                schedule.rewrite()
+            return original(node, file, line)
+
+        return number
+
+    def iterated(tensor: torch.Tensor) -> Any:
+        varies = tensor.dim() > 0 and isinstance(tensor.shape[0], torch.SymInt) and get_proxy_mode() is not None
+        if varies and asker() != "torch":
+            schedule.rewrite()
+        return rows(tensor)
+
+    def unbound(original: Callable[..., Any]) -> Callable[..., Any]:
+        def unbind(tensor: torch.Tensor, dim: int = 0) -> Any:
+            if isinstance(tensor.shape[dim], torch.SymInt) and get_proxy_mode() is not None and asker() != "torch":
+                schedule.rewrite()
+            return original(tensor, dim)
+
+        return unbind
+
+    def is_whole(number: torch.SymFloat) -> object:
+        return number == torch.sym_float(math.floor(number))
+
+    def text(size: torch.SymInt) -> str:
+        by = asker() if get_proxy_mode() is not None and size.node.has_hint() else "torch"
+        return shown(size) if by == "torch" else schedule.text_of(size, by)
+
+    yield SymNode, "guard_int", asking(guard_int)
+    yield torch.SymInt, "__repr__", text
+    yield SymNode, "guard_float", asking(guard_float)
+    yield torch.Tensor, "__iter__", iterated
+    yield torch.Tensor, "unbind", unbound(torch.Tensor.unbind)
+    yield torch, "unbind", unbound(torch.unbind)
+    yield torch.SymFloat, "is_integer", is_whole
+    yield torch.SymInt, "__divmod__", lambda one, other: (one // other, one % other)
 
 
 def _is_settled(found: object) -> bool:
@@ -229,6 +361,8 @@ def deciding(schedule: Schedule | None) -> Iterator[None]:
                 return bool(guard_bool(node, file, line))
         of_data = is_of_data(expression)
         by = asker(of_data=of_data)
+        if by != "torch" and not of_data and _learning and truth_in_range(node) is None:
+            return schedule.answer_in_loop(expression, by)
         if by == "torch" or truth_in_range(node) is not None or get_proxy_mode() is None:
             return bool(guard_bool(node, file, line))
         frame = frame_of_caller()
@@ -238,7 +372,8 @@ def deciding(schedule: Schedule | None) -> Iterator[None]:
         assert isinstance(condition, torch.SymBool)
         return schedule.answer(condition, by)
 
-    with attributes_replaced([(SymNode, "guard_bool", decide), *_comparisons(schedule)]):
+    rows = [(SymNode, "guard_bool", decide), *_comparisons(schedule), *_numbers(schedule)]
+    with attributes_replaced(rows):
         yield
     if schedule.refusal is not None:
         raise schedule.refusal

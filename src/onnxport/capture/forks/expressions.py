@@ -6,6 +6,7 @@ import ast
 import functools
 import itertools
 import linecache
+from collections.abc import Iterable
 from types import FrameType
 
 _Place = tuple[int, int, int, int]
@@ -38,18 +39,58 @@ def _place(frame: FrameType) -> _Place | None:
     return line, last_line, column, last_column
 
 
+def is_condition_of_while(frame: FrameType) -> bool:
+    """Whether what a frame asks right now is the condition of a ``while``, or part of it."""
+    place = _place(frame)
+    if place is None:
+        return False
+    # A jump has the place of the part that is asked or, at the end of an iteration, of the whole loop.
+    loops = _loops(frame.f_code.co_filename)
+    return any(place == _span(loop) or _is_within(place, loop.test) for loop in loops)
+
+
+def is_for_message(frame: FrameType) -> bool:
+    """Whether what a frame does right now is part of a ``raise``, an ``assert`` or a call whose result is dropped."""
+    place = _place(frame)
+    return place is not None and any(_is_within(place, part) for part in _messages(frame.f_code.co_filename))
+
+
+def _is_within(place: _Place, node: ast.expr | ast.stmt) -> bool:
+    span = _span(node)
+    if span is None:
+        return False
+    line, last_line, column, last_column = place
+    return (span[0], span[2]) <= (line, column) and (last_line, last_column) <= (span[1], span[3])
+
+
 @functools.lru_cache(maxsize=64)
 def _boolean_expressions(filename: str) -> tuple[ast.BoolOp, ...]:
-    """The ``and`` and ``or`` of a file; none where what is on disk by now is no Python."""
+    """The ``and`` and ``or`` of a file."""
+    return tuple(node for node in _nodes(filename) if isinstance(node, ast.BoolOp))
+
+
+@functools.lru_cache(maxsize=64)
+def _loops(filename: str) -> tuple[ast.While, ...]:
+    """The ``while`` loops of a file."""
+    return tuple(node for node in _nodes(filename) if isinstance(node, ast.While))
+
+
+@functools.lru_cache(maxsize=64)
+def _messages(filename: str) -> tuple[ast.stmt, ...]:
+    """The statements of a file that only tell something."""
+    return tuple(node for node in _nodes(filename) if isinstance(node, ast.Raise | ast.Assert | ast.Expr))
+
+
+def _nodes(filename: str) -> Iterable[ast.AST]:
+    """The syntax of a file; nothing where what is on disk by now is no Python."""
     source = "".join(linecache.getlines(filename))
     try:
-        tree = ast.parse(source)
+        return ast.walk(ast.parse(source))
     except SyntaxError:
         return ()
-    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.BoolOp))
 
 
-def _span(node: ast.expr) -> _Place | None:
+def _span(node: ast.expr | ast.stmt) -> _Place | None:
     if node.end_lineno is None or node.end_col_offset is None:
         return None
     return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset

@@ -51,16 +51,29 @@ def settled(decisions: Sequence[Decision], names: Mapping[str, str], declared: L
     *before, last = decisions
     if last.expression in (sympy.true, sympy.false):
         return True
+    bound = bound_sympy(last.expression, _ranges(last.expression, before, names, declared, least=0))
+    return bool(bound.lower == bound.upper)
+
+
+def follows(expression: sympy.Basic, decisions: Sequence[Decision], names: Mapping[str, str]) -> bool:
+    """Whether a condition follows from decisions, as ``n == 1`` follows from ``n <= 1``, where no axis is empty."""
+    ranges = _ranges(expression, [one for one in decisions if not one.of_data], names, {}, least=1)
+    return bool(bound_sympy(expression, ranges).lower == sympy.true)
+
+
+def _ranges(
+    expression: sympy.Basic, decisions: Sequence[Decision], names: Mapping[str, str], declared: Limits, least: int
+) -> dict[sympy.Symbol, ValueRanges[sympy.Expr]]:
+    """The ranges of the symbols of an expression where decisions come out as they did."""
     by_name = {symbol.name: limit for symbol, limit in declared.items()}
-    limits = {symbol: by_name.get(symbol.name, ValueRanges(0, _LARGEST)) for symbol in last.expression.free_symbols}
-    for decision in before:
+    limits = {symbol: by_name.get(symbol.name, ValueRanges(least, _LARGEST)) for symbol in expression.free_symbols}
+    for decision in decisions:
         fact = decision.expression if decision.outcome else sympy.Not(decision.expression)
         for symbol, found in _limits(fact):
             for one in limits:
                 if names.get(one.name, one.name) == names.get(symbol.name, symbol.name):
                     limits[one] = limits[one] & found
-    bound = bound_sympy(last.expression, limits)
-    return bool(bound.lower == bound.upper)
+    return limits
 
 
 def _limits(fact: sympy.Basic) -> Iterator[tuple[sympy.Symbol, ValueRanges[sympy.Expr]]]:

@@ -69,7 +69,7 @@ def sequences_packed() -> Iterator[None]:
     known = [operator for operator in _ITEMS if operator in op_implementations_dict]
     rules = {operator: _known_item(op_implementations_dict[operator], numbers) for operator in known}
     # Models hold the function itself, so putting another in its module is not enough.
-    padded = code_replaced(rnn.pad_packed_sequence, _pad_packed_sequence)  # type: ignore[arg-type]
+    padded = code_replaced(rnn.pad_packed_sequence, _pad_packed_sequence.__code__)  # type: ignore[arg-type]
     with attributes_replaced(rows), items_replaced(op_implementations_dict, rules), padded:
         yield
 

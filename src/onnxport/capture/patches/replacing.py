@@ -69,11 +69,11 @@ def items_replaced(table: MutableMapping[_Key, _Value], entries: Mapping[_Key, _
 
 
 @contextlib.contextmanager
-def code_replaced(function: types.FunctionType, by: types.FunctionType) -> Iterator[None]:
-    """While this is open, a function does what another one does, among its own names, wherever it was imported to."""
+def code_replaced(function: types.FunctionType, by: types.CodeType) -> Iterator[None]:
+    """While this is open, a function runs other code, among its own names, wherever it was imported to."""
     before = function.__code__
     try:
-        function.__code__ = by.__code__
+        function.__code__ = by
         yield
     finally:
         function.__code__ = before

@@ -226,6 +226,30 @@ PATCHES: tuple[Patch, ...] = (
         entered_in="onnxport.capture.forks.decisions",
     ),
     Patch(
+        replaces=(
+            "torch.fx.experimental.sym_node.SymNode.guard_int",
+            "torch.fx.experimental.sym_node.SymNode.guard_float",
+            "torch.Tensor.__iter__",
+            "torch.Tensor.unbind",
+            "torch.unbind",
+            "torch.SymInt.__repr__",
+            "torch.SymInt.__divmod__",
+            "torch.SymFloat.is_integer",
+        ),
+        why="Python makes a plain number of a size, or text, or as many rows as the example has: the function that "
+        "does is rewritten, so that it does not.",
+        known="torch 2.13",
+        until="never: int, range, len and text of Python are plain",
+        entered_in="onnxport.capture.forks.decisions",
+    ),
+    Patch(
+        replaces=("the code of functions of the model",),
+        why="A function that makes plain numbers of sizes, or loops as run time says, runs from a rewritten source.",
+        known="all",
+        until="never: torch.export unrolls Python's loops",
+        entered_in="onnxport.capture.rewriting.functions",
+    ),
+    Patch(
         replaces=("torch.jit.ScriptFunction.__call__",),
         why="Scripted functions that a Python model calls are replayed, so that their branches stay branches.",
         known="all",

@@ -1,0 +1,126 @@
+"""Functions of the model that run from a rewritten source while it is captured.
+
+``range(x.shape[0])``, ``int(n / 2)`` and ``while x.sum() < 9`` want plain numbers and truths of Python, so a capture
+can't but follow the example. Where one does, the function is compiled anew from its source, with calls and loops that
+keep sizes open (``syntax.py``), and the model is run again. The function itself stays the one that it is: its code is
+replaced, and put back when the capture ends.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import gc
+import linecache
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType, TracebackType
+from typing import TypeVar
+
+from onnxport.capture.patches.replacing import code_replaced, items_replaced
+from onnxport.capture.rewriting.syntax import HELPERS, rewritten_definition
+from onnxport.errors import OnnxExporterError, Problem
+
+_Refusal = TypeVar("_Refusal", bound=OnnxExporterError)
+
+
+@dataclass
+class Rewriting:
+    """The functions that were rewritten for one export.
+
+    ``helpers`` is what the rewritten code calls, by the name ``HELPERS`` in its globals. ``refusals`` says of loops why
+    they could not be captured.
+    """
+
+    helpers: object
+    #: Whether comparisons of sizes ask for their truth at once, because something takes it as a plain bool.
+    asks_at_once: bool = False
+    #: Whether any function is rewritten.
+    in_force: bool = False
+    refusals: list[Problem] = field(default_factory=list)
+    _tried: set[CodeType] = field(default_factory=set)
+    _replaced: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+
+    def __enter__(self) -> Rewriting:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.undo()
+
+    def may_help(self, code: CodeType) -> bool:
+        """Whether a function has not been rewritten yet, nor was it in vain."""
+        return code not in self._tried
+
+    def rewrite(self, code: CodeType) -> None:
+        """Let the functions with this code run from a rewritten source, if there is one; try no more than once."""
+        self._tried.add(code)
+        new = _compiled(code)
+        if new is None:
+            return
+        self._tried.add(new)
+        functions = [one for one in gc.get_referrers(code) if isinstance(one, FunctionType) and one.__code__ is code]
+        for function in functions:
+            self._replaced.enter_context(items_replaced(function.__globals__, {HELPERS: self.helpers}))
+            self._replaced.enter_context(code_replaced(function, new))
+            self.in_force = True
+
+    def explained(self, error: _Refusal) -> _Refusal:
+        """An error about sizes and loops that were made plain, with why the loops could not be captured."""
+        places = {problem.where for problem in self.refusals}
+        others = [problem for problem in error.problems if problem.where not in places]
+        headline = str(error).partition("\n")[0]
+        return type(error)(headline, [*self.refusals, *others]) if self.refusals else error
+
+    def undo(self) -> None:
+        """Put the code of all functions back; none is rewritten again."""
+        self._replaced.close()
+        self.in_force = False
+
+
+def _compiled(code: CodeType) -> CodeType | None:
+    """The code of a function's rewritten source; None where there is no source or it has another shape by now."""
+    source = "".join(linecache.getlines(code.co_filename))
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return None
+    definition = next((node for node in ast.walk(tree) if _defines(node, code)), None)
+    if not isinstance(definition, ast.FunctionDef):
+        return None
+    module = _enclosed(rewritten_definition(definition), code)
+    found = _find(compile(module, code.co_filename, "exec"), lambda one: _is_like(one, code))
+    return found if found is not None and found.co_freevars == code.co_freevars else None
+
+
+def _defines(node: ast.AST, code: CodeType) -> bool:
+    if not isinstance(node, ast.FunctionDef) or node.name != code.co_name:
+        return False
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    return first == code.co_firstlineno
+
+
+def _enclosed(definition: ast.FunctionDef, code: CodeType) -> ast.Module:
+    """A module in which a function sees the variables around it, and the class whose method it is."""
+    inner: ast.stmt = definition
+    owner = code.co_qualname.rpartition(".")[0].rpartition(".")[2]
+    if owner.isidentifier():
+        inner = ast.ClassDef(owner, [], [], [inner], [])
+    around = [ast.arg(name) for name in code.co_freevars if name != "__class__"]
+    arguments = ast.arguments([], around, None, [], [], None, [])
+    outer = ast.FunctionDef("__around__", arguments, [inner], [])
+    return ast.fix_missing_locations(ast.Module([outer], []))
+
+
+def _is_like(one: CodeType, code: CodeType) -> bool:
+    return one.co_name == code.co_name and one.co_varnames[: code.co_argcount] == code.co_varnames[: code.co_argcount]
+
+
+def _find(code: CodeType, wanted: Callable[[CodeType], bool]) -> CodeType | None:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found = constant if wanted(constant) else _find(constant, wanted)
+            if found is not None:
+                return found
+    return None

@@ -1,0 +1,370 @@
+"""Loops whose length only run time knows, captured as ``scan`` or ``while_loop``.
+
+The body is a function of the variables that it changes. It is run once without being recorded, to see which tensors and
+sizes it reads from around it and what becomes of each variable (``variables.py``); then it is captured on stand-ins for
+them. Where a variable is another kind of thing after the first iteration (None and then a tensor), the first iteration
+runs before the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import sympy  # type: ignore[import-untyped]
+import torch
+import torch.fx.traceback
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.overrides import TorchFunctionMode
+
+from onnxport.capture.diagnosis.user_lines import line_of_caller, line_of_error
+from onnxport.capture.forks.decisions import AskedInLoop, learning
+from onnxport.capture.replay.control.closures import sampling
+from onnxport.capture.rewriting.open_numbers import OpenItems, Size, as_tensor
+from onnxport.capture.rewriting.variables import UNDEFINED, Unlike, Variable, Watch, variable_of
+from onnxport.errors import CaptureError, Problem
+from onnxport.marks import COUNTED_LOOP, marking
+from onnxport.torch_internals import pytree
+from onnxport.torch_internals.fake_tensors import detect_fake_mode
+from onnxport.torch_internals.operators import scan_op, while_loop_op
+from onnxport.torch_internals.symbolic_sizes import constrain_range_for_size, get_proxy_mode
+
+Tensors = Sequence[torch.Tensor]
+Operand = torch.Tensor | torch.SymInt
+
+
+class LoopRefused(CaptureError):
+    """A loop of the model's code can't be captured; its problem says why and what to write."""
+
+
+class _Reading(TorchFunctionMode):
+    """Notes the tensors and sizes that operators are given, by identity, and were not made meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operands: dict[int, Operand] = {}
+        self._made: dict[int, object] = {}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for leaf in pytree.tree_leaves((args, kwargs)):
+            if isinstance(leaf, torch.Tensor | torch.SymInt) and id(leaf) not in self._made:
+                self.operands.setdefault(id(leaf), leaf)
+        result = _called(func, args, {} if kwargs is None else kwargs)
+        for leaf in pytree.tree_leaves(result):
+            if isinstance(leaf, torch.Tensor) and id(leaf) not in self.operands:
+                self._made[id(leaf)] = leaf
+        return result
+
+
+class _Substituting(TorchFunctionMode):
+    """Gives operators other tensors and sizes in the place of some, by identity."""
+
+    def __init__(self, substitutes: Mapping[int, Operand]) -> None:
+        super().__init__()
+        self.substitutes = substitutes
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def own(leaf: Any) -> Any:
+            return self.substitutes.get(id(leaf), leaf)
+
+        own_args, own_kwargs = pytree.tree_map(own, (args, {} if kwargs is None else kwargs))
+        return _called(func, own_args, own_kwargs)
+
+
+def _called(func: Any, args: Any, kwargs: Any) -> Any:
+    """Call a function with indices that only run time knows: torch's own mode for that is not in force in a body."""
+    from onnxport.torch_internals.exporting import with_open_indices
+
+    if func is torch.Tensor.__setitem__:
+        return _written(*args)
+    func, args, kwargs = with_open_indices(func, args, kwargs)  # type: ignore[no-untyped-call]
+    return func(*args, **kwargs)
+
+
+def _written(tensor: torch.Tensor, index: Any, value: Any) -> None:
+    """``tensor[index] = value`` by way of the view, where the index is one of numbers and slices."""
+    parts = index if isinstance(index, tuple) else (index,)
+    if any(isinstance(part, torch.Tensor | list) and not _is_number(part) for part in parts):
+        torch.Tensor.__setitem__(tensor, index, value)
+        return
+    from onnxport.torch_internals.exporting import with_open_indices
+
+    func, args, kwargs = with_open_indices(torch.Tensor.__getitem__, (tensor, index), {})  # type: ignore[no-untyped-call]
+    view = func(*args, **kwargs)
+    view.copy_(value) if isinstance(value, torch.Tensor) else view.fill_(value)
+
+
+def _is_number(part: Any) -> bool:
+    return isinstance(part, torch.Tensor) and part.dim() == 0 and part.dtype is not torch.bool
+
+
+class OpenLoop:
+    """A loop of the model's code: its body as a function of variables, and what these hold before it.
+
+    ``needed`` names the variables that are read outside of the loop, ``attributes`` what the body assigns to besides
+    variables, and ``text`` is the head of the loop.
+    """
+
+    def __init__(
+        self,
+        body: Callable[..., tuple[Any, ...]],
+        names: Sequence[str],
+        needed: Sequence[str],
+        attributes: Sequence[str],
+        text: str,
+        around: Mapping[str, Any],
+    ) -> None:
+        self.body = body
+        self.names, self.needed, self.attributes, self.text = names, needed, attributes, text
+        self.values = [around.get(name, UNDEFINED) for name in names]
+        self.variables: list[Variable] = []
+        self.operands: list[Operand] = []
+        self.where = line_of_caller()
+        #: How many iterations ran before the loop.
+        self.done = 0
+
+    def _iterate(self, place: Any, values: Sequence[Any]) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+    def learn(self) -> None:
+        """See what an iteration does with the variables, and what it reads."""
+        if self.attributes:
+            raise Unlike(f"it assigns to {', '.join(self.attributes)}")
+        while True:
+            try:
+                self._watch_iteration()
+                return
+            except AskedInLoop as asked:
+                # What sizes decide in the body is decided before the loop, the outermost if there are several.
+                if get_proxy_mode() is None:
+                    raise
+                asked.decide(self._sizes())
+
+    def _watch_iteration(self) -> None:
+        with sampling(), _Reading() as self._reading:
+            watch = Watch(self.values)
+            known = _symbols()
+            with learning():
+                after = self._iterate(_any_place() + self.done, watch.own)
+            seen = [leaf for leaf in self._reading.operands.values() if not watch.gave(leaf)]
+            self.variables = [
+                variable_of(name, before, own, left, watch, needed=name in self.needed)
+                for name, before, own, left in zip(self.names, self.values, watch.own, after, strict=True)
+            ]
+            pairs = zip(self.variables, self.values, strict=True)
+            seen += [leaf for variable, value in pairs for leaf in variable.passed_on(value)]
+        self.operands = [leaf for leaf in seen if isinstance(leaf, torch.Tensor) or not _is_fresh(leaf, known)]
+
+    def _sizes(self) -> dict[sympy.Symbol, torch.SymInt]:
+        """The sizes of what the body read so far, by their symbols."""
+        read = self._reading.operands.values()
+        sizes = [size for leaf in read for size in (leaf.shape if isinstance(leaf, torch.Tensor) else [leaf])]
+        return {size.node.expr: size for size in sizes if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol}
+
+    def _started(self) -> list[torch.Tensor]:
+        return [
+            tensor
+            for variable, value in zip(self.variables, self.values, strict=True)
+            for tensor in variable.start(value)
+        ]
+
+    def _step(self, place: Any, states: Tensors, operands: Sequence[Operand]) -> tuple[tuple[Any, ...], Any]:
+        """One iteration on states: what it leaves of the variables, and the mode in which it ran."""
+        values = iter(states)
+        mode = _Substituting({id(one): other for one, other in zip(self.operands, operands, strict=True)})
+        with mode:
+            given = [variable.given(values, value) for variable, value in zip(self.variables, self.values, strict=True)]
+            after = self._iterate(place(), given)
+        return after, mode
+
+    def _states(self, after: Sequence[Any]) -> list[torch.Tensor]:
+        pairs = zip(self.variables, after, strict=True)
+        return [tensor for variable, value in pairs for tensor in variable.state(value)]
+
+    def _results(self, states: Tensors, stacks: Tensors = ()) -> list[Any]:
+        ends, contributions = iter(states), iter(stacks)
+        return [
+            variable.result(value, ends, contributions)
+            for variable, value in zip(self.variables, self.values, strict=True)
+        ]
+
+    def refused(self, error: Exception) -> LoopRefused:
+        """Say why the loop can't be captured, and what to write."""
+        what = f"How often `{self.text}` runs only run time knows, and it is no loop of ONNX's as it stands: "
+        return LoopRefused(
+            "A loop can't be captured:", [Problem(what + self._reason(error), self.where, self._remedy())]
+        )
+
+    def _reason(self, error: Exception) -> str:
+        if isinstance(error, Unlike):
+            return f"{error}."
+        where = line_of_error(error)
+        place = f" ({where})" if where and where != self.where else ""
+        if isinstance(error, GuardOnDataDependentSymNode):
+            return f"its body decides by what only the iteration knows{place}."
+        text = str(error).strip()
+        reason = text.splitlines()[0] if text else type(error).__name__
+        return f"its body can't be captured: {reason}{place}."
+
+    def _remedy(self) -> str:
+        names = [name for name in self.names if name in self.needed]
+        states = ", ".join(names) if names else "state"
+        if self.text.startswith("while"):
+            steps, begin, condition = states, states, self.text.removeprefix("while ")
+        else:
+            steps, begin, condition = f"step, {states}", f"torch.tensor(0), {states}", "step < the number of iterations"
+        return (
+            f"Write `{steps} = torch.while_loop(condition, body, ({begin},))`, where condition({steps}) is "
+            f"`{condition}` as a tensor and body({steps}) returns what they are after an iteration, in the same "
+            "shapes. What iterations add to a list is written into a tensor of the full size instead."
+        )
+
+
+class CountedLoop(OpenLoop):
+    """A ``for`` over items of which only run time knows how many."""
+
+    def __init__(self, items: OpenItems, *described: Any) -> None:
+        super().__init__(*described)
+        self.items = items
+        self.length: Size = items.length
+        self.needs_first = False
+        try:
+            self.learn()
+        except AskedInLoop:
+            raise
+        except Exception:  # noqa: BLE001 - after the first iteration variables may be other things; then it is told
+            self.needs_first = True
+
+    @property
+    def surely_runs(self) -> bool:
+        """Whether there is an iteration wherever no axis is empty."""
+        if isinstance(self.length, int):
+            return self.length > 0
+        expression = self.length.node.expr
+        return bool(expression.xreplace(dict.fromkeys(expression.free_symbols, sympy.S.One)) >= 1)
+
+    def _iterate(self, place: Any, values: Sequence[Any]) -> tuple[Any, ...]:
+        return self.body(self.items.at(place), *values)
+
+    def take_first(self) -> None:
+        """Run the first iteration before the loop."""
+        self.values = list(self._iterate(0, self.values))
+        self.done, self.needs_first = 1, False
+        try:
+            self.learn()
+        except AskedInLoop:
+            raise
+        except Exception as error:
+            raise self.refused(error) from error
+
+    def run(self) -> list[Any]:
+        """Capture the loop; return what the variables hold after it."""
+        if self.needs_first:
+            # There is none: that was asked.
+            return self.values
+        try:
+            return self._scanned() if any(variable.contributes for variable in self.variables) else self._repeated()
+        except LoopRefused:
+            raise
+        except Exception as error:
+            raise self.refused(error) from error
+
+    def _place(self, step: torch.Tensor) -> Callable[[], Any]:
+        return lambda: _counted(step) + self.done
+
+    def _scanned(self) -> list[Any]:
+        start = self._started()
+        count = len(start)
+
+        def combine(*given: torch.Tensor) -> list[torch.Tensor]:
+            with marking(COUNTED_LOOP, on=False):
+                after, _ = self._step(self._place(given[count]), given[:count], given[count + 1 :])
+                pairs = zip(self.variables, after, strict=True)
+                pieces = [piece.clone() for variable, value in pairs for piece in variable.contribution(value)]
+                return [*self._states(after), *pieces]
+
+        steps = torch.arange(self.length - self.done)  # type: ignore[arg-type]
+        with torch.fx.traceback.preserve_node_meta(), marking(COUNTED_LOOP):
+            outcome = cast(Tensors, scan_op(combine, start, [steps], tuple(self.operands)))
+        return self._results(outcome[:count], outcome[count:])
+
+    def _repeated(self) -> list[Any]:
+        start = self._started()
+        count = len(start)
+        limit = as_tensor(self.length - self.done)
+
+        def test(step: torch.Tensor, *rest: Any) -> torch.Tensor:
+            return torch.lt(step, rest[count])
+
+        def body(step: torch.Tensor, *rest: Any) -> Tensors:
+            after, _ = self._step(self._place(step), rest[:count], rest[count + 1 :])
+            return (step + 1, *self._states(after))
+
+        states = (torch.scalar_tensor(0, dtype=torch.int64), *start)
+        outcome = cast(Tensors, while_loop_op(test, body, states, (limit, *self.operands)))  # type: ignore[arg-type]
+        return self._results(outcome[1:])
+
+
+class RepeatedLoop(OpenLoop):
+    """A ``while`` on data."""
+
+    def __init__(self, test: Callable[..., Any], *described: Any) -> None:
+        super().__init__(*described)
+        self.test = test
+        try:
+            self.learn()
+            if any(variable.contributes for variable in self.variables):
+                raise Unlike("it adds to a list, and ONNX can't tell how much")
+        except AskedInLoop:
+            raise
+        except Exception as error:
+            raise self.refused(error) from error
+
+    def _iterate(self, place: Any, values: Sequence[Any]) -> tuple[Any, ...]:
+        after = self.body(*values)
+        as_tensor(self.test(*after))
+        return after
+
+    def run(self) -> list[Any]:
+        """Capture the loop; return what the variables hold after it."""
+        start = self._started()
+        count = len(start)
+
+        def test(going: torch.Tensor, *rest: Any) -> torch.Tensor:
+            return going
+
+        def body(going: torch.Tensor, *rest: Any) -> Tensors:
+            after, mode = self._step(lambda: None, rest[:count], rest[count:])
+            with mode:
+                again = as_tensor(self.test(*after)).to(torch.bool).clone().reshape([])
+            return (again, *self._states(after))
+
+        going = as_tensor(self.test(*self.values)).to(torch.bool).reshape([])
+        try:
+            outcome = cast(Tensors, while_loop_op(test, body, (going, *start), tuple(self.operands)))  # type: ignore[arg-type]
+        except Exception as error:
+            raise self.refused(error) from error
+        return self._results(outcome[1:])
+
+
+def _any_place() -> Any:
+    """The number of an iteration of which no more is known than that it is one."""
+    return _counted(torch.empty([], dtype=torch.int64))
+
+
+def _counted(step: torch.Tensor) -> Any:
+    place: Any = step.item()
+    constrain_range_for_size(place)
+    return place
+
+
+def _symbols() -> set[object]:
+    """The symbols that there are so far."""
+    fake = detect_fake_mode()
+    return set() if fake is None or fake.shape_env is None else set(fake.shape_env.var_to_range)
+
+
+def _is_fresh(size: torch.SymInt, known: set[object]) -> bool:
+    """Whether a size is one of the iteration's own, or no size that varies."""
+    symbols = size.node.expr.free_symbols
+    return not symbols or not symbols <= known

@@ -1,0 +1,278 @@
+"""Programs whose loops run as often as a size or data says, as rows: recurrences, writes, lists, rows of tensors."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import torch
+
+from branches.branch_rows import LOOPS, program, rows
+
+__all__ = ["LOOPS"]
+
+_GENERATOR = torch.Generator().manual_seed(0)
+LENGTHS = [(torch.randn(b, n, 3, generator=_GENERATOR),) for b, n in ((2, 5), (1, 1), (3, 2), (2, 7), (4, 4))]
+DATA = [(0.1 * torch.randn(2, 3, generator=_GENERATOR),), (torch.ones(1, 3),), (torch.full((3, 3), 40.0),)]
+ROWS = rows(6, 1, 2, 3, 4, 5, 7, 9, 12)
+
+over_axis = partial(program, LENGTHS, axes=({0: "b", 1: "n"},), into=LOOPS)
+on_data = partial(program, DATA, into=LOOPS)
+number = partial(program, ROWS, into=LOOPS)
+
+
+@over_axis()
+def recurrence(self: Any, x: Any) -> Any:
+    state, outs = torch.zeros(x.shape[0], 3), []
+    for t in range(x.shape[1]):
+        state = torch.tanh(self.one(x[:, t]) + self.two(state))
+        outs.append(state)
+    return torch.stack(outs, 1), state
+
+
+@over_axis()
+def recurrence_from_nothing(self: Any, x: Any) -> Any:
+    state, outs = None, []
+    for t in range(x.size(1)):
+        given = self.one(x[:, t, :])
+        state = torch.tanh(given) if state is None else torch.tanh(given + self.two(state))
+        outs += [state.unsqueeze(1)]
+    return torch.cat(outs, dim=1)
+
+
+@over_axis()
+def first_is_another(self: Any, x: Any) -> Any:
+    outs = []
+    for t in range(x.size(1)):
+        state = self.one(x[:, t]) if t == 0 else self.one(x[:, t]) + self.two(state)  # type: ignore[has-type] # noqa: F821
+        outs.append(state)
+    return torch.stack(outs).transpose(0, 1)
+
+
+@over_axis()
+def second_and_on(self: Any, x: Any) -> Any:
+    state = x[:, 0]
+    outs = [state]
+    for t in range(1, x.shape[1]):
+        state = state * 0.5 + self.one(x[:, t])
+        outs.append(state)
+    return torch.stack(outs, 1)
+
+
+@over_axis()
+def written_by_index(self: Any, x: Any) -> Any:
+    out, state = torch.zeros_like(x), torch.zeros(x.shape[0], 3)
+    for t in range(x.shape[1]):
+        state = state * 0.5 + x[:, t]
+        out[:, t] = state
+    return out + 1
+
+
+@over_axis()
+def backwards(self: Any, x: Any) -> Any:
+    state, outs = x.new_zeros(x.shape[0], 3), []
+    for t in reversed(range(x.shape[1])):
+        state = self.one(state) + x[:, t]
+        outs.append(state)
+    outs = outs[::-1]
+    return torch.stack(outs, 1)
+
+
+@over_axis()
+def counted_down(self: Any, x: Any) -> Any:
+    state, outs = x.new_zeros(x.shape[0], 3), []
+    for t in range(x.shape[1] - 1, -1, -1):
+        state = self.one(state) + x[:, t]
+        outs.append(state)
+    return torch.stack(outs, 1)
+
+
+@over_axis()
+def every_other(self: Any, x: Any) -> Any:
+    outs = []
+    for t in range(0, x.shape[1], 2):
+        outs.append(x[:, t])
+    return torch.stack(outs, 1)
+
+
+@over_axis()
+def comprehension(self: Any, x: Any) -> Any:
+    return torch.stack([self.one(x[:, t]) * t for t in range(x.shape[1])], 1)
+
+
+@over_axis()
+def rows_in_turn(self: Any, x: Any) -> Any:
+    return torch.stack([row.sum(0) for row in x])
+
+
+@over_axis()
+def sum_of_a_generator(self: Any, x: Any) -> Any:
+    return sum(self.one(x[:, t]) for t in range(x.shape[1]))
+
+
+@over_axis()
+def unbound_and_enumerated(self: Any, x: Any) -> Any:
+    total = 0
+    for place, row in enumerate(x.unbind(1)):
+        total = total + self.one(row) * (place + 1)
+    return total
+
+
+@over_axis()
+def layer_of_a_step(self: Any, x: Any) -> Any:
+    h = c = x.new_zeros(x.shape[0], 3)
+    outs = []
+    for row in x.unbind(dim=1):
+        h, c = self.cell(row, (h, c))
+        outs.append(h)
+    return torch.stack(outs, dim=1), (h, c)
+
+
+@over_axis()
+def states_in_a_list(self: Any, x: Any) -> Any:
+    states, outs = [torch.zeros(x.shape[0], 3) for _ in range(2)], []
+    for t in range(x.shape[1]):
+        y = x[:, t]
+        for number, layer in enumerate(self.layers[:2]):
+            states[number] = torch.tanh(layer(y) + states[number])
+            y = states[number]
+        outs.append(y)
+    return torch.stack(outs, 1), torch.stack(states)
+
+
+@over_axis()
+def state_in_a_dict(self: Any, x: Any) -> Any:
+    state = {"sum": torch.zeros(x.shape[0], 3), "count": 0}
+    for t in range(x.shape[1]):
+        state["sum"] = state["sum"] * 0.5 + x[:, t]
+        state["count"] += 2
+    return state["sum"] / state["count"]
+
+
+@over_axis()
+def loop_in_a_loop(self: Any, x: Any) -> Any:
+    outs = []
+    for b in range(x.shape[0]):
+        state = torch.zeros(3)
+        for t in range(x.shape[1]):
+            state = torch.tanh(state + x[b, t])
+        outs.append(state)
+    return torch.stack(outs)
+
+
+@over_axis()
+def window_that_grows(self: Any, x: Any) -> Any:
+    return torch.stack([x[:, : t + 1].mean(1) for t in range(x.shape[1])], 1)
+
+
+@over_axis()
+def added_in_place(self: Any, x: Any) -> Any:
+    total = torch.zeros(x.shape[0], 3)
+    view = total[:, :2]
+    for t in range(x.shape[1]):
+        total.add_(x[:, t])
+    return total, view
+
+
+@over_axis()
+def mean_of_a_list(self: Any, x: Any) -> Any:
+    outs = []
+    for t in range(x.shape[1]):
+        outs.append(x[:, t])
+    return sum(outs) / len(outs)
+
+
+@over_axis()
+def decided_by_a_size(self: Any, x: Any) -> Any:
+    state = torch.zeros(x.shape[0], 3)
+    for t in range(x.shape[1]):
+        state = state + x[:, t]
+        if x.shape[1] > 4:
+            state = state * 2
+    return state
+
+
+@over_axis()
+def may_not_run(self: Any, x: Any) -> Any:
+    total = 0
+    for t in range(2, x.shape[1]):
+        total = total + x[:, t]
+    return x.sum(1) + total
+
+
+@over_axis()
+def goes_on_with_the_length(self: Any, x: Any) -> Any:
+    for layer in self.layers[:2]:
+        outs = []
+        for t in range(x.shape[1]):
+            outs.append(layer(x[:, t]).relu())
+        x = torch.stack(outs, dim=1) + x
+    return x @ x.transpose(1, 2)
+
+
+@on_data()
+def while_small(self: Any, x: Any) -> Any:
+    while x.abs().sum() < 100:
+        x = x * 2 + 0.1
+    return x
+
+
+@on_data()
+def while_small_and_few(self: Any, x: Any) -> Any:
+    count = 0
+    while x.abs().sum() < 100 and count < 4:
+        x = x * 2 + 0.1
+        count += 1
+    return x * count
+
+
+@on_data()
+def while_not_done(self: Any, x: Any) -> Any:
+    done = x.sum() > 50
+    while not done:
+        x = x + 1
+        done = x.sum() > 50
+    return x
+
+
+@on_data()
+def while_an_item_is_small(self: Any, x: Any) -> Any:
+    steps = 0
+    while x.max().item() < 5:
+        x = x + 1
+        steps = steps + 1
+    return x + steps
+
+
+@number()
+def length_asked(self: Any, x: Any) -> Any:
+    return x * len(x) if len(x) > 3 else x - 1
+
+
+@number()
+def whole_number(self: Any, x: Any) -> Any:
+    windows = x.shape[0] / 3
+    return x if windows.is_integer() else torch.nn.functional.pad(x, (0, 0, 0, math.ceil(windows) * 3 - x.shape[0]))
+
+
+@number()
+def half(self: Any, x: Any) -> Any:
+    return x[: int(x.shape[0] / 2) + 1]
+
+
+@number()
+def side_of_a_square(self: Any, x: Any) -> Any:
+    return x.new_zeros(int(math.sqrt(x.shape[0]))) + float(x.shape[0])
+
+
+@number()
+def root_and_rest(self: Any, x: Any) -> Any:
+    whole, rest = divmod(x.shape[0], 4)
+    return x[rest:] + whole + abs(x.shape[0] - 5) + int(x.shape[0] ** 0.5)
+
+
+@number()
+def flag_of_an_operator(self: Any, x: Any) -> Any:
+    q = x[None]
+    return torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=x.shape[0] > 1)

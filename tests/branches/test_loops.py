@@ -1,0 +1,136 @@
+"""Loops that run as often as a size or data says are right at every length, or refused with the line and the reason."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import torch
+
+import onnxport
+from branches.branch_rows import Program
+from branches.loop_catalogue import LOOPS
+from comparison import assert_close
+
+
+@pytest.mark.filterwarnings("error::onnxport.errors.OnnxExporterWarning")
+@pytest.mark.parametrize("row", LOOPS.values(), ids=lambda row: row.name)
+def test_every_length(row: Program) -> None:
+    program = onnxport.export(row.module, row.example, dynamic_shapes=row.axes, verbose=False)
+    for inputs in row.others:
+        expected = torch.utils._pytree.tree_leaves(row.module(*inputs))
+        for one, other in zip(program(*inputs), expected, strict=True):
+            assert one.shape == other.shape
+            assert_close(one, other)
+
+
+class Left(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(x.shape[0]):  # culprit
+            x = x * 1.5
+            if x.sum() > 5:
+                break
+        return x
+
+
+class Chooses(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for t in range(x.shape[0]):  # culprit
+            x = x + 1 if t % 2 == 0 else x * 2
+        return x
+
+
+class Grows(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x[:1]
+        for t in range(x.shape[0]):  # culprit
+            y = torch.cat([y, x[t : t + 1]])
+        return y
+
+
+class Assigns(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.last = x[0]
+        for row in x:  # culprit
+            self.last = row
+        return self.last + 1
+
+
+class LooksBack(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        outs = [x[0]]
+        for row in x:  # culprit
+            outs.append(outs[-1] * 0.5 + row)
+        return torch.stack(outs)
+
+
+class Collects(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        outs = []
+        while x.sum() < 9:  # culprit
+            x = x + 1
+            outs.append(x)
+        return torch.stack(outs)
+
+
+class Multiplies(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        return x + sum([1.0] * x.shape[0])  # culprit
+
+
+REFUSED: dict[type[torch.nn.Module], str] = {
+    Left: "it may be left before its end",
+    Chooses: "its body decides by what only the iteration knows .*t % 2 == 0",
+    Grows: "the shape of `y` changes from one iteration to the next",
+    Assigns: "it assigns to self.last",
+    LooksBack: "it does more with the list `outs` than to append to it",
+    Collects: r"it adds to a list(.|\n)*`outs = torch.while_loop\(condition",
+    Multiplies: "the model forces it to be 3",
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED, ids=lambda kind: kind.__name__)
+def test_what_is_no_loop_is_refused_with_the_line_and_the_reason(kind: type[torch.nn.Module]) -> None:
+    with pytest.raises(onnxport.errors.OnnxExporterError) as caught:
+        onnxport.export(kind(), (torch.ones(3, 3),), dynamic_shapes=({0: "n"},), verbose=False)
+    assert re.search(REFUSED[kind], str(caught.value))
+    assert "# culprit" in str(caught.value)
+
+
+def test_the_code_is_as_it_was() -> None:
+    row = LOOPS["recurrence"]
+    before = row.module.function.__code__
+    onnxport.export(row.module, row.example, dynamic_shapes=row.axes, verbose=False)
+    assert row.module.function.__code__ is before
+    assert not any("onnxport_helpers" in name for name in row.module.function.__globals__)
+
+
+def test_an_axis_that_may_be_fixed_is() -> None:
+    """What can't be a loop is unrolled where the axis need not vary."""
+    auto = torch.export.Dim.AUTO
+    program = onnxport.export(Grows(), (torch.ones(3, 3),), dynamic_shapes=({0: auto},), verbose=False)
+    assert program(torch.ones(3, 3))[0].shape == (4, 3)
+
+
+class Tells(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        assert x.dim() == 2, f"{x.shape[0]} rows"
+        if f"{x.shape[0]}" == "5":
+            return x + 1
+        return x - 1
+
+
+def test_the_digits_of_a_size_are_warned_of() -> None:
+    with pytest.warns(onnxport.errors.OnnxExporterWarning, match="n equals 3: its digits are read as text") as told:
+        onnxport.export(Tells(), (torch.ones(3, 3),), dynamic_shapes=({0: "n"},), verbose=False)
+    assert str(told[0].message).count("equals 3") == 1
+
+
+@pytest.mark.filterwarnings("error::onnxport.errors.OnnxExporterWarning")
+@pytest.mark.parametrize("name", ["recurrence", "while_small_and_few"])
+def test_loops_are_verified(name: str) -> None:
+    row = LOOPS[name]
+    program = onnxport.export(row.module, row.example, dynamic_shapes=row.axes, verify=True, verbose=False)
+    assert program.verification is not None
+    assert program.verification.matches

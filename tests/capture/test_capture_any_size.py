@@ -278,9 +278,11 @@ class Rows(torch.nn.Module):
         total = x.new_zeros(3)
         for row in x:  # here
             total = total * 2 + row
+            if total.sum() > 100:
+                break
         return total
 
 
-def test_a_loop_over_an_axis_that_varies_is_refused_with_its_line() -> None:
+def test_a_loop_that_may_be_left_is_refused_with_its_line() -> None:
     with pytest.raises(DynamicShapeError, match=r"test_capture_any_size\.py:\d+ in forward: for row in x:  # here"):
         onnxport.export(Rows(), (R(5, 3),), dynamic_shapes=({0: "n"},))

@@ -24,7 +24,7 @@ from onnxport.options import Options
 from onnxport.prepare import FunctionalProgram, prepare, prepare_body
 from onnxport.program import ONNXProgram
 from onnxport.program.quantized import quantized
-from onnxport.provenance import Provenance, name_by_modules, source_line, write_texts
+from onnxport.provenance import SIZE_LIMITS, Provenance, name_by_modules, source_line, write_texts
 from onnxport.targets import PROFILES, check_fit, narrow_inputs
 from onnxport.translate import Names, is_translated, translate, translate_path
 from onnxport.translate.registry import Lookup
@@ -121,6 +121,10 @@ def _program(model: ir.Model, captured: Captured, options: Options, events: Even
     result = ONNXProgram(model, captured.program, events)
     if captured.forks is not None:
         result.paths = [path.program for path in captured.forks.paths]
+    result.size_limits = captured.size_limits
+    if captured.size_limits:
+        words = (f"{limit.words} (else {limit.raised})" for limit in captured.size_limits)
+        model.graph.metadata_props[SIZE_LIMITS] = "; ".join(dict.fromkeys(words))
     result.metadata = options.metadata
     result.target = options.target
     evaluates = options.training == TrainingMode.EVAL

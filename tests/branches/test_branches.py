@@ -96,6 +96,29 @@ def test_more_sizes_than_there_is_room_for_are_warned_of() -> None:
         onnxport.export(Multiplies(), (torch.ones(1, 3),), dynamic_shapes=({0: "n"},), verbose=False)
 
 
+class Demands(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] % 2:
+            if x.shape[0] < 20:
+                raise ValueError("short and odd")
+            return x * 2
+        assert x.shape[0] <= 50
+        return x + 1
+
+
+@pytest.mark.filterwarnings("error::onnxport.errors.OnnxExporterWarning")
+def test_sizes_at_which_the_model_raises_are_limits() -> None:
+    model = Demands()
+    program = onnxport.export(model, (torch.ones(8, 3),), dynamic_shapes=({0: "n"},), verbose=False)
+    for size in (8, 2, 21, 50, 61):
+        assert_close(program(torch.ones(size, 3))[0], model(torch.ones(size, 3)))
+    with pytest.raises(onnxport.errors.InputError, match=r"n is at least 20, unless .*here n is 7, .*short and odd"):
+        program(torch.ones(7, 3))
+    with pytest.raises(onnxport.errors.InputError, match=r"n is at most 50, unless .*AssertionError.*\n    at .*<= 50"):
+        program(torch.ones(52, 3))
+    assert "n is at most 50" in program.model.graph.metadata_props["onnxport.size_limits"]
+
+
 def test_the_user_says_what_becomes_of_branches() -> None:
     given: Any = ((torch.ones(4, 3),), None)
     shapes = ({0: "n"},)

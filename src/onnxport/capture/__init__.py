@@ -22,11 +22,12 @@ from onnxport.capture.request.dynamic_shapes import Axis, declare
 from onnxport.capture.request.fake_mode import enable_fake_mode, on_the_models_device
 from onnxport.capture.request.inputs import bind, check_model, check_names
 from onnxport.capture.request.outputs import check_outputs
+from onnxport.capture.rewriting.called import Helpers
 from onnxport.capture.rewriting.functions import Rewriting
-from onnxport.capture.rewriting.helpers import Helpers
 from onnxport.capture.strategies import Failure
 from onnxport.events import EventLog
 from onnxport.options import Branches
+from onnxport.size_limits import SizeLimit
 
 __all__ = ["Captured", "Failure", "capture", "enable_fake_mode", "is_in_onnx_export"]
 
@@ -38,6 +39,7 @@ class Captured:
     ``dim_names`` maps a symbol of the program to the name the user gave that dimension; ``same_dims`` maps a symbol
     to the one it equals because the user gave both the same name. Symbols in neither keep their own name. ``forks`` is
     the tree of all ways through a model whose code decides on sizes or data; ``program`` is then one of them.
+    ``size_limits`` are those beyond which the model's code raises.
     """
 
     model: object
@@ -52,6 +54,7 @@ class Captured:
     output_dim_names: dict[str, dict[int, str]] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     forks: Fork | None = None
+    size_limits: Sequence[SizeLimit] = ()
 
 
 @one_export_at_a_time()
@@ -114,6 +117,7 @@ def capture(
     check_outputs(program, events)
     captured = Captured(given_model, program, success.strategy.name, inputs.args, inputs.kwargs)
     captured.failures = success.failures
+    captured.size_limits = explored.size_limits
     captured.forks = explored.tree if isinstance(explored.tree, Fork) else None
     captured.input_names = () if input_names is None else input_names
     captured.output_names = () if output_names is None else output_names

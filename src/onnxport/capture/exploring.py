@@ -17,6 +17,7 @@ from onnxport.capture.request.dynamic_shapes import Declarations
 from onnxport.capture.strategies import Request, Success, run_path
 from onnxport.errors import CaptureError, Problem
 from onnxport.options import Branches
+from onnxport.size_limits import SizeLimit
 
 MOST_PATHS = 32
 
@@ -28,6 +29,8 @@ class Explored:
     tree: Tree
     program: torch.export.ExportedProgram
     followed: Sequence[Followed] = ()
+    #: What the model's code demands of sizes: it raises elsewhere.
+    size_limits: Sequence[SizeLimit] = ()
     #: The user's names of symbols.
     names: Mapping[str, str] = field(default_factory=dict)
 
@@ -64,7 +67,7 @@ def explore(success: Success, request: Request, recorder: forced_sizes.Recorder,
     if isinstance(tree, Path):
         without_marks(tree.program)
     followed = [*explorer.followed, *success.schedule.texts]
-    return Explored(tree, _most_general(tree, request.declared), followed, explorer.names)
+    return Explored(tree, _most_general(tree, request.declared), followed, explorer.size_limits, explorer.names)
 
 
 def _most_general(tree: Tree, declared: Declarations) -> torch.export.ExportedProgram:

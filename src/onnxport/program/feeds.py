@@ -11,6 +11,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind
 
 from onnxport.errors import InputError, Problem
 from onnxport.provenance import NARROWED
+from onnxport.size_limits import SizeLimit
 from onnxport.torch_internals import pytree
 from onnxport.weights.dtypes import from_torch_dtype, to_torch_dtype
 
@@ -39,6 +40,27 @@ def bind_inputs(
     if problems:
         raise InputError("The inputs do not fit the model.", problems)
     return feeds
+
+
+def check_limits(graph: ir.Graph, limits: Sequence[SizeLimit], feeds: Mapping[str, torch.Tensor]) -> None:
+    """Refuse inputs of sizes at which the model's own code raises."""
+    if not limits:
+        return
+    sizes = {
+        str(dim.value): size
+        for value in graph.inputs
+        if value.name in feeds and value.shape is not None
+        for dim, size in zip(value.shape, feeds[str(value.name)].shape, strict=False)
+        if isinstance(dim, ir.SymbolicDim)
+    }
+    told = ", ".join(f"{name} is {size}" for name, size in sizes.items())
+    problems = [
+        Problem(f"It takes inputs where {limit.words}; here {told}, and it raises {limit.raised}", limit.where)
+        for limit in limits
+        if not limit.is_kept(sizes)
+    ]
+    if problems:
+        raise InputError("The model does not take inputs of these sizes:", problems)
 
 
 def _flatten_freely(

@@ -22,7 +22,7 @@ from onnxport.functions import inline_functions
 from onnxport.optimize import optimize
 from onnxport.prepare import FunctionalProgram
 from onnxport.program.axis_names import rename_axes
-from onnxport.program.feeds import bind_inputs
+from onnxport.program.feeds import bind_inputs, check_limits
 from onnxport.program.quantized import quantized
 from onnxport.program.runtime import Initializer, RuntimeSession, default_session, output_to_torch, to_torch
 from onnxport.program.summary import Summary, summarize
@@ -30,6 +30,7 @@ from onnxport.program.targeted import fitted
 from onnxport.program.values import ComputedValues
 from onnxport.provenance import FOLDED, aliases
 from onnxport.quantize import Quantization, QuantizationReport, as_quantization
+from onnxport.size_limits import SizeLimit
 from onnxport.targets import PROFILES, Target, find_target
 from onnxport.torch_internals.fake_tensors import disable_current_modes
 from onnxport.torch_internals.subclasses import plain_tensors
@@ -83,6 +84,8 @@ class ONNXProgram:
         self.exported_program = exported_program
         #: All ways through a model whose Python code branches; the exported program is one of them.
         self.paths: Sequence[ExportedProgram] = () if exported_program is None else (exported_program,)
+        #: Beyond these the model's code raises, and so does a call.
+        self.size_limits: Sequence[SizeLimit] = ()
         self.events = events
         self.functional: FunctionalProgram | None = None
         self.verification: Verification | None = None
@@ -98,14 +101,19 @@ class ONNXProgram:
 
         They are tensors, and a list of tensors where the model returns a list whose length only run time knows.
         """
-        feeds = bind_inputs(self.model, self.exported_program, args, kwargs)
+        feeds = self._feeds(args, kwargs)
         return tuple(self._open().run(_names(self.model.graph.outputs), feeds))
+
+    def _feeds(self, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, torch.Tensor]:
+        feeds = bind_inputs(self.model, self.exported_program, args, kwargs)
+        check_limits(self.model.graph, self.size_limits, feeds)
+        return feeds
 
     def call_reference(self, *args: object, **kwargs: object) -> tuple[Any, ...]:
         """Run the model in onnx's reference evaluator: slow, and a second opinion where onnxruntime is in doubt."""
         from onnx.reference import ReferenceEvaluator
 
-        feeds = bind_inputs(self.model, self.exported_program, args, kwargs)
+        feeds = self._feeds(args, kwargs)
         arrays = {name: TorchTensor(tensor).numpy() for name, tensor in feeds.items()}
         outputs = ReferenceEvaluator(self.model_proto).run(None, arrays)
         return tuple(
@@ -133,7 +141,7 @@ class ONNXProgram:
         unknown = [Problem(f"{name!r}{_suggestion(name, known)}") for name in names if name not in known]
         if unknown:
             raise ValueError(listing("The main graph has no values of these names.", unknown))
-        feeds = bind_inputs(self.model, self.exported_program, args, {} if kwargs is None else kwargs)
+        feeds = self._feeds(args, {} if kwargs is None else kwargs)
         results: dict[str, Any] = dict(feeds)
         for name in names:
             if name in self.model.graph.initializers and name not in results:

@@ -19,6 +19,7 @@ from onnxport.capture.diagnosis.user_lines import Asker
 from onnxport.errors import Problem, listing, warn
 from onnxport.events import EventLog
 from onnxport.provenance import source_line
+from onnxport.size_limits import SizeLimit
 from onnxport.torch_internals.sympy_functions import FloatTrueDiv, IntTrueDiv, Mod, PythonMod, ToFloat
 
 
@@ -77,6 +78,15 @@ def report_assumptions(
 
 
 _SQUEEZES = (torch.ops.aten.squeeze.dim, torch.ops.aten.squeeze.dims, torch.ops.aten.squeeze.default)
+
+
+def limit_of(
+    fact: sympy.Basic, unless: Sequence[sympy.Basic], names: Mapping[str, str], raised: str, where: str
+) -> SizeLimit:
+    """The limit that a fact about sizes must hold, unless one of others does."""
+    named = [_named(one, names, {}, positive=None) for one in (fact, *unless)]
+    words = _sentence(named[0]) + "".join(f", unless {_sentence(one)}" for one in named[1:])
+    return SizeLimit(sympy.Or(*named), words, raised, where)
 
 
 def _squeezed_sizes(programs: Sequence[torch.export.ExportedProgram]) -> Iterator[tuple[sympy.Basic, str]]:

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeAlias
 
+import sympy  # type: ignore[import-untyped]
 import torch
 
 from onnxport.capture.diagnosis.forced_sizes import is_violation
-from onnxport.capture.diagnosis.guards import Followed
+from onnxport.capture.diagnosis.guards import Followed, limit_of
 from onnxport.capture.diagnosis.user_lines import line_of_error, raised_by_model
 from onnxport.capture.forks.decisions import DECIDED, Decision, Diverged, LoopOnData, Schedule
 from onnxport.capture.forks.witnesses import Limits, settled, witness
 from onnxport.capture.request.resizing import Arguments, ResizableInputs
 from onnxport.errors import CaptureError, Problem
 from onnxport.events import EventLog
+from onnxport.size_limits import SizeLimit
+
+_MOST_TRIES = 4
 
 
 @dataclass
@@ -68,6 +73,8 @@ class Explorer:
     limit: int
     count: int = 1
     followed: list[Followed] = field(default_factory=list)
+    #: Beyond these the model raises.
+    size_limits: list[SizeLimit] = field(default_factory=list)
 
     def grow(self, path: Path, depth: int = 0) -> Tree:
         """Return the tree of all paths that share the first ``depth`` decisions with this one."""
@@ -96,18 +103,43 @@ class Explorer:
         arguments = path.arguments if decision.of_data else self._arguments_beyond(path, depth)
         if arguments is None:
             return None
-        answers = [taken.outcome for taken in path.decisions[:depth]]
-        try:
-            program, schedule = completed(self.run, [*answers, not decision.outcome], arguments)
-        except LoopOnData:
-            raise
-        except Exception as error:  # noqa: BLE001 - it is the model's, which may raise anything; it is reported
-            self._report(decision, error)
+        answers = [*(taken.outcome for taken in path.decisions[:depth]), not decision.outcome]
+        for _ in range(_MOST_TRIES):
+            runs: list[Schedule] = []
+            try:
+                program, schedule = completed(partial(self._noted, runs), answers, arguments)
+            except LoopOnData:
+                raise
+            except Exception as error:  # noqa: BLE001 - it is the model's, which may raise anything; it is reported
+                others = self._arguments_after_raising(path, depth, runs[-1].decisions, error)
+                if others is None:
+                    self._report(path.decisions[: depth + 1], error)
+                    return None
+                arguments = others
+                continue
+            if not _agrees(schedule.decisions, path.decisions, depth):
+                self._follow(decision, "the code did not ask the same again when it was run anew")
+                return None
+            return Path(program, schedule.decisions, arguments)
+        self._follow(decision, "the model raised at all sizes that were tried for the other way")
+        return None
+
+    def _noted(self, runs: list[Schedule], schedule: Schedule, arguments: Arguments) -> torch.export.ExportedProgram:
+        runs.append(schedule)
+        return self.run(schedule, arguments)
+
+    def _arguments_after_raising(
+        self, path: Path, depth: int, taken: Sequence[Decision], error: Exception
+    ) -> Arguments | None:
+        """Other sizes for a way on which the model raised: perhaps for those only that the way was tried at."""
+        further = [one for one in taken[depth + 1 :] if not one.of_data]
+        if not further or not raised_by_model(error):
             return None
-        if not _agrees(schedule.decisions, path.decisions, depth):
-            self._follow(decision, "the code did not ask the same again when it was run anew")
-            return None
-        return Path(program, schedule.decisions, arguments)
+        example = ResizableInputs(path.program, *path.arguments)
+        asked = [_current(one, example.environment) for one in taken if not one.of_data]
+        asked = asked[: asked.index(_current(further[-1], example.environment)) + 1]
+        sizes = witness(example, asked, self.names, self.limits) if example.usable else None
+        return None if sizes is None else example.at(sizes)
 
     def _arguments_beyond(self, path: Path, depth: int) -> Arguments | None:
         """Arguments at sizes at which a decision comes out otherwise; None where there are none."""
@@ -125,17 +157,27 @@ class Explorer:
         followed = Followed(decision.expression, decision.outcome, decision.by, decision.where, reason)
         self.followed.append(followed)
 
-    def _report(self, decision: Decision, error: Exception) -> None:
+    def _report(self, decisions: Sequence[Decision], error: Exception) -> None:
+        """Note why the other way at the last of the decisions is left out."""
+        *before, decision = decisions
         lines = str(error).strip().splitlines()
         what = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
         if raised_by_model(error) and not isinstance(error, Diverged):
             way = "false" if decision.outcome else "true"
             message = f"Where the condition is {way} the model raises {what}; that way is left out."
             self.events.add("assumption", "capture", message, where=decision.where)
+            if not any(one.of_data for one in decisions):
+                unless = [_fact(one, not one.outcome) for one in before]
+                limit = limit_of(_fact(decision, decision.outcome), unless, self.names, what, decision.where)
+                self.size_limits.append(limit)
             return
         where = line_of_error(error)
         reason = f"the other way could not be captured: {what}"
         self._follow(decision, f"{reason} at {where}" if where else reason)
+
+
+def _fact(decision: Decision, outcome: bool) -> sympy.Basic:
+    return decision.expression if outcome else sympy.Not(decision.expression)
 
 
 def _current(decision: Decision, environment: Any) -> Decision:

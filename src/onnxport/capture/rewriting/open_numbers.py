@@ -43,7 +43,7 @@ def items_of(iterable: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Run:
+class OpenRun:
     """Tensors of one shape, of which only run time knows how many: stacked along axis 0. They stand in an OpenList."""
 
     tensor: torch.Tensor
@@ -52,7 +52,9 @@ class Run:
 def _stack(tensors: Any, dim: int = 0) -> torch.Tensor:
     if not isinstance(tensors, OpenList):
         return torch.stack(tensors, dim)
-    parts = [part.tensor.movedim(0, dim) if isinstance(part, Run) else part.unsqueeze(dim) for part in tensors.parts]
+    parts = [
+        part.tensor.movedim(0, dim) if isinstance(part, OpenRun) else part.unsqueeze(dim) for part in tensors.parts
+    ]
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
 
 
@@ -61,7 +63,7 @@ def _cat(tensors: Any, dim: int = 0) -> torch.Tensor:
         return torch.cat(tensors, dim)
     parts = []
     for part in tensors.parts:
-        if isinstance(part, Run):
+        if isinstance(part, OpenRun):
             axis = dim % (part.tensor.dim() - 1)
             part = part.tensor.movedim(0, axis).flatten(axis, axis + 1)
         parts.append(part)
@@ -74,7 +76,7 @@ class OpenList(list[Any]):
     @property
     def length(self) -> Size:
         """How many items there are."""
-        return sum(part.tensor.shape[0] if isinstance(part, Run) else 1 for part in self.parts)
+        return sum(part.tensor.shape[0] if isinstance(part, OpenRun) else 1 for part in self.parts)
 
     @property
     def parts(self) -> list[Any]:
@@ -101,7 +103,7 @@ class OpenList(list[Any]):
             place = slice(place.start, place.stop, -place.step)
             if place.start is not None or place.stop is not None:
                 raise TypeError("a list of which only run time knows the length is cut from behind")
-        return OpenList([Run(stacked[place])])
+        return OpenList([OpenRun(stacked[place])])
 
     def __reversed__(self) -> Iterator[Any]:
         return iter(self[::-1])
@@ -201,7 +203,7 @@ def _sqrt(value: Any) -> Any:
 def _unbind(tensor: torch.Tensor, dim: int = 0) -> Any:
     if not isinstance(tensor.shape[dim], torch.SymInt):
         return tensor.unbind(dim)
-    return OpenList([Run(tensor.movedim(dim, 0))])
+    return OpenList([OpenRun(tensor.movedim(dim, 0))])
 
 
 _OPEN: dict[object, Callable[..., Any]] = {

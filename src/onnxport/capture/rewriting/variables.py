@@ -10,7 +10,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols, statically_known_true
 
 from onnxport.capture.replay.values.stand_ins import parts_of, rebuilt
-from onnxport.capture.rewriting.open_numbers import OpenList, Run, as_tensor
+from onnxport.capture.rewriting.open_numbers import OpenList, OpenRun, as_tensor
 
 _WHOLE = (int, torch.SymInt)
 _NUMBERS = (int, float, torch.SymInt, torch.SymFloat)
@@ -152,7 +152,7 @@ class Collecting(_Changing):
         added = [next(stacks) for _ in range(self.count)]
         # Several in each iteration follow one another.
         run = added[0] if self.count == 1 else torch.stack(added, 1).flatten(0, 1)
-        whole = OpenList([*parts, Run(run)])
+        whole = OpenList([*parts, OpenRun(run)])
         # Whoever else has the list finds in it what they may stack.
         value[:] = whole.parts
         return whole
@@ -230,7 +230,7 @@ def leaves_of(value: Any) -> list[Any]:
         return [leaf for part in _parts(value) for leaf in leaves_of(part)]
     if isinstance(value, list | tuple | dict):
         return [leaf for part in parts_of(value) for leaf in leaves_of(part)]
-    return [value.tensor if isinstance(value, Run) else value]
+    return [value.tensor if isinstance(value, OpenRun) else value]
 
 
 def own_value(value: Any) -> Any:

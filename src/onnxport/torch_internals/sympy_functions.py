@@ -25,7 +25,7 @@ from torch.utils._sympy.functions import (
 )
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
-from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+from torch.utils._sympy.value_ranges import ValueRangeError, ValueRanges, bound_sympy
 
 __all__ = [
     "CeilDiv",
@@ -49,6 +49,7 @@ __all__ = [
     "RoundToInt",
     "ToFloat",
     "TruncToInt",
+    "ValueRangeError",
     "ValueRanges",
     "Where",
     "bound_sympy",

@@ -9,7 +9,7 @@ import sympy  # type: ignore[import-untyped]
 
 from onnxport.capture.forks.decisions import Decision
 from onnxport.capture.request.resizing import ResizableInputs, at_sizes
-from onnxport.torch_internals.sympy_functions import ValueRanges, bound_sympy
+from onnxport.torch_internals.sympy_functions import ValueRangeError, ValueRanges, bound_sympy
 
 Sizes = dict[sympy.Symbol, int]
 Limits = Mapping[sympy.Symbol, ValueRanges[sympy.Expr]]
@@ -57,7 +57,12 @@ def settled(decisions: Sequence[Decision], names: Mapping[str, str], declared: L
 
 def follows(expression: sympy.Basic, decisions: Sequence[Decision], names: Mapping[str, str]) -> bool:
     """Whether a condition follows from decisions, as ``n == 1`` follows from ``n <= 1``, where no axis is empty."""
-    ranges = _ranges(expression, [one for one in decisions if not one.of_data], names, {}, least=1)
+    of_sizes = [one for one in decisions if not one.of_data]
+    try:
+        ranges = _ranges(expression, of_sizes, names, {}, least=1)
+    except ValueRangeError:
+        # A way that only an empty axis leads.
+        return False
     return bool(bound_sympy(expression, ranges).lower == sympy.true)
 
 

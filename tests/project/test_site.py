@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,9 @@ def test_the_site_is_built(tmp_path: Path) -> None:
     api = (tmp_path / "site" / "reference" / "api.html").read_text(encoding="utf-8")
     for name in ("onnxport.export", "onnxport.ONNXProgram.apply_weights", "onnxport.verification.find_mismatch"):
         assert f'id="{name}"' in api
+    # Nothing is loaded from elsewhere.
+    loaded = re.compile(r'<(?:script|img|link rel="stylesheet")[^>]*https?://')
+    assert [page.name for page in (tmp_path / "site").rglob("*.html") if loaded.search(page.read_text("utf-8"))] == []
 
 
 def test_comparisons_are_those_that_were_measured(tmp_path: Path) -> None:

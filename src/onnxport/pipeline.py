@@ -103,7 +103,7 @@ def convert(
         quantization = None
         if options.quantize is not None:
             with events.stage("quantize"):
-                quantization = quantized(model, options.quantize, options.target)
+                quantization = quantized(model, options.quantize, options.target, captured.program)
         if calls is not None:
             with events.stage("functions"):
                 outline(model, calls, events)

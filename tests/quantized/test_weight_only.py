@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+import onnxruntime
 import pytest
 import torch
 from torch import Tensor, nn
@@ -327,3 +328,47 @@ def test_products_of_integers(reduce_range: bool) -> None:
     # onnxruntime's kernels saturate with all 8 bits on some processors.
     found = (program if reduce_range else program.call_reference)(x)[0]
     assert (found - expected).square().mean().sqrt() < 0.05 * expected.square().mean().sqrt()
+
+
+class Vision(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 16, 3, bias=False)
+        self.head = nn.Linear(16, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.second(self.first(x).relu()).relu()
+        return self.head(y.mean((2, 3)))
+
+
+@pytest.mark.parametrize("calibrate", ["min-max", "percentile", "entropy"])
+def test_grids_from_calibration(calibrate: Any, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = Vision().eval()
+    inputs = [(torch.randn(2, 3, 12, 12),) for _ in range(4)]
+    way = Quantization("static-int8", calibration=inputs, calibrate=calibrate, percentile=99.9)
+    program = onnxport.export(model, inputs[0], dynamic_shapes=LENGTH, quantize=way, verify=True)
+    assert program.verification is not None and program.verification.matches
+    x = torch.randn(5, 3, 12, 12)
+    expected = eager_result(model, (x,))
+    found = program(x)[0]
+    assert (found - expected).square().mean().sqrt() < 0.1 * expected.square().mean().sqrt()
+    path = tmp_path / "static.onnx"
+    program.save(path, external_data=False)
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    options.log_severity_level = 3
+    onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    run = [node.op_type for node in onnx.load(tmp_path / "optimized.onnx").graph.node]
+    assert run.count("QLinearConv") == 2
+    kinds = {tensor.name: tensor.data_type for tensor in onnx.load(path).graph.initializer}
+    assert kinds["first.bias_quantized"] == onnx.TensorProto.INT32
+
+
+def test_calibration_goes_with_static_grids() -> None:
+    with pytest.raises(InputError, match="`calibration` is a list of inputs"):
+        Quantization("static-int8")
+    with pytest.raises(InputError, match="`calibration` is a list of inputs"):
+        Quantization("int8", calibration=[(torch.ones(2),)])
+    with pytest.raises(InputError, match="min-max, percentile, entropy"):
+        Quantization("static-int8", calibration=[(torch.ones(2),)], calibrate="mean")  # type: ignore[arg-type]

@@ -200,7 +200,7 @@ class ONNXProgram:
         (16384, 3072)
         """
         reader = self.target if target is None else find_target(target)
-        self.quantization = quantized(self.model, as_quantization(quantization), reader)
+        self.quantization = quantized(self.model, as_quantization(quantization), reader, self.exported_program)
         self.release()
         return self.quantization
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import onnx_ir as ir
 
 from onnxport.errors import OpsetError
@@ -15,6 +17,7 @@ from onnxport.quantize.lazy_weight import QuantizedWeight
 from onnxport.quantize.microsoft import MicrosoftForm
 from onnxport.quantize.scheme import Quantization, as_quantization
 from onnxport.quantize.standard import StandardForm, blocks_needed
+from onnxport.quantize.static import Ranges, StaticGrids, is_static, observed_values
 from onnxport.targets import Target
 
 __all__ = [
@@ -27,11 +30,16 @@ __all__ = [
 
 # What the entry of an initializer in a file takes, about; a weight is quantized only where the file becomes smaller.
 _ENTRY_BYTES = 100
+Observe = Callable[[list[ir.Value]], Ranges]
 _BYTE = IntegerGrid(-128, 127, symmetric=True)
 
 
-def quantize_model(model: ir.Model, quantization: Quantization, target: Target) -> QuantizationReport:
+def quantize_model(
+    model: ir.Model, quantization: Quantization, target: Target, observe: Observe | None = None
+) -> QuantizationReport:
     """Quantize the weights of a model in place; nothing is computed before they are written or asked for.
+
+    ``observe`` runs the model on the inputs for calibration and gives the ranges of some values.
 
     >>> import onnx_ir as ir, torch
     >>> from onnxport.onnx_build.literals import initializer
@@ -54,6 +62,10 @@ def quantize_model(model: ir.Model, quantization: Quantization, target: Target) 
     candidates, left = find_candidates(model, quantization)
     edits = GraphEdits(model)
     rounded = RoundedInputs(edits)
+    ranges: Ranges = {}
+    if quantization.scheme == "static-int8" and observe is not None:
+        ranges = observe(observed_values(candidates, model.graph))
+    grids = StaticGrids(edits, ranges)
     layers = []
     for candidate in candidates:
         weight = _quantized(candidate, quantization, target)
@@ -67,6 +79,8 @@ def quantize_model(model: ir.Model, quantization: Quantization, target: Target) 
             continue
         operators = tuple(dict.fromkeys(reader.node.op_type for reader in candidate.readers))
         form.write()
+        if ranges and is_static(candidate):
+            grids.round(candidate, weight)
         written = sum(one.const_value.nbytes for one in form.initializers if one.const_value is not None)
         replaced = not any(source.uses() for source in candidate.sources)
         layers.append(
@@ -117,11 +131,12 @@ def _quantized(candidate: Candidate, quantization: Quantization, target: Target)
     """The weight in the grid that its readers take."""
     refine = quantization.refine is not None
     name, load, dtype = candidate.name, candidate.load, candidate.dtype
-    if candidate.uses & {"channels", "recurrent"}:
-        return QuantizedWeight(name, load, dtype, _BYTE, None, refine=refine)
-    if quantization.scheme == "dynamic-int8" and DynamicForm.takes(candidate):
+    integers = quantization.scheme in ("dynamic-int8", "static-int8")
+    if integers and (DynamicForm.takes(candidate) or is_static(candidate)):
         grid = IntegerGrid(-64, 63, symmetric=True) if quantization.reduce_range else _BYTE
         return QuantizedWeight(name, load, dtype, grid, None, refine=refine)
+    if candidate.uses & {"channels", "recurrent"}:
+        return QuantizedWeight(name, load, dtype, _BYTE, None, refine=refine)
     for_microsoft = target.name == "onnxruntime" and MicrosoftForm.takes(candidate)
     if quantization.bits == 4 and {"right", "table"} <= candidate.uses and not for_microsoft:
         # Gather takes no 4-bit numbers, and DequantizeLinear no two of them in one byte of its own type.

@@ -39,6 +39,10 @@ class GraphEdits:
         """A list of numbers as a literal."""
         return self._literals.value(Contents(np.array(numbers, np.int64), ir.DataType.INT64))
 
+    def real(self, number: float) -> ir.Value:
+        """A number of float32 as a literal."""
+        return self._literals.value(Contents(np.array(number, np.float32), ir.DataType.FLOAT))
+
     def byte(self, number: int) -> ir.Value:
         """A number of 8 bits as a literal."""
         return self._literals.value(Contents(np.array(number, np.uint8), ir.DataType.UINT8))
@@ -92,10 +96,23 @@ class GraphEdits:
 
     def cast(self, value: ir.Value, dtype: ir.DataType) -> ir.Value:
         """A value in another element type, from right behind where it is computed."""
-        name = self.free_name(f"{value.name}_{dtype.name.lower()}")
-        result = ir.Value(name=name, type=ir.TensorType(dtype), shape=value.shape)
         to = ir.AttrInt64("to", int(dtype))
-        made = ir.Node("", "Cast", [value], [to], outputs=[result], name=self.free_name(f"node_{name}"))
+        return self.behind(value, "Cast", [], f"{value.name}_{dtype.name.lower()}", dtype, [to])
+
+    def behind(
+        self,
+        value: ir.Value,
+        op_type: str,
+        others: Sequence[ir.Value],
+        name: str,
+        dtype: ir.DataType,
+        attributes: Sequence[ir.Attr] = (),
+    ) -> ir.Value:
+        """The result, of the same shape, of an operator of a value and others, right behind where that is computed."""
+        unique = self.free_name(name)
+        result = ir.Value(name=unique, type=ir.TensorType(dtype), shape=value.shape)
+        node_name = self.free_name(f"node_{unique}")
+        made = ir.Node("", op_type, [value, *others], attributes, outputs=[result], name=node_name)
         producer = value.producer()
         if producer is None:
             self.model.graph.insert_before(self.model.graph[0], made)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal, get_args
 
 import onnx_ir as ir
 
 from onnxport.errors import InputError
+from onnxport.quantize.calibration import RangeMethod
 
-Scheme = Literal["int8", "int4", "uint4", "dynamic-int8", "float16", "bfloat16"]
+Scheme = Literal["int8", "int4", "uint4", "dynamic-int8", "static-int8", "float16", "bfloat16"]
 Refinement = Literal["hqq"]
 
 _BLOCK_SIZES = (16, 32, 64, 128, 256)
@@ -28,8 +29,10 @@ class Quantization:
     smaller stays as it is.
 
     ``"dynamic-int8"`` also rounds the other side of each product to 8 bits, by its range at run time, and multiplies
-    integers. ``"float16"`` and ``"bfloat16"`` store weights and compute in that type, but for sums, squares,
-    exponentials and normalisations, which stay in float32; inputs and outputs keep their types.
+    integers. ``"static-int8"`` does so in grids that are fixed by running the model on ``calibration``, for
+    convolutions too, and rounds what they give. ``"float16"`` and ``"bfloat16"`` store weights and compute in that
+    type, but for sums, squares, exponentials and normalisations, which stay in float32; inputs and outputs keep
+    their types.
 
     Attributes:
         scheme: What the weights become.
@@ -46,6 +49,11 @@ class Quantization:
             (tied weights) is written once, for both.
         reduce_range: Whether the weights of products of integers use 7 bits only. With 8, sums of products saturate in
             onnxruntime on processors without VNNI, and results are wrong there.
+        calibration: Inputs that are like those to come, for ``"static-int8"``: tuples of arguments, or dictionaries of
+            keyword arguments.
+        calibrate: How a range is found from what was seen: all of it (``"min-max"``), all but tails (``"percentile"``),
+            or where the distribution changes least (``"entropy"``).
+        percentile: How much of what was seen lies within, in percent.
         accuracy_level: Of com.microsoft::MatMulNBits, for ``target="onnxruntime"``: 1 computes in float32, 4 may round
             the other side of a product to 8 bits, which is faster.
 
@@ -67,6 +75,9 @@ class Quantization:
     include_lm_head: bool = True
     include_embeddings: bool = False
     reduce_range: bool = True
+    calibration: Sequence[tuple[object, ...] | Mapping[str, object]] = field(default=(), repr=False)
+    calibrate: RangeMethod = "min-max"
+    percentile: float = 99.99
     accuracy_level: int | None = None
 
     def __post_init__(self) -> None:
@@ -82,6 +93,15 @@ class Quantization:
             raise InputError(f"`refine` is {self.refine!r}, but it is 'hqq' or None.")
         if self.accuracy_level not in (None, 0, 1, 2, 3, 4):
             raise InputError(f"`accuracy_level` is {self.accuracy_level!r}, but MatMulNBits has 0 to 4.")
+        if (self.scheme == "static-int8") != bool(self.calibration):
+            raise InputError(
+                "`calibration` is a list of inputs of the model, which 'static-int8' needs, and only that."
+            )
+        if self.calibrate not in get_args(RangeMethod):
+            methods = ", ".join(get_args(RangeMethod))
+            raise InputError(f"`calibrate` is {self.calibrate!r}, but it is one of {methods}.")
+        if not 50 < self.percentile <= 100:
+            raise InputError(f"`percentile` is {self.percentile}, but it is above 50 and at most 100.")
         for name in ("include", "exclude"):
             patterns = getattr(self, name)
             if isinstance(patterns, str):
@@ -134,7 +154,7 @@ def as_quantization(given: str | Quantization) -> Quantization:
     if isinstance(given, Quantization):
         return given
     scheme, _, rest = given.partition(":")
-    known = {field.name for field in fields(Quantization)} - {"scheme"}
+    known = {one.name for one in fields(Quantization)} - {"scheme", "calibration"}
     options: dict[str, object] = {}
     for part in rest.split(",") if rest else ():
         name, equals, text = part.partition("=")

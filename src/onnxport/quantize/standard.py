@@ -14,7 +14,7 @@ from onnxport.weights.dtypes import from_torch_dtype
 from onnxport.weights.lazy_integers import LazyIntegers, LazyParameters
 
 _D = ir.DataType
-_KINDS = {(-8, 7): _D.INT4, (0, 15): _D.UINT4, (-128, 127): _D.INT8, (0, 255): _D.UINT8}
+_KINDS = {(-8, 7): _D.INT4, (0, 15): _D.UINT4, (-128, 127): _D.INT8, (-64, 63): _D.INT8, (0, 255): _D.UINT8}
 _BLOCKS_SINCE = 21
 
 

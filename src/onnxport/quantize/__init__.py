@@ -17,7 +17,7 @@ from onnxport.quantize.lazy_weight import QuantizedWeight
 from onnxport.quantize.microsoft import MicrosoftForm
 from onnxport.quantize.scheme import Quantization, as_quantization
 from onnxport.quantize.standard import StandardForm, blocks_needed
-from onnxport.quantize.static import Ranges, StaticGrids, is_static, observed_values
+from onnxport.quantize.static import Ranges, StaticGrids, observed_values, takes_static_grids
 from onnxport.targets import Target
 
 __all__ = [
@@ -79,7 +79,7 @@ def quantize_model(
             continue
         operators = tuple(dict.fromkeys(reader.node.op_type for reader in candidate.readers))
         form.write()
-        if ranges and is_static(candidate):
+        if ranges and takes_static_grids(candidate):
             grids.round(candidate, weight)
         written = sum(one.const_value.nbytes for one in form.initializers if one.const_value is not None)
         replaced = not any(source.uses() for source in candidate.sources)
@@ -132,7 +132,7 @@ def _quantized(candidate: Candidate, quantization: Quantization, target: Target)
     refine = quantization.refine is not None
     name, load, dtype = candidate.name, candidate.load, candidate.dtype
     integers = quantization.scheme in ("dynamic-int8", "static-int8")
-    if integers and (DynamicForm.takes(candidate) or is_static(candidate)):
+    if integers and (DynamicForm.takes(candidate) or takes_static_grids(candidate)):
         grid = IntegerGrid(-64, 63, symmetric=True) if quantization.reduce_range else _BYTE
         return QuantizedWeight(name, load, dtype, grid, None, refine=refine)
     if candidate.uses & {"channels", "recurrent"}:

@@ -13,8 +13,8 @@ import torch
 from onnxport.errors import OnnxExporterError
 from onnxport.quantize.grid import IntegerGrid
 
-# How many numbers are quantized at a time.
-_PIECE = 1 << 20
+# How many numbers are quantized at a time: their copies on the way fit in the cache.
+_PIECE = 1 << 18
 
 Bytes = npt.NDArray[np.uint8]
 

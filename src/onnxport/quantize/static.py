@@ -16,7 +16,7 @@ _D = ir.DataType
 Ranges = Mapping[ir.Value, tuple[float, float]]
 
 
-def is_static(candidate: Candidate) -> bool:
+def takes_static_grids(candidate: Candidate) -> bool:
     """Whether a weight is read by products and convolutions of float32 only."""
     operators = {reader.node.op_type for reader in candidate.readers}
     return operators <= {"MatMul", "Gemm", "Conv"} and "left" not in candidate.uses and candidate.dtype == torch.float32
@@ -27,7 +27,7 @@ def observed_values(candidates: Sequence[Candidate], graph: ir.Graph) -> list[ir
     found: dict[ir.Value, None] = {}
     for candidate in candidates:
         for reader in candidate.readers:
-            if is_static(candidate) and reader.node.graph is graph:
+            if takes_static_grids(candidate) and reader.node.graph is graph:
                 for value in (reader.node.inputs[0], _given(reader.node)):
                     if value is not None and value.dtype == _D.FLOAT and not value.is_initializer():
                         found[value] = None

@@ -34,12 +34,12 @@ from onnxport.pretrained.tasks import TASKS, Task, find_task
 MEANING = {
     "equal": "exported, and equal to eager at three sizes of every axis",
     "generating": "the same, and greedy tokens equal to those of `generate`",
-    "refused": "not exported; the error names the line",
+    "refused": "not exported; the error says why, with the line where there is one",
     "differs": "exported, and not equal to eager somewhere: verifying makes that an error",
     "fails": "exported, and onnxruntime does not run it at some size: verifying makes that an error",
     "late": "not done in the time that was set",
-    "no inputs": "the configuration does not say what the model takes, or the small model does not run",
-    "not built": "the configuration with small sizes builds no model, or a library is missing",
+    "no inputs": "not tried: the small model does not run with what its configuration describes",
+    "not built": "not tried: the configuration with small sizes builds no model, or a library is missing",
 }
 
 
@@ -88,7 +88,9 @@ def tried(task: Task, kind: str) -> Outcome:
     try:
         parts = task.parts(model)
     except Exception as error:  # noqa: BLE001
-        return Outcome(task.name, kind, "no inputs", note=first_line(error))
+        # What is not of the task's form is refused; what raises for the inputs that it asks for is not tried.
+        is_refusal = isinstance(error, OnnxExporterError) and "takes none of the inputs" not in str(error)
+        return Outcome(task.name, kind, "refused" if is_refusal else "no inputs", note=first_line(error))
     told: list[warnings.WarningMessage]
     stage, axes = "refused", ""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as told:
@@ -152,7 +154,10 @@ def sweep(tasks: list[Task], out: Path, seconds: int, limit: float) -> list[Outc
             found.append(Outcome(**{**asdict(outcome), "seconds": round(time.perf_counter() - start, 1)}))
             print(f"{task.name} {kind}: {outcome.outcome} {found[-1].seconds} s {outcome.note}", flush=True)
             out.parent.mkdir(parents=True, exist_ok=True)
-            out.write_text(json.dumps([asdict(row) for row in found], indent=1))
+            # Whole or not at all: a run may be ended at any time.
+            new = out.with_suffix(".new")
+            new.write_text(json.dumps([asdict(row) for row in found], indent=1))
+            new.replace(out)
     return found
 
 

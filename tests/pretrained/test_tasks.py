@@ -12,7 +12,7 @@ import torch
 
 import onnxport
 from onnxport.errors import InputError, OnnxExporterError, OnnxExporterWarning
-from onnxport.pretrained.tasks import detect_task, find_task
+from onnxport.pretrained.tasks import detect_task, find_task, image_text
 
 TOKENS = ["batch", "sequence"]
 
@@ -103,6 +103,14 @@ def test_images_and_text_generate_what_the_model_generates(tmp_path: Path) -> No
     assert shapes(graph.input)["inputs_embeds"] == ["batch", "sequence", 32]
     graph = onnx.load(tmp_path / "embedding.onnx", load_external_data=False).graph
     assert shapes(graph.input) == {"input_ids": TOKENS, "image_features": ["image_tokens", 32]}
+
+
+@pytest.mark.parametrize(("kind", "axis"), [("internvl", 0), ("smolvlm", 1)])
+def test_images_stand_alone_or_by_prompt(kind: str, axis: int) -> None:
+    model = small_models.small_model(kind, find_task("image-text-to-text"))
+    part = image_text.vision_part(model)
+    assert part.axes == {"pixel_values": {axis: "images"}}
+    assert part.forward(part.inputs({"images": 2}))["image_features"].shape[1] == 32
 
 
 def test_sizes_that_can_not_vary_are_fixed_and_said(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import torch
 
 from onnxport.errors import Problem
 from onnxport.pretrained.library import transformers
-from onnxport.pretrained.model_inputs import draw_numbers, draw_tokens, fixed_image_sizes, setting
+from onnxport.pretrained.model_inputs import draw_numbers, draw_tokens, fixed_image_sizes, images_by_prompt, setting
 from onnxport.pretrained.parts import Tensors
 from onnxport.program.runtime import RuntimeSession, default_session
 
@@ -65,7 +65,7 @@ def _only(values: list[Any]) -> torch.Tensor:
 def check_image_text(model: Any, folder: Path) -> list[Problem]:
     """Where greedy tokens of the folder and of ``generate`` differ, for one prompt and for a padded batch of two."""
     files = ImageTextFolder(folder)
-    sizes = fixed_image_sizes(model)
+    sizes = ((1,) if images_by_prompt(model) else ()) + fixed_image_sizes(model)
     problems = []
     for batch in (1, 2):
         generator = torch.Generator().manual_seed(batch)

@@ -13,7 +13,7 @@ import torch
 
 from onnxport.errors import InputError
 from onnxport.pretrained.image_text_check import check_image_text
-from onnxport.pretrained.model_inputs import draw_numbers, draw_tokens, fixed_image_sizes, setting
+from onnxport.pretrained.model_inputs import draw_numbers, draw_tokens, fixed_image_sizes, images_by_prompt, setting
 from onnxport.pretrained.parts import Part, Sizes, Tensors
 from onnxport.pretrained.tasks.task import Model, Task
 from onnxport.pretrained.tasks.text_generation import EXAMPLE, OTHERS, Decoder
@@ -53,6 +53,7 @@ def vision_part(model: Model) -> Part:
             "of your own."
         )
     sizes = fixed_image_sizes(model)
+    before = (1,) if images_by_prompt(model) else ()
     draw = draw_numbers(model)
 
     def features(tensors: Tensors) -> Tensors:
@@ -62,13 +63,15 @@ def vision_part(model: Model) -> Part:
         return {"image_features": rows.reshape(-1, rows.shape[-1])}
 
     def images(count: Sizes) -> Tensors:
-        shape = (count.get("images", 1), *sizes)
+        shape = (*before, count.get("images", 1), *sizes)
         return {"pixel_values": draw(shape, torch.Generator().manual_seed(0))}
 
     outputs = ("image_features",)
     one = Part("vision", model, features, images, {}, {}, (), outputs)
     several = {"images": 3}, ({"images": 2}, {"images": 1})
-    return Part("vision", model, features, images, {"pixel_values": {0: "images"}}, *several, outputs, lambda: one)
+    return Part(
+        "vision", model, features, images, {"pixel_values": {len(before): "images"}}, *several, outputs, lambda: one
+    )
 
 
 def embedding_part(model: Model) -> Part:

@@ -6,7 +6,7 @@ STAMP := .venv/.onnxport-installed
 WORKERS ?= auto
 BENCH ?=
 
-.PHONY: help setup demo test lint format bench kernels coefficients sweep packed model-types operators fuzz test-torchao test-oldest test-versions consumers docs pages comparisons screenshots clean
+.PHONY: help setup demo test lint format bench latency kernels coefficients sweep packed model-types operators fuzz test-torchao test-oldest test-versions consumers docs pages comparisons screenshots clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
@@ -37,6 +37,11 @@ format: $(STAMP) ## format the code
 
 bench: $(STAMP) ## compare with torch.onnx and write benchmarks/RESULTS.md (BENCH="--models bert-base --quick" for less)
 	$(BIN)/python -m benchmarks.run $(BENCH)
+
+LATENCY ?= --write docs/performance.md
+
+latency: $(STAMP) ## time our files and torch.onnx's in onnxruntime and write docs/performance.md (LATENCY="--models bert-base" for less)
+	$(BIN)/python -m benchmarks.latency $(LATENCY)
 
 kernels: $(STAMP) ## ask onnxruntime anew which operators it lacks in which element types
 	$(BIN)/python tools/runtime_gaps.py

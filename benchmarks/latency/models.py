@@ -263,6 +263,7 @@ MODELS = [
     TimedModel("gpt2-step", lambda: _gpt2(True), *_step(4, 12, 64), 1024 - 1),
     TimedModel("llama", lambda: _llama(False), _text, _text_axes, 128),
     TimedModel("llama-step", lambda: _llama(True), *_step(4, 4, 64), 1024),
+    TimedModel("llama-step of 8", lambda: _llama(True), *_step(4, 4, 64), 1024, batch=8),
     TimedModel("qwen2", lambda: _qwen2(False), _text, _text_axes, 128),
     TimedModel("qwen2-step", lambda: _qwen2(True), *_step(4, 4, 64), 1024),
     TimedModel("resnet-50", _resnet, _image, _batch_axis),

@@ -33,7 +33,7 @@ def _walk(graph: ir.Graph, scope: Scope) -> None:
             # Each rule that changes a node moves it closer to the inputs of the graph, so this ends.
             rules = BY_OPERATOR.get(node.op_type)
             while rules is not None and _apply(rules, node, scope):
-                pass
+                rules = BY_OPERATOR.get(node.op_type)
             if node in scope.dead or fold(node, scope):
                 continue
         merge(node, scope, seen)

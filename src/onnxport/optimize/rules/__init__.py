@@ -7,6 +7,7 @@ inputs are in their final form, so each node needs to be looked at once.
 
 from __future__ import annotations
 
+from onnxport.optimize.rules.activations import RULES as ACTIVATIONS
 from onnxport.optimize.rules.attention import RULES as ATTENTION
 from onnxport.optimize.rules.broadcast import RULES as BROADCAST
 from onnxport.optimize.rules.casts import RULES as CASTS
@@ -15,9 +16,12 @@ from onnxport.optimize.rules.neutral import RULES as NEUTRAL
 from onnxport.optimize.rules.norms import RULES as NORMS
 from onnxport.optimize.rules.padding import RULES as PADDING
 from onnxport.optimize.rules.pattern import Rule
+from onnxport.optimize.rules.transposes import RULES as TRANSPOSES
 
 #: Nothing-to-do rules come first: they leave less for the ones that combine two nodes.
-RULES: tuple[Rule, ...] = (*NEUTRAL, *CASTS, *LAYOUT, *BROADCAST, *NORMS, *ATTENTION, *PADDING)
+RULES: tuple[Rule, ...] = (
+    *NEUTRAL, *CASTS, *LAYOUT, *BROADCAST, *NORMS, *ATTENTION, *PADDING, *ACTIVATIONS, *TRANSPOSES,
+)  # fmt: skip
 
 BY_OPERATOR: dict[str, tuple[Rule, ...]] = {
     op_type: tuple(rule for rule in RULES if rule.op_type == op_type)

@@ -1,0 +1,113 @@
+"""Export the models three ways, run the files in turns, and print or write the table: ``make latency``."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import statistics
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import onnxruntime
+import torch
+
+import onnxport
+from benchmarks.latency.models import MODELS, TimedModel
+from benchmarks.measure import quiet
+
+THEIRS, OURS, FUSED = "torch", "onnx", "onnxruntime"
+MARKS = ("<!-- latency -->", "<!-- end of latency -->")
+
+
+def export_file(case: TimedModel, kind: str, path: Path) -> None:
+    """Write the file of one exporter, or of a target of ours."""
+    model = case.build()
+    with quiet():
+        if kind == THEIRS:
+            program = torch.onnx.export(  # noqa: TID251 - the other side of the comparison
+                model, case.example(), dynamic_shapes=case.axes(), dynamo=True, verbose=False
+            )
+            assert program is not None
+            program.save(str(path), external_data=True)
+        else:
+            ours = onnxport.export(model, case.example(), dynamic_shapes=case.axes(), target=kind, verbose=False)
+            ours.save(path, external_data=True)
+
+
+def ratios(case: TimedModel, folder: Path, threads: int, seconds: float) -> list[float]:
+    """The median of our time over theirs, for the default target and for onnxruntime; each turn runs all three."""
+    inputs = torch.utils._pytree.tree_leaves(case.measured())
+    sessions = [_opened(folder / f"{case.name}.{kind}.onnx", threads) for kind in (THEIRS, OURS, FUSED)]
+    feeds = [
+        {given.name: tensor.numpy() for given, tensor in zip(session.get_inputs(), inputs, strict=True)}
+        for session in sessions
+    ]
+    for session, feed in zip(sessions, feeds, strict=True):
+        session.run(None, feed)
+    turns: list[list[float]] = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(turns) < 5:
+        # Whoever runs second finds warmer caches or a hotter core: take turns.
+        order = (0, 1, 2) if len(turns) % 2 else (2, 1, 0)
+        turn = [0.0, 0.0, 0.0]
+        for index in order:
+            start = time.perf_counter()
+            sessions[index].run(None, feeds[index])
+            turn[index] = time.perf_counter() - start
+        turns.append(turn)
+    return [statistics.median(turn[index] / turn[0] for turn in turns) for index in (1, 2)]
+
+
+def _opened(path: Path, threads: int) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    # Idle threads of one session that wait in a loop would take a core from the next one.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def table(measured: dict[str, dict[int, list[float]]], threads: Sequence[int]) -> str:
+    """The ratios as markdown, with their geometric means."""
+    columns = [f"{name}, {count} thread{'s' * (count > 1)}" for count in threads for name in ("default", "onnxruntime")]
+    lines = [f"| model | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    for name, by_threads in measured.items():
+        lines.append(f"| {name} | {' | '.join(f'{ratio:.2f}' for count in threads for ratio in by_threads[count])} |")
+    means = [
+        math.exp(statistics.fmean(math.log(row[count][index]) for row in measured.values()))
+        for count in threads
+        for index in (0, 1)
+    ]
+    return "\n".join([*lines, f"| geometric mean | {' | '.join(f'{mean:.2f}' for mean in means)} |"])
+
+
+def main() -> None:
+    """Read the command line, export what is not there yet, measure, and write."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.latency", description=__doc__)
+    parser.add_argument("--models", nargs="*", default=[case.name for case in MODELS])
+    parser.add_argument("--threads", nargs="*", type=int, default=[1, 2])
+    parser.add_argument("--seconds", type=float, default=6.0, help="for each model and number of threads")
+    parser.add_argument("--files", type=Path, default=Path("build/latency"), help="where files are, or are written")
+    parser.add_argument("--write", type=Path, help="the page that has the table between two marks")
+    given = parser.parse_args()
+    given.files.mkdir(parents=True, exist_ok=True)
+    measured: dict[str, dict[int, list[float]]] = {}
+    for case in (case for case in MODELS if case.name in given.models):
+        for kind in (THEIRS, OURS, FUSED):
+            path = given.files / f"{case.name}.{kind}.onnx"
+            if not path.exists():
+                export_file(case, kind, path)
+        measured[case.name] = {count: ratios(case, given.files, count, given.seconds) for count in given.threads}
+        print(case.name, measured[case.name], flush=True)
+    text = table(measured, given.threads)
+    print(text)
+    if given.write is not None:
+        page, (start, end) = given.write.read_text(encoding="utf-8"), MARKS
+        block = re.compile(f"{re.escape(start)}.*{re.escape(end)}", re.DOTALL)
+        given.write.write_text(block.sub(f"{start}\n{text}\n{end}", page), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -127,6 +127,10 @@ class SymbolicValueError(TranslationError):
         super().__init__(f"{msg}\n    because of the value {value}")
 
 
+class DifferenceError(OnnxExporterError):
+    """What was exported does not do what the model does."""
+
+
 class OpsetError(OnnxExporterError, ValueError):
     """The requested opset cannot hold the model, or is not an opset."""
 

@@ -76,7 +76,7 @@ def test_a_row_that_takes_arguments_is_entered_where_it_says(patch: Patch) -> No
 
 
 # These replace a method of the model that is exported or watched, and nothing of torch.
-_OF_THE_MODEL = {"onnxport.capture.request.inputs", "onnxport.observing.observer"}
+_OF_THE_MODEL = {"onnxport.capture.request.inputs", "onnxport.observing.observer", "onnxport.pretrained.parts"}
 
 
 def test_nobody_else_replaces_anything() -> None:

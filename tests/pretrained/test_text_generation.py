@@ -11,7 +11,7 @@ import torch
 from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig
 
 import onnxport
-from onnxport.errors import InputError, OnnxExporterError
+from onnxport.errors import DifferenceError, InputError
 from onnxport.generation import Choice, Session
 from onnxport.pretrained import checkpoint, greedy
 
@@ -93,7 +93,7 @@ def test_other_weights_are_found_out(tmp_path: Path) -> None:
 def test_a_folder_that_differs_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Session, "generate", lambda *args, **kwargs: [[0] * 20] * 2)
     monkeypatch.setattr(greedy, "_LENGTHS", ((3, 8),))
-    with pytest.raises(OnnxExporterError, match="don't do what the model does for text-generation"):
+    with pytest.raises(DifferenceError, match="don't do what the model does for text-generation"):
         onnxport.export_pretrained(built("llama"), tmp_path)
 
 

@@ -10,6 +10,7 @@ from onnxport.command_line.compare import compare_command
 from onnxport.command_line.convert import convert_command, optimize_command
 from onnxport.command_line.doctor import doctor_command
 from onnxport.command_line.export import export_command
+from onnxport.command_line.generate import generate_command
 from onnxport.command_line.inspect import inspect_command
 from onnxport.command_line.report import report_command
 from onnxport.command_line.run import run_command
@@ -45,6 +46,7 @@ def main(
 
 
 app.command("export")(export_command)
+app.command("generate")(generate_command)
 app.command("inspect")(inspect_command)
 app.command("verify")(verify_command)
 app.command("run")(run_command)

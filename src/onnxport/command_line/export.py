@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from onnxport.command_line.answers import ExitCode, Json, Quiet, answering
+from onnxport.command_line.checkpoints import CheckpointRequest, export_checkpoint
 from onnxport.command_line.config import Config
 from onnxport.command_line.options import AllowPickle, ExternalData
 from onnxport.command_line.tables import port_rows, show_table
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 _MODEL = """A captured program (model.pt2), a TorchScript file (model.pt), one of a library (timm:name,
 torchvision:name), or a model in Python: file.py:name or package.module:name, where the name is of a module, or of a
 class or function that gives one when called; arguments are written behind it, as in 'file.py:build(3, width=8)'.
-file.py alone will do where one model stands in it. With --arch, a file of weights."""
+file.py alone will do where one model stands in it. With --arch, a file of weights. Or the directory of a checkpoint of
+transformers, which becomes a folder."""
 _INPUT = """An example input as [name=]size,size,...[:dtype], or as [name=]FILE (.npy, .npz, .pt, .safetensors). A size
 written label@size may vary, under that label: x=batch@2,3,224,224 or ids=batch@1,length@16:int64."""
 _DYNAMIC = "An axis that may vary of an input from a file, as [name:]axis=label: x:0=batch."
@@ -29,6 +31,7 @@ _BRANCHES = """Branches in the model's Python code by sizes that vary or by data
 example's (follow), or an error (refuse)."""
 _QUANTIZE = """Quantize the weights: int8, int4 or uint4; with options, as in
 int4:block_size=64,refine=hqq,exclude=lm_head.*"""
+_VERIFY = "Compare with the model in onnxruntime; the default for checkpoints."
 _STRICT = "Refuse what would be a warning: sizes or branches that were taken from the example."
 
 
@@ -46,7 +49,9 @@ def export_command(
     branches: Annotated[Literal["export", "follow", "refuse"], typer.Option(help=_BRANCHES)] = "export",
     strict: Annotated[bool, typer.Option("--strict", help=_STRICT)] = False,
     quantize: Annotated[str | None, typer.Option(help=_QUANTIZE)] = None,
-    verify: Annotated[bool, typer.Option("--verify", help="Compare with the model in onnxruntime.")] = False,
+    verify: Annotated[bool | None, typer.Option("--verify/--no-verify", help=_VERIFY)] = None,
+    task: Annotated[str | None, typer.Option(help="What a checkpoint is used for, if not what it says.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The same as OUTPUT.")] = None,
     report: Annotated[bool, typer.Option("--report", help="Write a report beside the file.")] = False,
     external_data: ExternalData = False,
     optimize: Annotated[bool, typer.Option(help="Clean up the graph.")] = True,
@@ -62,7 +67,12 @@ def export_command(
     quiet: Quiet = False,
 ) -> None:
     """Export a model and save it."""
+    output = out if output is None else output
     with answering(as_json=as_json, quiet=quiet) as answer:
+        if Path(model).is_dir():
+            asked = CheckpointRequest(model, output, task, dtype, quantize, target, opset, verify is not False)
+            export_checkpoint(asked, answer)
+            return
         from onnxport.command_line.call import example_call
         from onnxport.command_line.models import load_model
         from onnxport.export_call import export
@@ -79,7 +89,7 @@ def export_command(
             dynamic_shapes=call.dynamic_shapes,
             opset_version=opset,
             ir_version=ir_version,
-            verify=verify,
+            verify=bool(verify),
             branches=branches,
             report=report,
             artifacts_dir=destination.parent,

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from onnxport.errors import OnnxExporterError
+from onnxport.errors import DifferenceError
 from onnxport.pretrained.checkpoint import load_checkpoint, model_task
 from onnxport.pretrained.folder import write_configuration, write_readme, write_tables
 from onnxport.pretrained.parts import Part, differences, export_widest
@@ -58,7 +58,8 @@ def export_pretrained(
         What was written.
 
     Raises:
-        OnnxExporterError: The model can't be exported, or the folder does not do what the model does.
+        OnnxExporterError: The model can't be exported.
+        DifferenceError: The folder does not do what the model does.
 
     >>> import tempfile, torch, onnxport
     >>> from transformers import LlamaConfig, LlamaForCausalLM
@@ -109,7 +110,7 @@ def _verify(task: Task, parts: tuple[Part, ...], model: Any, path: Path) -> None
     if task.check is not None:
         problems += task.check(model, path)
     if problems:
-        raise OnnxExporterError(
+        raise DifferenceError(
             f"The files in {path} don't do what the model does for {task.name}:",
             problems,
             "They are left there to look at, and should not be used.",

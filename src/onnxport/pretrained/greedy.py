@@ -45,7 +45,8 @@ def check_tokens(model: Any, folder: Path) -> list[Problem]:
 def _prompts(model: Any, lengths: Sequence[int]) -> list[list[int]]:
     """Random tokens, none of which means something special."""
     config = model.config.get_text_config(decoder=True)
-    special = {getattr(config, f"{kind}_token_id", None) for kind in ("pad", "bos", "eos")}
+    named = [getattr(config, f"{kind}_token_id", None) for kind in ("pad", "bos", "eos")]
+    special = {token for one in named for token in (one if isinstance(one, list) else [one])}
     size = int(model.get_input_embeddings().num_embeddings)
     generator = torch.Generator().manual_seed(len(lengths))
     plain = [token for token in torch.randperm(size, generator=generator)[:1000].tolist() if token not in special]

@@ -11,10 +11,10 @@ from typing import TypeAlias
 
 import torch
 
-from onnxport.capture import enable_fake_mode
 from onnxport.capture.patches.replacing import method_replaced
 from onnxport.errors import OnnxExporterError, OnnxExporterWarning, Problem, warn
 from onnxport.export_call import export
+from onnxport.pretrained.dry_run import dry_run
 from onnxport.program import ONNXProgram
 from onnxport.program.runtime import RuntimeSession, default_session
 from onnxport.verification import VerificationInfo
@@ -66,7 +66,7 @@ def export_part(part: Part, *, opset_version: int, target: str) -> ONNXProgram:
     example = part.inputs(part.sizes)
     outputs = list(part.outputs)
     if not outputs:
-        with torch.no_grad(), enable_fake_mode() as mode:
+        with dry_run() as mode:
             outputs = list(part.forward({name: mode.from_tensor(tensor) for name, tensor in example.items()}))
 
     def forward(tensors: Tensors) -> Tensors:

@@ -13,11 +13,11 @@ from typing import Any, TypeAlias
 
 import torch
 
-from onnxport.capture import enable_fake_mode
 from onnxport.capture.request.caches import check_cache
 from onnxport.capture.request.trees import register_containers
 from onnxport.errors import InputError
 from onnxport.observing.naming import named_leaves
+from onnxport.pretrained.dry_run import dry_run
 from onnxport.pretrained.parts import Sizes, Tensors
 from onnxport.torch_internals import pytree
 
@@ -89,7 +89,7 @@ def find_states(run: Callable[[int, int, Cache], Cache], empty: Callable[[Cache]
         run: Calls the model with a batch size, a length and an empty cache (or None), and returns the cache.
         empty: Makes an empty cache of the kind of a given one.
     """
-    with torch.no_grad(), enable_fake_mode():
+    with dry_run():
         kind = run(2, 3, None)
         if kind is None:
             return States()

@@ -284,4 +284,11 @@ PATCHES: tuple[Patch, ...] = (
         until="transformers registers such a class at once",
         entered_in="onnxport.capture.request.trees",
     ),
+    Patch(
+        replaces=("torch.compiler.is_compiling",),
+        why="A model that is run for shapes takes the way that it takes when it is exported.",
+        known="transformers 5",
+        until="never: models ask",
+        entered_in="onnxport.pretrained.dry_run",
+    ),
 )

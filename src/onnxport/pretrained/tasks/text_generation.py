@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from onnxport.pretrained.genai import genai_config
 from onnxport.pretrained.greedy import check_tokens
 from onnxport.pretrained.library import transformers
 from onnxport.pretrained.parts import Part, Sizes, Tensors
@@ -94,4 +95,5 @@ TEXT_GENERATION = Task(
         'print(session.generate(["Once upon a time"], max_new_tokens=40)[0])',
     ),
     check=check_tokens,
+    describe=genai_config,
 )

@@ -1,0 +1,76 @@
+"""``genai_config.json``: what onnxruntime-genai has to know of a folder to generate with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onnxport.pretrained.parts import Part
+from onnxport.pretrained.states import PAST, PRESENT
+from onnxport.pretrained.tasks.task import Model
+
+_KINDS = ("key", "value")
+"""States that the runtime keeps. Version 0.18 leaves those of convolutions and recurrences unbound."""
+
+_UNKNOWN_LENGTH = 2048
+"""For models that have no longest context."""
+
+
+def genai_config(model: Model, parts: Sequence[Part]) -> dict[str, dict[str, object]]:
+    """The file by its name; none for a model whose states the runtime has no place for.
+
+    The model is of the type ``decoder``: nothing but its inputs and outputs is known of it, so that any model will do.
+    """
+    (part,) = parts
+    example = part.inputs(part.sizes)
+    states = {name.removeprefix(f"{PAST}."): tensor.shape for name, tensor in example.items() if name.startswith(PAST)}
+    keys = {(shape[1], shape[3]) for name, shape in states.items() if name.endswith(".key")}
+    if len(keys) != 1 or any(name.partition(".")[2] not in _KINDS for name in states):
+        return {}
+    ((heads, size),) = keys
+    config = model.config.get_text_config(decoder=True)
+    length = _number(config, "max_position_embeddings", "n_positions", default=_UNKNOWN_LENGTH)
+    inputs = {name: name for name in example if not name.startswith(PAST)}
+    decoder = {
+        "filename": part.file,
+        "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
+        "head_size": size,
+        "hidden_size": int(model.get_input_embeddings().embedding_dim),
+        "num_attention_heads": _number(config, "num_attention_heads", "n_head", default=heads),
+        "num_key_value_heads": heads,
+        "num_hidden_layers": 1 + max(int(name.partition(".")[0]) for name in states),
+        "inputs": inputs | _patterns(PAST, "past"),
+        "outputs": {"logits": "logits"} | _patterns(PRESENT, "present"),
+    }
+    section = {
+        "type": "decoder",
+        "context_length": length,
+        "vocab_size": int(model.get_input_embeddings().num_embeddings),
+        **_tokens(model, config),
+        "decoder": decoder,
+    }
+    search = {"do_sample": False, "max_length": length, "num_beams": 1, "past_present_share_buffer": False}
+    return {"genai_config.json": {"model": section, "search": search}}
+
+
+def _patterns(prefix: str, side: str) -> dict[str, str]:
+    return {f"{side}_{kind}_names": f"{prefix}.%d.{kind}" for kind in _KINDS}
+
+
+def _number(config: Model, *names: str, default: int) -> int:
+    """The first whole number that a configuration has under one of the names."""
+    found = (getattr(config, name, None) for name in names)
+    return next((value for value in found if isinstance(value, int)), default)
+
+
+def _tokens(model: Model, config: Model) -> dict[str, int | list[int]]:
+    """Tokens that begin, end and fill up. What the model does not name is 0; it is filled up with what ends it."""
+    settings = getattr(model, "generation_config", None)
+    found: dict[str, int | list[int]] = {}
+    for kind in ("bos_token_id", "eos_token_id", "pad_token_id"):
+        token = getattr(settings, kind, None)
+        token = getattr(config, kind, None) if token is None else token
+        if token is None and kind == "pad_token_id":
+            ends = found["eos_token_id"]
+            token = ends[0] if isinstance(ends, list) else ends
+        found[kind] = 0 if token is None else token
+    return found

@@ -1,0 +1,50 @@
+"""A checkpoint from the shell: exported, generating, and what an exit code says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+from typer.testing import CliRunner
+
+from onnxport.command_line import app
+from onnxport.generation import Session
+from onnxport.pretrained import greedy
+
+CONFIG = LlamaConfig(
+    vocab_size=50,
+    hidden_size=16,
+    intermediate_size=16,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    initializer_range=0.5,
+)
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    torch.manual_seed(0)
+    LlamaForCausalLM(CONFIG).save_pretrained(tmp_path / "checkpoint")
+    return tmp_path / "checkpoint"
+
+
+def test_export_and_generate(checkpoint: Path) -> None:
+    out = checkpoint.parent / "out"
+    done = CliRunner().invoke(app, ["export", str(checkpoint), "-o", str(out), "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["files"] == ["model.onnx"]
+    done = CliRunner().invoke(app, ["generate", str(out), "5,6,7", "8", "--tokens", "--max-new-tokens", "3"])
+    expected = Session(out).generate([[5, 6, 7], [8]], 3)
+    assert done.stdout.split() == [",".join(map(str, row)) for row in expected]
+    refused = CliRunner().invoke(app, ["generate", str(out), "Once"])
+    assert refused.exit_code == 1 and "has no tokenizer.json" in refused.stderr
+
+
+def test_tokens_that_differ_are_an_exit_code(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Session, "generate", lambda *args, **kwargs: [[0] * 20])
+    monkeypatch.setattr(greedy, "_LENGTHS", ((3,),))
+    done = CliRunner().invoke(app, ["export", str(checkpoint), "-o", str(checkpoint.parent / "out")])
+    assert done.exit_code == 3 and "Greedy tokens for a prompt of 3 tokens differ" in done.stderr

@@ -8,10 +8,10 @@ from typing import Any
 import onnx
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig
+from transformers import AutoModelForCausalLM, GPT2Config, Lfm2Config, LlamaConfig, MambaConfig, MistralConfig
 
 import onnxport
-from onnxport.errors import DifferenceError, InputError
+from onnxport.errors import DifferenceError, DynamicShapeError, InputError
 from onnxport.generation import Choice, Session
 from onnxport.pretrained import checkpoint, greedy
 
@@ -30,6 +30,8 @@ CONFIGS: dict[str, Any] = {
     "llama": LlamaConfig(**SMALL),
     # Every layer sees six positions, fewer than the prompts and what is generated.
     "mistral-windows": MistralConfig(**SMALL | {"initializer_range": 1.0}, sliding_window=6),
+    # A convolution, whose state has a fixed size and is written to in place, and attention.
+    "lfm2": Lfm2Config(**SMALL, layer_types=["conv", "full_attention"]),
     "gpt2": GPT2Config(vocab_size=99, n_embd=32, n_layer=2, n_head=4, n_positions=64, initializer_range=0.5),
 }
 
@@ -120,6 +122,12 @@ def test_weights_are_quantized_after_the_check(tmp_path: Path) -> None:
     }
     assert folder.verified and onnx.TensorProto.INT8 in kinds
     assert len(Session(tmp_path).generate([[5, 6, 7]], 3, eos_token_ids=())[0]) == 3
+
+
+def test_a_loop_over_the_sequence_is_refused_with_its_line(tmp_path: Path) -> None:
+    config = MambaConfig(vocab_size=99, hidden_size=16, num_hidden_layers=1, state_size=4, time_step_rank=2)
+    with pytest.raises(DynamicShapeError, match=r"modeling_mamba\.py:\d+ in .*for .* in range\(seq_len\)"):
+        onnxport.export_pretrained(AutoModelForCausalLM.from_config(config).eval(), tmp_path)
 
 
 def test_what_is_refused_is_said(tmp_path: Path) -> None:

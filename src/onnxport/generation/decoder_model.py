@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     import onnxruntime
 
 _PAST, _PRESENT = "past_key_values.", "present."
+_NEW = "sequence"
+"""The axis of new tokens: a mask over them alone is what models without a growing state take."""
+
 _KNOWN = ("input_ids", "attention_mask", "position_ids")
 _DTYPES = {
     "tensor(float)": torch.float32,
@@ -93,5 +96,7 @@ class Decoding:
         return from_ort_value(found["logits"])[:, -1]
 
     def _plain(self, tokens: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor) -> dict[str, torch.Tensor]:
+        if "attention_mask" in self._model.plain and self._model.plain["attention_mask"].shape[1] == _NEW:
+            mask = mask[:, -tokens.shape[1] :]
         given = {"input_ids": tokens, "attention_mask": mask, "position_ids": positions}
         return {name: given[name].to(_DTYPES[value.type]).contiguous() for name, value in self._model.plain.items()}

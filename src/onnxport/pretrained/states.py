@@ -57,6 +57,11 @@ class States:
     """Where each state stands among the leaves of the cache."""
     structure: pytree.TreeSpec | None = None
 
+    @property
+    def grow(self) -> bool:
+        """Whether a state is as long as what was seen; where all have a fixed size, a call is given new tokens only."""
+        return any("past" in state.axes.values() for state in self.entries)
+
     def cache(self, tensors: Tensors) -> Cache:
         """The cache that holds the states among the inputs of a file; None for a model without one."""
         if self.structure is None:

@@ -40,7 +40,7 @@ class Decoder:
 
     def inputs(self, sizes: Sizes) -> Tensors:
         """Tokens, mask and positions behind a past of random content."""
-        batch, new, past = sizes[_BATCH], sizes[_SEQUENCE], sizes[_PAST] if self.states.entries else 0
+        batch, new, past = sizes[_BATCH], sizes[_SEQUENCE], sizes[_PAST] if self.states.grow else 0
         generator = torch.Generator().manual_seed(0)
         inputs = {
             "input_ids": torch.randint(0, self.vocabulary, (batch, new), generator=generator),
@@ -52,7 +52,7 @@ class Decoder:
     def axes(self) -> dict[str, Mapping[int, str]]:
         """The axes that vary, by input."""
         new = {0: _BATCH, 1: _SEQUENCE}
-        total = {0: _BATCH, 1: _ALL if self.states.entries else _SEQUENCE}
+        total = {0: _BATCH, 1: _ALL if self.states.grow else _SEQUENCE}
         return {"input_ids": new, "attention_mask": total, "position_ids": new, **self.states.axes()}
 
     def step(self, tensors: Tensors) -> Tensors:

@@ -15,6 +15,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import ModelOutput
 
 from comparison import assert_close
+import onnxport
 from onnxport.capture import capture
 from onnxport.errors import InputError, OnnxExporterWarning
 from onnxport.events import EventLog
@@ -116,6 +117,13 @@ def test_none_is_left_out_with_a_warning(function: Any, where: str) -> None:
     assert [event.message for event in events.of("warning")] == [message]
 
 
+@pytest.mark.parametrize("value", [(3, 2.5, True), 4], ids=str)
+def test_numbers_alone_are_outputs(value: Any) -> None:
+    program = onnxport.export(Return(lambda x: value), (torch.ones(3, 4),))
+    expected = value if isinstance(value, tuple) else (value,)
+    assert [output.item() for output in program(torch.ones(3, 4))] == list(expected)
+
+
 class Opaque:
     def __repr__(self) -> str:
         return "Opaque()"
@@ -127,7 +135,7 @@ BAD = [
     (lambda x: {"a": x, "b": {"c": Opaque()}}, ["output['b']['c'] is of type Opaque: Opaque()"]),
     (lambda x: (x, torch.float32, range(2)), ["output[1] is of type dtype", "output[2] is of type range: range(0, 2)"]),
     (lambda x: None, ["The model returns no tensor (it returns None)", "Return at least one tensor"]),
-    (lambda x: (3, 2.5), ["The model returns no tensor (it returns 3, 2.5)"]),
+    (lambda x: (None, None), ["The model returns no tensor (it returns None, None)"]),
     (lambda x: (), ["The model returns no tensor (its result is empty)"]),
 ]
 

@@ -220,6 +220,17 @@ def test_write(write, through):
     check(function, (ramp(3, 4),))
 
 
+def test_a_tensor_that_is_set_to_another_shares_its_memory():
+    def function(x):
+        y, z = torch.tensor([1.0]), x * 2
+        y.set_(z)
+        z.add_(1)
+        y[0] = 7
+        return y * 2, z
+
+    check(function, (ramp(3, 4),))
+
+
 RESIZES = {
     "same": lambda y: y.resize_(4, 3),
     "smaller": lambda y: y.resize_(2, 3),

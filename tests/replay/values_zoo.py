@@ -300,6 +300,18 @@ def arange_out(x: Tensor) -> Tensor:
     return x[:, :3] + y
 
 
+@scripted((3, 4), torch.tensor(8.5), others=((5, 4), torch.tensor(9.0)), further=[((2, 4), torch.tensor(2.2))])
+def arange_out_of_any_size(x: Tensor, end: Tensor) -> Tensor:
+    y = torch.tensor([1.0])
+    z = torch.arange(x.size(0), end, 1.5, out=y)
+    return z + y
+
+
+@traced((3, 4), torch.tensor(8.5), others=((5, 4), torch.tensor(9.0)))
+def arange_out_of_data(x: Tensor, end: Tensor) -> Tensor:
+    return x.sum() + torch.arange(end, out=torch.tensor([1.0]))
+
+
 @scripted((3, 4), others=((5, 4),))
 def set_storage(x: Tensor) -> Tensor:
     y = torch.zeros(2, 4)

@@ -379,6 +379,8 @@ class _Rewriting:
         source = bound.get("src")
         if isinstance(source, Node) and self._aliases.get(source) is alias:
             return True  # a tensor copied onto itself
+        if name == "aten::set_" and self._share(alias, bound):
+            return True
         self._refresh(node, keep=(bound["self"],) if name in OVERWRITING else ())
         emit = Emitter(node, node)
         value = SPECIAL[name](node, WriteDestination(alias.val, alias.value), emit)
@@ -387,6 +389,17 @@ class _Rewriting:
                 raise NoInverseError("it resizes a view, or a tensor that has views")
             alias.val, alias.value = value.meta["val"], value
         self._store(alias, value, emit, name in IDEMPOTENT)
+        return True
+
+    def _share(self, alias: Alias, bound: dict[str, Any]) -> bool:
+        """A tensor that is set to another is that other from here on, unless its old memory outlives the graph."""
+        source = bound.get("source")
+        names = [known for known, found in self._aliases.items() if found is alias]
+        if len(bound) != 2 or not isinstance(source, Node) or any(known.op == "placeholder" for known in names):
+            return False
+        if source not in self._aliases:
+            self._aliases[source] = Alias(Memory(), source, source.meta["val"], 0)
+        self._aliases |= dict.fromkeys(names, self._aliases[source])
         return True
 
     def _write_form(self, node: Node, written: list[Alias]) -> bool:

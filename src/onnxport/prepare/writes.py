@@ -17,6 +17,9 @@ from onnxport.torch_internals.operators import OpOverload
 
 aten = torch.ops.aten
 
+# What makes a new tensor: ``arange(3, dtype=…)`` beside ``arange(3, out=…)``.
+_OF_THE_TENSOR = ("dtype", "layout", "device", "pin_memory")
+
 OVERWRITING = {"aten::copy_", "aten::fill_", "aten::zero_"}
 """Writes that do not read what they replace."""
 
@@ -66,18 +69,27 @@ def functional_overload(target: OpOverload) -> OpOverload | None:
 
 
 def _takes(form: OpOverload, given: list[Any]) -> bool:
-    wanted = [(str(argument.type), argument.kwarg_only) for argument in form._schema.arguments]
+    wanted = [(str(argument.type), argument.kwarg_only) for argument in _shared(form, given)]
     return wanted == [(str(argument.type), argument.kwarg_only) for argument in given]
+
+
+def _shared(form: OpOverload, given: list[Any]) -> list[Any]:
+    """The arguments of a functional form without those for which a writing form has the tensor it writes to."""
+    names = {argument.name for argument in given}
+    return [each for each in form._schema.arguments if each.name in names or each.name not in _OF_THE_TENSOR]
 
 
 def call_functional(node: torch.fx.Node, form: OpOverload) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a writing call for its functional form."""
     bound = bind_node(node)
     given = [argument for argument in node.target._schema.arguments if not argument.is_out]  # type: ignore[union-attr]
+    shared = _shared(form, given)
     positional: list[Any] = []
     keywords: dict[str, Any] = {}
+    if len(shared) < len(form._schema.arguments):
+        keywords |= {"dtype": node.meta["val"].dtype, "device": node.meta["val"].device}
     explicit = len([argument for argument in given[: len(node.args)] if not argument.kwarg_only])
-    for index, (old, new) in enumerate(zip(given, form._schema.arguments, strict=True)):
+    for index, (old, new) in enumerate(zip(given, shared, strict=True)):
         if new.kwarg_only:
             if old.name in node.kwargs or not new.has_default_value():
                 keywords[new.name] = bound[old.name]

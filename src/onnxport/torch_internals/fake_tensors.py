@@ -1,6 +1,7 @@
 """Tensors without values, and the modes that see every call on tensors."""
 
 import torch
+import torch._prims_common as prims_common
 from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import detect_fake_mode
 from torch._prims_common import is_contiguous_for_memory_format_or_false
@@ -21,6 +22,7 @@ __all__ = [
     "get_fast_op_impls",
     "is_contiguous_for_memory_format_or_false",
     "op_implementations_dict",
+    "prims_common",
 ]
 
 # Real tensors within a capture: to look at weights, or to run a function on made-up values.

@@ -117,13 +117,21 @@ def arange(
     whole = all(isinstance(bound, int) or (isinstance(bound, Dim) and bound.kind is int) for bound in bounds)
     if dtype is None:
         dtype = torch.int64 if whole else torch.get_default_dtype()
-    if not whole and not dtype.is_floating_point and not isinstance(start, Dim) and not isinstance(step, Dim):
-        # torch counts how many there are with the numbers as given, then steps in whole numbers.
+    if not whole and not dtype.is_floating_point:
+        # How many there are is counted by rules of each element type's own, which the result's shape knows; the
+        # numbers themselves go in whole steps.
         size = op.result_shapes()[0][0]
-        return counter(op, size, math.trunc(start), math.trunc(step))  # type: ignore[arg-type]
+        first, stride = (_truncated(op, bound) for bound in (start, step))
+        return op.cast(counter(op, size) * stride + first, dtype)
     # torch counts in the bounds' own type and converts afterwards; Range has no half or 8-bit form.
     counted = torch.int64 if whole else torch.float64
     return op.cast(op.Range(*(op.scalar(bound, counted) for bound in bounds)), dtype)
+
+
+def _truncated(op: Builder, number: Number | Dim) -> Tensor:
+    whole = number if isinstance(number, Dim) else math.trunc(number)  # type: ignore[arg-type]
+    fraction = isinstance(whole, Dim) and whole.kind is not int
+    return op.cast(op.scalar(whole, torch.float64 if fraction else torch.int64), torch.int64)
 
 
 _Bound = Tensor | Number | Dim

@@ -32,6 +32,7 @@ def counts_left_open() -> contextlib.AbstractContextManager[None]:
     ordering: Any = torch.backends.opt_einsum
     return attributes_replaced(
         [
+            (torch, "arange", _arange(torch.arange)),
             (torch, "linspace", _linspace(torch.linspace)),
             (torch, "triu_indices", _triangle(torch.triu_indices, torch.ge)),
             (torch, "tril_indices", _triangle(torch.tril_indices, torch.le)),
@@ -40,6 +41,19 @@ def counts_left_open() -> contextlib.AbstractContextManager[None]:
             (ordering, "get_opt_einsum", _ordering_by_example(ordering.get_opt_einsum)),
         ]
     )
+
+
+def _arange(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """Numbers written to a tensor given for them, which takes their size whatever its own was."""
+
+    def arange(*bounds: _Number, **options: Any) -> torch.Tensor:
+        into: torch.Tensor | None = options.pop("out", None)
+        if into is None:
+            return original(*bounds, **options)
+        numbers = original(*bounds, **{**options, "dtype": into.dtype})
+        return into.set_(numbers)  # type: ignore[call-overload, no-any-return]
+
+    return arange
 
 
 def _linspace(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:

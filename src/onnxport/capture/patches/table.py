@@ -14,6 +14,7 @@ from onnxport.capture.patches.adaptive_pools import pooled_to_any_size
 from onnxport.capture.patches.any_size import operators_of_any_size
 from onnxport.capture.patches.counts import counts_left_open
 from onnxport.capture.patches.detached_data import data_as_detached
+from onnxport.capture.patches.empty_axes import strides_of_empty_examples
 from onnxport.capture.patches.fourier import transforms_of_any_size
 from onnxport.capture.patches.packed import sequences_packed
 from onnxport.capture.patches.quick_shapes import shapes_told_at_once
@@ -126,6 +127,7 @@ PATCHES: tuple[Patch, ...] = (
     ),
     Patch(
         replaces=(
+            "torch.arange",
             "torch.linspace",
             "torch.hann_window",
             "torch.hamming_window",
@@ -136,7 +138,8 @@ PATCHES: tuple[Patch, ...] = (
             "torch.nn.functional.one_hot",
             "torch.backends.opt_einsum.get_opt_einsum",
         ),
-        why="Their bindings (opt_einsum: the package) read a count as a plain integer.",
+        why="Their bindings (opt_einsum: the package) read a count as a plain integer; arange asks whether a tensor "
+        "given as out has the size.",
         known="torch 2.13",
         until="their schemas take SymInt, and opt_einsum symbolic sizes",
         enter=counts_left_open,
@@ -179,6 +182,13 @@ PATCHES: tuple[Patch, ...] = (
         known="torch 2.13",
         until="torch tells these shapes as fast",
         enter=shapes_told_at_once,
+    ),
+    Patch(
+        replaces=("torch._prims_common.compute_elementwise_output_logical_to_physical_perm",),
+        why="It divides by sizes, of which one is 0 where the example has an empty axis that varies.",
+        known="torch 2.13",
+        until="torch._prims_common no longer divides by an example's size",
+        enter=strides_of_empty_examples,
     ),
     Patch(
         replaces=("torch.Tensor.data",),

@@ -56,9 +56,9 @@ def check_outputs(program: torch.export.ExportedProgram, events: EventLog) -> No
         paths = _paths(program.call_spec.out_spec, len(user))
         if unfit:
             raise _refusal([(paths[i], constants[i]) for i in unfit])
-    if len(constants) == len(user):
+    if len(absent) == len(user):
         raise InputError(
-            f"The model returns no tensor ({_returned(list(constants.values()))}), so there is nothing to compute. "
+            f"The model returns no tensor ({_returned(len(absent))}), so there is nothing to compute. "
             "Return at least one tensor from forward."
         )
     if absent:
@@ -68,10 +68,8 @@ def check_outputs(program: torch.export.ExportedProgram, events: EventLog) -> No
         warn(message)
 
 
-def _returned(values: list[object]) -> str:
-    if not values:
-        return "its result is empty"
-    return f"it returns {', '.join(map(repr, values))}"
+def _returned(count: int) -> str:
+    return f"it returns {', '.join(['None'] * count)}" if count else "its result is empty"
 
 
 def _paths(spec: pytree.TreeSpec | None, count: int) -> list[str]:

@@ -142,6 +142,15 @@ def _einsum(call: NodeCall, equation: str, operands: list[TensorLike], *_: Repla
     return torch.einsum(equation, *materialized(operands))
 
 
+@handles("aten::arange")
+def _arange(call: NodeCall, *values: ReplayValue) -> ReplayValue:
+    call.trace()
+    if _argument_names(call.node.schema())[-1] != "out":
+        return call_operator(call.node, values)
+    *bounds, out = materialized(list(values))
+    return torch.arange(*(bound for bound in bounds if bound is not None), out=out)
+
+
 @handles("aten::index_put", "aten::index_put_", "aten::where")
 def with_masks(call: NodeCall, *values: ReplayValue) -> ReplayValue:
     """Call an operator that takes masks; old code has bytes for them."""

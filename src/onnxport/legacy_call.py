@@ -16,7 +16,7 @@ import torch
 
 from onnxport.arguments import Description
 from onnxport.artifacts import Artifacts
-from onnxport.capture.replay import as_mirror
+from onnxport.capture.replay import as_mirror, has_packed_weights
 from onnxport.capture.request.inputs import bind, keywords_at_the_end, named_tensors
 from onnxport.errors import InputError, warn
 from onnxport.exporter import Destination, run_export
@@ -109,7 +109,8 @@ def _known_axes(
 @contextlib.contextmanager
 def _without_text(model: object) -> Iterator[None]:
     """While the block runs, strings among the results are left out, with a warning."""
-    if not isinstance(model, torch.nn.Module):
+    # Layers with packed weights are traced, and the tracer compiles the hooks that it finds.
+    if not isinstance(model, torch.nn.Module) or has_packed_weights(model):
         yield
         return
     told: set[str] = set()

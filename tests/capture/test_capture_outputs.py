@@ -14,8 +14,8 @@ from transformers import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import ModelOutput
 
-from comparison import assert_close
 import onnxport
+from comparison import assert_close
 from onnxport.capture import capture
 from onnxport.errors import InputError, OnnxExporterWarning
 from onnxport.events import EventLog

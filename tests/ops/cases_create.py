@@ -47,8 +47,12 @@ CASES = [
     case("aten::arange.start_step", lambda x: torch.arange(x.shape[0], -2, -2), R("n")),
     case("aten::arange.start_step", lambda x: torch.arange(0.5, 2.0, 0.3) + x, R("n", 5), name="fractions"),
     case("aten::arange.start_step", lambda x: torch.arange(0.5, 4.7, 1.2, dtype=torch.int64), R("n"), name="truncated"),
-    case("aten::arange.start_step", lambda x: torch.arange(x.shape[0], 8.5, 1.5, dtype=torch.int64), R("n"), name="int"),
-    case("aten::arange.start_step", lambda x: torch.arange(x.shape[0], 8.5, 1.5, dtype=torch.int32), R("n"), name="i32"),
+    case(
+        "aten::arange.start_step", lambda x: torch.arange(x.shape[0], 8.5, 1.5, dtype=torch.int64), R("n"), name="int"
+    ),
+    case(
+        "aten::arange.start_step", lambda x: torch.arange(x.shape[0], 8.5, 1.5, dtype=torch.int32), R("n"), name="i32"
+    ),
     case("aten::arange.start_step", lambda x: torch.arange(0, 5, 2, dtype=torch.float16), R("n"), name="half"),
     case("aten::linspace", lambda x: x + torch.linspace(-1, 3, 5), R("b", 5)),
     case(

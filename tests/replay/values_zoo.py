@@ -214,6 +214,22 @@ def slice_by_step(x: Tensor, step: Tensor) -> Tensor:
 
 
 @scripted((7, 4), torch.tensor(2), others=((9, 4), torch.tensor(3)), further=[((5, 4), torch.tensor(1))])
+def write_to_slice_by_step(x: Tensor, step: Tensor) -> Tensor:
+    y, n = x * 2, int(step)
+    rows = y[::n]
+    y[1 : y.size(0) - 1 : n, ::n] = 1.0
+    y[::n].add_(3)
+    return torch.cat([y, rows])
+
+
+@traced((7, 4), torch.tensor(2), others=((9, 4), torch.tensor(3)))
+def write_to_traced_slice_by_step(x: Tensor, step: Tensor) -> Tensor:
+    y = x * 2
+    y[::step, 0::step] = 1.0
+    return y
+
+
+@scripted((7, 4), torch.tensor(2), others=((9, 4), torch.tensor(3)), further=[((5, 4), torch.tensor(1))])
 def slice_between(x: Tensor, step: Tensor) -> Tensor:
     n = int(step)
     return x[n : n + 3 : n]

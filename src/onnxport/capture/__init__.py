@@ -27,6 +27,7 @@ from onnxport.capture.rewriting.functions import Rewriting
 from onnxport.capture.strategies import Failure
 from onnxport.events import EventLog
 from onnxport.options import Branches
+from onnxport.quantized_parts import TakingParts, is_quantized, taken_apart
 from onnxport.size_limits import SizeLimit
 
 __all__ = ["Captured", "Failure", "capture", "enable_fake_mode", "is_in_onnx_export"]
@@ -93,9 +94,14 @@ def capture(
     candidates = strategies.usable(model, follows_example)
     args, kwargs = on_the_models_device(model, (args, kwargs))
     inputs = bind(model, args, kwargs, lambda message: events.add("note", "capture", message))
-    if has_packed_weights(model):
+    quantized = is_quantized((inputs.args, inputs.kwargs))
+    if has_packed_weights(model) or quantized:
         model = as_mirror(script_of(model, inputs))
         candidates = strategies.usable(model, follows_example)
+    if quantized:
+        given_model = TakingParts(given_model)
+        args, kwargs = taken_apart((inputs.args, inputs.kwargs))  # type: ignore[misc]
+        inputs = bind(model, args, kwargs, lambda message: events.add("note", "capture", message))
     check_names(model, inputs, input_names, output_names)
     declared = declare(
         model,

@@ -13,6 +13,7 @@ import torch
 
 from onnxport.capture.diagnosis import forced_sizes
 from onnxport.capture.diagnosis.explanations import explain
+from onnxport.capture.diagnosis.guards import squeezed_sizes
 from onnxport.capture.diagnosis.user_lines import line_of_error, line_of_summary
 from onnxport.capture.forks.decisions import LoopOnData, PlainNumber, Schedule, deciding
 from onnxport.capture.forks.paths import completed, violates
@@ -21,7 +22,7 @@ from onnxport.capture.patches.quiet import torch_kept_quiet
 from onnxport.capture.replay import Mirror, Recording, replaying, traced
 from onnxport.capture.request.dynamic_shapes import Declarations
 from onnxport.capture.request.inputs import Inputs, explicit_forward
-from onnxport.capture.request.outputs import watched
+from onnxport.capture.request.outputs import check_kept, watched
 from onnxport.capture.request.resizing import Arguments
 from onnxport.capture.request.trees import copied, leaves
 from onnxport.capture.rewriting.functions import Rewriting
@@ -273,6 +274,7 @@ def run(
     With ``forking`` the strategy that runs the code notes what Python decides, instead of guarding it.
     """
     failures: list[Failure] = []
+    second_best: Success | None = None
     for strategy in candidates:
         recorder.clear()
         try:
@@ -280,6 +282,10 @@ def run(
                 program, schedule = _first_path(strategy, request, recorder)
             else:
                 program, schedule = _attempt(strategy, request, recorder), None
+            check_kept(program)
+            if request.follows_example and strategy is _RUNNING and _squeezes(program, schedule):
+                second_best = Success(strategy, program, schedule, list(failures))
+                raise CaptureError("An axis that varies is squeezed, which a traced graph has as a branch.")
         except InputError:
             raise
         except Exception as error:
@@ -294,6 +300,8 @@ def run(
             reasons = "; ".join(f"{failure.strategy}: {_short(failure.error)}" for failure in failures)
             request.events.add("note", "capture", f"{strategy.name} succeeded after others failed ({reasons})")
         return Success(strategy, program, schedule, failures)
+    if second_best is not None:
+        return second_best
     refusal = _all_failed(request, failures)
     refusal.failures = [(failure.strategy, failure.error) for failure in failures]
     raise refusal from _most_useful(failures).error
@@ -323,6 +331,11 @@ def _refused_loops(error: BaseException | None) -> Sequence[Problem]:
     while error is not None and not isinstance(error, LoopRefused):
         error = error.__context__
     return () if error is None else error.problems
+
+
+def _squeezes(program: torch.export.ExportedProgram, schedule: Schedule | None) -> bool:
+    """Whether an axis that varies is squeezed, in a model whose code decides nothing else."""
+    return (schedule is None or not schedule.decisions) and any(squeezed_sizes([program]))
 
 
 def run_path(

@@ -11,6 +11,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind
 
 from onnxport.errors import InputError, Problem
 from onnxport.provenance import NARROWED
+from onnxport.quantized_parts import taken_apart
 from onnxport.size_limits import SizeLimit
 from onnxport.torch_internals import pytree
 from onnxport.weights.dtypes import from_torch_dtype, to_torch_dtype
@@ -23,6 +24,7 @@ def bind_inputs(
     kwargs: Mapping[str, object],
 ) -> dict[str, torch.Tensor]:
     """Return a tensor for each graph input, or raise ``InputError`` with everything that does not fit."""
+    args, kwargs = taken_apart((tuple(args), dict(kwargs)))  # type: ignore[misc]
     graph = model.graph
     inputs = [value for value in graph.inputs if value.name not in graph.initializers]
     problems: list[Problem] = []

@@ -68,7 +68,7 @@ def report_assumptions(
         events.add("assumption", "capture", f"{shown} ({decision.reason})", where=decision.where)
         if _is_branch(expression, decision.by):
             problems.append(Problem(f"It is right only where {shown}: {decision.reason}", decision.where))
-    for size, where in _squeezed_sizes([guarded.program for guarded in programs]):
+    for size, where in squeezed_sizes([guarded.program for guarded in programs]):
         shown = f"{_named(size, names, same)} differs from 1, which squeeze would drop"
         events.add("assumption", "capture", shown, where=where)
         problems.append(Problem(f"It is right only where {shown}", where))
@@ -89,7 +89,7 @@ def limit_of(
     return SizeLimit(sympy.Or(*named), words, raised, where)
 
 
-def _squeezed_sizes(programs: Sequence[torch.export.ExportedProgram]) -> Iterator[tuple[sympy.Basic, str]]:
+def squeezed_sizes(programs: Sequence[torch.export.ExportedProgram]) -> Iterator[tuple[sympy.Basic, str]]:
     """The sizes that vary of axes that are squeezed, with the line: a capture keeps such an axis, at size 1 as well."""
     told: set[tuple[sympy.Basic, str]] = set()
     pairs = itertools.product(programs, _SQUEEZES)

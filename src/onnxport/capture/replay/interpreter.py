@@ -114,6 +114,38 @@ def result_of(node: Node, results: Sequence[ReplayValue]) -> ReplayValue:
     return results[0] if node.outputsSize() == 1 else results
 
 
+@dataclass(frozen=True, eq=False)
+class CopiedSlice:
+    """A slice that had to be copied, where torch gives a view: what is written to it is written to its source."""
+
+    source: torch.Tensor
+    axis: int
+    positions: torch.Tensor
+    copy: torch.Tensor
+
+    def write_back(self) -> None:
+        """Let the source hold what the copy does."""
+        self.source.index_copy_(self.axis, self.positions, self.copy)
+
+    def read_again(self) -> None:
+        """Let the copy hold what the source does."""
+        self.copy.copy_(self.source.index_select(self.axis, self.positions))
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+class Finish(Protocol):
+    """What is done with the results of nodes, by their kind and the values of their inputs, and with the model's."""
+
+    def __call__(self, kind: str, values: Sequence[ReplayValue], result: ReplayValue) -> ReplayValue: ...
+
+    def returned(self, results: ReplayValue) -> ReplayValue:
+        """What leaves the model."""
+        ...
+
+
 class Interpreter:
     """Runs the graphs of one TorchScript model."""
 
@@ -138,12 +170,15 @@ class Interpreter:
         self._scopes: dict[str, dict[str, tuple[str, str]]] = {}
         self.root: torch.nn.Module | None = None
         # What is done with the results of nodes, by their kind and the values of their inputs.
-        self.finish: Callable[[str, Sequence[ReplayValue], ReplayValue], ReplayValue] | None = None
+        self.finish: Finish | None = None
+        # Slices by steps that only run time knows, from the first on.
+        self.copies: list[CopiedSlice] = []
 
     def forget(self) -> None:
         """Begin anew: attributes hold what they hold in the model."""
         self.originals.clear()
         self.state.clear()
+        self.copies.clear()
         self.finish = None
 
     def run_top(self, module: Scripted | None, method: Function, arguments: Sequence[ReplayValue]) -> ReplayValue:
@@ -180,6 +215,8 @@ class Interpreter:
         """Run a graph on its own."""
         with torch.fx.traceback.preserve_node_meta(), running(self):
             results = self.graph(graph, arguments, function)
+            if self.is_whole and self.finish is not None:
+                results = self.finish.returned(results)
             # What may be None leaves the model as such; Python code around a script needs to know.
             return materialized(with_handles(results) if self.is_whole or not may_be_none(results) else results)
 
@@ -264,6 +301,8 @@ class Interpreter:
                 result = handler(NodeCall(self, node, env), *values)
             if self.finish is not None:
                 result = self.finish(kind, values, result)
+            if self.copies and kind.endswith("_") and not kind.endswith("__"):
+                self._write_back(values[0])
         except Exception as error:
             self._note(error)
             raise
@@ -276,6 +315,22 @@ class Interpreter:
             assert isinstance(result, list | tuple)
             for output, item in zip(node.outputs(), result, strict=True):
                 env[output.unique()] = item
+
+    def _write_back(self, written: ReplayValue) -> None:
+        """Carry what was written to a slice of a slice … to the tensor that they are of, and to its other slices."""
+        if not isinstance(written, torch.Tensor):
+            return
+        changed = {_memory(written)}
+        carried = []
+        for slice_ in reversed(self.copies):
+            if _memory(slice_.copy) in changed:
+                slice_.write_back()
+                carried.append(slice_)
+                changed.add(_memory(slice_.source))
+        for slice_ in self.copies:
+            if slice_ not in carried and _memory(slice_.source) in changed:
+                slice_.read_again()
+                changed.add(_memory(slice_.copy))
 
     def trace(self) -> None:
         """Let what is captured from here on carry the line of the node that runs."""

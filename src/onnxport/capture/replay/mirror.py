@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 import torch
 
 from onnxport.capture.replay.interpreter import Interpreter, Scripted
+from onnxport.capture.replay.ops.grids import on_grids
 from onnxport.capture.replay.ops.python_ops import to_bool, to_float, to_int
 from onnxport.capture.replay.values.stand_ins import ReplayValue
 from onnxport.torch_graph import Function
@@ -90,7 +91,7 @@ def as_mirror(model: Model) -> Model | Mirror:
 
     def forward(*args: object, **kwargs: object) -> ReplayValue:
         interpreter.forget()
-        return interpreter.run_top(root, method, bind(args, kwargs))
+        return interpreter.run_top(root, method, on_grids(interpreter, bind(args, kwargs)))
 
     vars(forward)["__signature__"] = signature
     root.__dict__["forward"] = forward

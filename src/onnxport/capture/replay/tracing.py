@@ -107,7 +107,9 @@ _PACKED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.nn
 
 
 def script_of(model: torch.nn.Module, inputs: Inputs) -> object:
-    """A model as the script of one run of it."""
+    """A model as the script of one run of it; a script as it is."""
+    if isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction | Mirror):
+        return model
     given = _named(model, inputs)
     options: dict[str, object] = {"example_kwarg_inputs": given} if inputs.kwargs else {"example_inputs": inputs.args}
     with torch.no_grad():

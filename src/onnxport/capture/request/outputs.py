@@ -9,7 +9,7 @@ import torch
 from torch.export.graph_signature import ConstantArgument, OutputKind
 
 from onnxport.capture.request.trees import leaves, register_containers
-from onnxport.errors import InputError, Problem, warn
+from onnxport.errors import CaptureError, InputError, Problem, warn
 from onnxport.events import EventLog
 from onnxport.torch_internals import pytree
 
@@ -44,6 +44,19 @@ def watched(model: object, report: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         handle.remove()
+
+
+_QUANTIZING = tuple(
+    getattr(torch.ops.aten, name)
+    for name in ("quantize_per_tensor", "quantize_per_tensor_dynamic", "quantize_per_channel")
+)
+
+
+def check_kept(program: torch.export.ExportedProgram) -> None:
+    """Refuse a capture in which tensors are quantized: torch.export does not keep their scales."""
+    overloads = (getattr(packet, name) for packet in _QUANTIZING for name in packet.overloads())
+    if any(program.graph.find_nodes(op="call_function", target=overload) for overload in overloads):
+        raise CaptureError("The model quantizes a tensor, of which torch.export does not keep the scale.")
 
 
 def check_outputs(program: torch.export.ExportedProgram, events: EventLog) -> None:

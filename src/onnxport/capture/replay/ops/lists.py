@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import torch
 
-from onnxport.capture.replay.interpreter import Handler, NodeCall, handles, result_of
+from onnxport.capture.replay.interpreter import CopiedSlice, Handler, NodeCall, handles, result_of
 from onnxport.capture.replay.ops.calls import call_operator
 from onnxport.capture.replay.ops.language import is_of_type
 from onnxport.capture.replay.ops.objects import sort_items
@@ -144,8 +144,10 @@ def _slice_known(call: NodeCall, items: Items | torch.Tensor, *bounds: ReplayVal
     call.trace()
     every = torch.ops.aten.slice.Tensor(items, axis, start, end)
     torch._check(step >= 1)
-    positions = torch.arange(every.shape[axis])
-    return every.index_select(axis, torch.remainder(positions, step).eq(0).nonzero().squeeze(1))  # type: ignore[call-overload]
+    positions = torch.remainder(torch.arange(every.shape[axis]), step).eq(0).nonzero().squeeze(1)  # type: ignore[call-overload]
+    copied = every.index_select(axis, positions)
+    call.run.copies.append(CopiedSlice(every, axis, positions, copied))
+    return copied
 
 
 @_handles_lists("aten::slice", otherwise=_slice_known)

@@ -6,37 +6,31 @@ are kept as the integers they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol, cast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
 
 import torch
 import torch.nn.functional as F
 
-from onnxport.capture.replay.interpreter import Interpreter, NodeCall, handles
+from onnxport.capture.replay.interpreter import NodeCall, handles
 from onnxport.capture.replay.ops.calls import dtype_of
+from onnxport.capture.replay.ops.grids import (
+    INTEGERS,
+    Grid,
+    Grids,
+    Layer,
+    Scale,
+    ZeroPoint,
+    grids_of,
+    weight_of,
+)
 from onnxport.capture.replay.values.stand_ins import ReplayValue, materialized, plain_number
-from onnxport.errors import CaptureError
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.fake_tensors import disable_current_modes
-from onnxport.torch_internals.operators import quantized_decomposed
 
-Layer = Callable[[torch.Tensor], torch.Tensor]
-Scale = float | torch.Tensor
-ZeroPoint = int | torch.Tensor
 Packed = object
 """The weights of a layer, packed for a kernel: an object of a class in C++."""
-
-
-@dataclass(frozen=True)
-class Grid:
-    """The numbers that a quantized tensor can hold."""
-
-    scale: Scale
-    zero_point: ZeroPoint
-    dtype: torch.dtype
-    axis: int | None = None
-    """Where each channel has a scale and a zero point, the axis of the channels."""
 
 
 @dataclass(frozen=True)
@@ -44,147 +38,6 @@ class Prepacked:
     """A layer whose weights the replayed code packs itself."""
 
     layer: Layer
-
-
-@dataclass
-class Grids:
-    """Which tensors of a replay stand for quantized ones, and the layers whose weights were packed.
-
-    Both by identity, with what is identified.
-    """
-
-    tensors: dict[int, tuple[torch.Tensor, Grid]] = field(default_factory=dict)
-    layers: dict[int, tuple[Packed, Layer]] = field(default_factory=dict)
-
-    def __call__(self, kind: str, values: Sequence[ReplayValue], result: ReplayValue) -> ReplayValue:
-        """What an operator that knows nothing of quantization gives of quantized tensors: on their grid again."""
-        if not kind.startswith("aten::") or kind in _OWN:
-            return result
-        leaves = [leaf for leaf in pytree.tree_leaves(list(values)) if isinstance(leaf, torch.Tensor)]
-        grid = next((self.tensors[id(leaf)][1] for leaf in leaves if id(leaf) in self.tensors), None)
-        if grid is None:
-            return result
-
-        def placed(leaf: torch.Tensor) -> torch.Tensor:
-            if id(leaf) in self.tensors or not leaf.dtype.is_floating_point:
-                return leaf
-            if kind not in _MOVING:
-                return self.rounded(leaf, _RANGES.get(kind, grid))
-            self.tensors[id(leaf)] = (leaf, grid)
-            return leaf
-
-        on_grid: ReplayValue = pytree.tree_map_only(torch.Tensor, placed, result)
-        return on_grid
-
-    def rounded(self, x: torch.Tensor, grid: Grid) -> torch.Tensor:
-        """Real numbers as the nearest that a quantized tensor can hold."""
-        if grid.dtype not in _INTEGERS:
-            raise CaptureError(f"A tensor is quantized to {grid.dtype}, for which there is no ONNX form; use 8 bits.")
-        return self.placed(_real(_integers(x, grid), grid), grid)
-
-    def placed(self, real: torch.Tensor, grid: Grid) -> torch.Tensor:
-        """Real numbers that are on a grid already."""
-        self.tensors[id(real)] = (real, grid)
-        return real
-
-    def grid_of(self, x: ReplayValue) -> Grid:
-        """The grid of a tensor that stands for a quantized one."""
-        if id(x) not in self.tensors:
-            raise CaptureError("An operator for quantized tensors is given one that the replay knows no grid of.")
-        return self.tensors[id(x)][1]
-
-    def real(self, x: torch.Tensor) -> torch.Tensor:
-        """The real numbers of a tensor, which may be a quantized one that came with the model."""
-        if not x.is_quantized:
-            return x
-        with disable_current_modes():
-            make, grid = _weight(x), _grid(x)
-        return self.placed(make(), grid)
-
-    def like(self, x: ReplayValue, scale: Scale, zero_point: ZeroPoint) -> Grid:
-        """A grid of the type that a tensor's has."""
-        found = self.tensors.get(id(x))
-        return Grid(scale, zero_point, torch.quint8 if found is None else found[1].dtype)
-
-    def layer(self, kind: str, packed: Packed) -> Layer:
-        """The layer whose weights were packed."""
-        if isinstance(packed, Prepacked):
-            return packed.layer
-        if id(packed) not in self.layers:
-            self.layers[id(packed)] = (packed, _LAYERS[kind](packed))
-        return self.layers[id(packed)][1]
-
-
-def grids_of(run: Interpreter) -> Grids:
-    """The grids of a run, which are kept track of from the first question on."""
-    if not isinstance(run.finish, Grids):
-        run.finish = Grids()
-    return run.finish
-
-
-def _grid(quantized: torch.Tensor) -> Grid:
-    if quantized.qscheme() == torch.per_tensor_affine:
-        return Grid(quantized.q_scale(), quantized.q_zero_point(), quantized.dtype)
-    scales, zero_points = quantized.q_per_channel_scales(), quantized.q_per_channel_zero_points()
-    return Grid(scales, zero_points, quantized.dtype, quantized.q_per_channel_axis())
-
-
-def _integers(x: torch.Tensor, grid: Grid) -> torch.Tensor:
-    """The integers of the nearest numbers on a grid."""
-    operators = affine_operators()
-    arguments, overload = _arguments(grid)
-    if overload == "channel":
-        return operators.quantize_per_channel.default(x, *arguments)
-    return getattr(operators.quantize_per_tensor, overload)(x, *arguments)  # type: ignore[no-any-return]
-
-
-def _real(integers: torch.Tensor, grid: Grid) -> torch.Tensor:
-    operators = affine_operators()
-    arguments, overload = _arguments(grid)
-    if overload == "channel":
-        return operators.dequantize_per_channel.default(integers, *arguments)
-    return getattr(operators.dequantize_per_tensor, overload)(integers, *arguments)  # type: ignore[no-any-return]
-
-
-def _arguments(grid: Grid) -> tuple[tuple[object, ...], str]:
-    """What the operators that quantize and dequantize are given beside a tensor, and which overload of theirs."""
-    kind, low, high = _INTEGERS[grid.dtype]
-    if grid.axis is not None:
-        assert isinstance(grid.scale, torch.Tensor)
-        assert isinstance(grid.zero_point, torch.Tensor)
-        scales = grid.scale.to(torch.float32)
-        return (scales, grid.zero_point, grid.axis, low, high, kind), "channel"
-    if isinstance(grid.scale, float) and isinstance(grid.zero_point, int):
-        return (grid.scale, grid.zero_point, low, high, kind), "default"
-    scale, zero_point = _tensor(grid.scale, torch.float64), _tensor(grid.zero_point, torch.int64)
-    return (scale, zero_point, low, high, kind), "tensor"
-
-
-_INTEGERS = {torch.quint8: (torch.uint8, 0, 255), torch.qint8: (torch.int8, -128, 127)}
-
-
-class _Overloads(Protocol):
-    default: Callable[..., torch.Tensor]
-    tensor: Callable[..., torch.Tensor]
-
-
-class AffineOperators(Protocol):
-    """The operators of ``torch.ops.quantized_decomposed`` that are used here."""
-
-    quantize_per_tensor: _Overloads
-    dequantize_per_tensor: _Overloads
-    quantize_per_channel: _Overloads
-    dequantize_per_channel: _Overloads
-    choose_qparams: _Overloads
-
-
-def affine_operators() -> AffineOperators:
-    """The operators that quantize and dequantize, with types."""
-    return cast(AffineOperators, quantized_decomposed())
-
-
-def _tensor(value: float | torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    return value.reshape([]).to(dtype) if isinstance(value, torch.Tensor) else torch.scalar_tensor(value, dtype=dtype)
 
 
 @handles("aten::quantize_per_tensor")
@@ -214,7 +67,7 @@ def _dequantize(call: NodeCall, x: ReplayValue, *_: ReplayValue) -> ReplayValue:
 @handles("aten::int_repr")
 def _integers_of(call: NodeCall, x: torch.Tensor) -> torch.Tensor:
     call.trace()
-    return _integers(x, grids_of(call.run).grid_of(x))
+    return grids_of(call.run).integers_of(x)
 
 
 @handles("aten::q_scale", "aten::q_zero_point")
@@ -226,29 +79,15 @@ def _parameter(call: NodeCall, x: torch.Tensor) -> ReplayValue:
 # --- layers with packed weights --------------------------------------------------------------------------------------
 
 
-def _weight(packed: torch.Tensor) -> Callable[[], torch.Tensor]:
-    """What makes a weight's real numbers of its integers, in the graph."""
-    per_channel = packed.qscheme() == torch.per_channel_affine
-    integers, (kind, low, high) = packed.int_repr(), _INTEGERS[packed.dtype]
-    if not per_channel:
-        scale, zero_point = packed.q_scale(), packed.q_zero_point()
-        return lambda: affine_operators().dequantize_per_tensor.default(integers, scale, zero_point, low, high, kind)
-    scales = packed.q_per_channel_scales().to(torch.float32)
-    zero_points, axis = packed.q_per_channel_zero_points(), packed.q_per_channel_axis()
-    return lambda: affine_operators().dequantize_per_channel.default(
-        integers, scales, zero_points, axis, low, high, kind
-    )
-
-
 def _linear(packed: Packed) -> Layer:
     with disable_current_modes():
         weight, bias = torch.ops.quantized.linear_unpack(packed)
-        real, offset = _weight(weight), None if bias is None else bias.detach()
+        real, offset = weight_of(weight), None if bias is None else bias.detach()
     return lambda x: F.linear(x, real(), offset)
 
 
 def _convolution(axes: int, transposed: bool) -> Callable[[Packed], Layer]:
-    def unpacked(packed: Packed) -> Layer:
+    def convolution(packed: Packed) -> Layer:
         prefix = f"conv_transpose{axes}d" if transposed else f"conv{axes}d"
         # What is packed for one axis is that for two, of which the first has one element.
         options = prefix.replace("1d", "2d")
@@ -259,7 +98,7 @@ def _convolution(axes: int, transposed: bool) -> Callable[[Packed], Layer]:
 
         with disable_current_modes():
             weight, bias = getattr(torch.ops.quantized, f"{prefix}_unpack")(packed)
-            real, offset = _weight(weight), None if bias is None else bias.detach()
+            real, offset = weight_of(weight), None if bias is None else bias.detach()
             stride, padding, dilation, groups = (option(n) for n in ("stride", "padding", "dilation", "groups"))
             output_padding = option("output_padding") if transposed else None
         function = getattr(F, prefix)
@@ -267,7 +106,7 @@ def _convolution(axes: int, transposed: bool) -> Callable[[Packed], Layer]:
             return lambda x: function(x, real(), offset, stride, padding, output_padding, groups, dilation)
         return lambda x: function(x, real(), offset, stride, padding, dilation, groups)
 
-    return unpacked
+    return convolution
 
 
 @handles("quantized::linear_prepack")
@@ -298,13 +137,22 @@ _LAYERS: dict[str, Callable[[Packed], Layer]] = {
 }
 
 
+def unpacked(grids: Grids, kind: str, packed: Packed) -> Layer:
+    """The layer whose weights were packed."""
+    if isinstance(packed, Prepacked):
+        return packed.layer
+    if id(packed) not in grids.layers:
+        grids.layers[id(packed)] = (packed, _LAYERS[kind](packed))
+    return grids.layers[id(packed)][1]
+
+
 @handles(*_LAYERS, *(f"{name}_relu" for name in _LAYERS))
 def _layer(call: NodeCall, x: torch.Tensor, packed: Packed, *options: float) -> torch.Tensor:
     call.trace()
     kind = call.node.kind()
     scale, zero_point = options[-2:]
     grids = grids_of(call.run)
-    y = grids.layer(kind.removesuffix("_relu"), packed)(x)
+    y = unpacked(grids, kind.removesuffix("_relu"), packed)(x)
     return grids.rounded(y.relu() if kind.endswith("_relu") else y, grids.like(x, scale, zero_point))  # type: ignore[arg-type]
 
 
@@ -379,7 +227,7 @@ def _one_grid(call: NodeCall, x: torch.Tensor) -> tuple[Grids, float, int, torch
 def _add_number(call: NodeCall, x: torch.Tensor, number: float) -> torch.Tensor:
     """On a grid that is shifted; stretched as well where its zero would lie outside of the integers."""
     grids, scale, zero_point, dtype = _one_grid(call, x)
-    _, low, high = _INTEGERS[dtype]
+    _, low, high = INTEGERS[dtype]
     steps = round(number / scale)
     y, zero = x + steps * scale, zero_point - steps
     relu = call.node.kind().endswith("_relu")
@@ -395,7 +243,7 @@ def _add_number(call: NodeCall, x: torch.Tensor, number: float) -> torch.Tensor:
 def _multiply_by_number(call: NodeCall, x: torch.Tensor, number: float) -> torch.Tensor:
     """The same integers, in reverse for a negative number, on a grid of that many times the scale."""
     grids, scale, zero_point, dtype = _one_grid(call, x)
-    _, low, high = _INTEGERS[dtype]
+    _, low, high = INTEGERS[dtype]
     zero = zero_point if number > 0 else low + high - zero_point
     scaled = Grid(1.0, 0, dtype) if number == 0 else Grid(abs(number) * scale, zero, dtype)
     y = x * number
@@ -415,20 +263,3 @@ def _on_the_same(call: NodeCall, *values: ReplayValue) -> torch.Tensor:
     call.trace()
     grids = grids_of(call.run)
     return grids.rounded(_SAME[call.node.kind()](*values), grids.tensors[id(values[0])][1])
-
-
-# Results of these are on a grid of their own, whatever that of the input is.
-_RANGES = {
-    "aten::sigmoid": Grid(1 / 256, 0, torch.quint8),
-    "aten::hardsigmoid": Grid(1 / 256, 0, torch.quint8),
-    "aten::tanh": Grid(2 / 256, 128, torch.quint8),
-}
-# And of these they are items of the input, which need no rounding.
-_MOVING_NAMES = (
-    "view reshape flatten permute transpose t contiguous slice select squeeze unsqueeze clone detach expand expand_as "
-    "narrow chunk split index_select index relu relu_ max_pool1d max_pool2d max_pool3d dropout alias unbind flip roll "
-    "pixel_shuffle channel_shuffle adaptive_max_pool2d to __getitem__ repeat"
-)
-_MOVING = {f"aten::{name}" for name in _MOVING_NAMES.split()}
-# These know grids.
-_OWN = ("aten::dequantize", "aten::quantize_per_tensor", "aten::quantize_per_channel", "aten::int_repr")

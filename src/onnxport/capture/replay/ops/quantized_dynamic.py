@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 
 from onnxport.capture.replay.interpreter import NodeCall, handles
-from onnxport.capture.replay.ops.quantized import Packed, affine_operators, grids_of
+from onnxport.capture.replay.ops.grids import affine_operators, grids_of
+from onnxport.capture.replay.ops.quantized import Packed, unpacked
 from onnxport.capture.replay.values.stand_ins import ReplayValue
 from onnxport.torch_internals.fake_tensors import disable_current_modes
 
@@ -43,7 +44,7 @@ def _layer(call: NodeCall, x: torch.Tensor, packed: Packed, reduce_range: bool =
     call.trace()
     kind = call.node.kind().removesuffix("_dynamic")
     rounded, parameters = _rounded(x, reduce_range)
-    y = grids_of(call.run).layer(kind.removesuffix("_relu"), packed)(rounded)
+    y = unpacked(grids_of(call.run), kind.removesuffix("_relu"), packed)(rounded)
     if "conv" in kind:
         # torch's kernel rounds the result too, and by the range of the input.
         return _nearest(y, parameters, 255)
@@ -69,7 +70,7 @@ def _gates(call: NodeCall, x: torch.Tensor, hidden: torch.Tensor, w_ih: Packed, 
     call.trace()
     grids = grids_of(call.run)
     pairs = ((x, w_ih), (hidden, w_hh))
-    return [grids.layer("quantized::linear", packed)(_rounded(value, True)[0]) for value, packed in pairs]
+    return [unpacked(grids, "quantized::linear", packed)(_rounded(value, True)[0]) for value, packed in pairs]
 
 
 @handles("quantized::quantized_lstm_cell_dynamic")

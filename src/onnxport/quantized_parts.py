@@ -6,7 +6,7 @@ result three outputs.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -30,9 +30,7 @@ def is_quantized(tree: object) -> bool:
     return any(isinstance(leaf, torch.Tensor) and leaf.is_quantized for leaf in pytree.tree_leaves(tree))
 
 
-def taken_apart(
-    tree: object, scale: torch.dtype = torch.float64, zero_point: torch.dtype | None = torch.int64
-) -> object:
+def taken_apart(tree: Any, scale: torch.dtype = torch.float64, zero_point: torch.dtype | None = torch.int64) -> Any:
     """The same with each quantized tensor as its parts, of which scale and zero point have these types.
 
     >>> import torch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from onnxport.capture.replay import as_mirror, has_packed_weights, script_of, sc
 from onnxport.capture.request.contexts import check_contexts
 from onnxport.capture.request.dynamic_shapes import Axis, declare
 from onnxport.capture.request.fake_mode import enable_fake_mode, on_the_models_device
-from onnxport.capture.request.inputs import bind, check_model, check_names
+from onnxport.capture.request.inputs import Inputs, bind, check_model, check_names
 from onnxport.capture.request.outputs import check_outputs
 from onnxport.capture.rewriting.called import Helpers
 from onnxport.capture.rewriting.functions import Rewriting
@@ -90,18 +90,11 @@ def capture(
     given_model = model
     check_model(model)
     check_contexts(model)
-    model = as_mirror(model)
-    candidates = strategies.usable(model, follows_example)
     args, kwargs = on_the_models_device(model, (args, kwargs))
-    inputs = bind(model, args, kwargs, lambda message: events.add("note", "capture", message))
-    quantized = is_quantized((inputs.args, inputs.kwargs))
-    if has_packed_weights(model) or quantized:
-        model = as_mirror(script_of(model, inputs))
-        candidates = strategies.usable(model, follows_example)
-    if quantized:
+    model, inputs = _call_to_capture(model, args, kwargs, lambda message: events.add("note", "capture", message))
+    if is_quantized((args, kwargs)):
         given_model = TakingParts(given_model)
-        args, kwargs = taken_apart((inputs.args, inputs.kwargs))  # type: ignore[misc]
-        inputs = bind(model, args, kwargs, lambda message: events.add("note", "capture", message))
+    candidates = strategies.usable(model, follows_example)
     check_names(model, inputs, input_names, output_names)
     declared = declare(
         model,
@@ -138,6 +131,18 @@ def capture(
         events,
     )
     return captured
+
+
+def _call_to_capture(model: Any, args: Any, kwargs: Any, report: Callable[[str], None]) -> tuple[Any, Inputs]:
+    """The module that is captured, and its inputs: scripts are replayed, quantized tensors taken apart."""
+    model = as_mirror(model)
+    inputs = bind(model, args, kwargs, report)
+    quantized = is_quantized((inputs.args, inputs.kwargs))
+    if has_packed_weights(model) or quantized:
+        model = as_mirror(script_of(model, inputs))
+    if quantized:
+        inputs = bind(model, taken_apart(inputs.args), taken_apart(inputs.kwargs), report)
+    return model, inputs
 
 
 def _name_dims(captured: Captured, sizes: Sequence[tuple[Axis, object]], events: EventLog) -> None:

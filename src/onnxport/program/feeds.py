@@ -24,7 +24,7 @@ def bind_inputs(
     kwargs: Mapping[str, object],
 ) -> dict[str, torch.Tensor]:
     """Return a tensor for each graph input, or raise ``InputError`` with everything that does not fit."""
-    args, kwargs = taken_apart((tuple(args), dict(kwargs)))  # type: ignore[misc]
+    args, kwargs = taken_apart((tuple(args), dict(kwargs)))
     graph = model.graph
     inputs = [value for value in graph.inputs if value.name not in graph.initializers]
     problems: list[Problem] = []

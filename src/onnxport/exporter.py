@@ -19,7 +19,7 @@ from onnxport.options import Options
 from onnxport.pipeline import convert
 from onnxport.program import ONNXProgram
 from onnxport.symbolic import kept_for_symbolics, log_events, symbolic_lookup
-from onnxport.symbolic.session.fallback import kept_operators
+from onnxport.symbolic.session.fallback import keeping_refused, kept_operators
 from onnxport.torch_internals.caches import caches_bounded
 from onnxport.translate import lookup
 from onnxport.translate.registry import Lookup
@@ -59,11 +59,7 @@ class Destination:
 
 def translations(options: Options) -> Lookup:
     """All translations that an export may use, in the order in which they are asked."""
-    return lookup(
-        options.translations,
-        symbolic_lookup(options),
-        kept_operators(options),
-    )
+    return keeping_refused(lookup(options.translations, symbolic_lookup(options), kept_operators(options)), options)
 
 
 @one_export_at_a_time()

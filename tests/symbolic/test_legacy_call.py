@@ -361,6 +361,32 @@ def test_aten_operators_that_are_kept(kind: OperatorExportTypes, op_type: str | 
         assert (kept.op_type, given["operator"]) == (op_type, b"_adaptive_avg_pool3d_backward")
 
 
+class Clipped(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.clamp(x, min=-0.5, max=0.5) + 1
+
+
+def _refusing_clamp(g: Any, *_: Any) -> Any:
+    return onnxport.symbolic_helper._onnx_unsupported("clamp")
+
+
+@pytest.mark.parametrize(("kind", "op_type"), FALLBACKS)
+def test_a_call_that_a_symbolic_refuses_is_kept(kind: OperatorExportTypes, op_type: str | None) -> None:
+    onnxport.register_custom_op_symbolic("aten::clamp", _refusing_clamp, 17)
+    try:
+        with pytest.warns(onnxport.errors.OnnxExporterWarning, match="clamp.default stays as it is"):
+            proto = exported(Clipped(), (X,), operator_export_type=kind, opset_version=17)
+    finally:
+        onnxport.unregister_custom_op_symbolic("aten::clamp", 17)
+    kinds = [(node.domain, node.op_type) for node in proto.graph.node]
+    assert kinds == [("org.pytorch.aten", "clamp" if op_type is None else op_type), ("", "Add")]
+
+
+def test_all_of_aten_is_kept_when_asked_for() -> None:
+    proto = exported(Clipped(), (X,), operator_export_type=OperatorExportTypes.ONNX_ATEN)
+    assert [(node.domain, node.op_type) for node in proto.graph.node] == [("org.pytorch.aten", "ATen")] * 2
+
+
 # --- what the guide shows --------------------------------------------------------------------------------------------
 
 

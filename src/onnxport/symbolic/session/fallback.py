@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 
 import torch
 
-from onnxport.errors import TranslationError
+from onnxport.errors import TranslationError, warn
 from onnxport.export_types import OperatorExportTypes
 from onnxport.options import Options
 from onnxport.torch_internals.operators import OpOverload
 from onnxport.translate import Builder, Dim, Tensor
+from onnxport.translate.engine import call_translation
 from onnxport.translate.registry import Lookup, Translation
 
 _ATEN = "org.pytorch.aten"
@@ -34,6 +35,40 @@ def kept_operators(options: Options) -> Lookup | None:
         return Translation(_writer(target, as_aten, domains), parameters=parameters)
 
     return find
+
+
+def keeping_refused(find: Lookup, options: Options) -> Lookup:
+    """A look-up whose translations keep ATen's operator where they refuse a call; for ``ONNX_ATEN``, always."""
+    kind = options.operator_export_type
+    domains = {} if options.custom_opsets is None else options.custom_opsets
+    if kind == OperatorExportTypes.ONNX:
+        return find
+
+    def found(target: object, of_complex: bool = False) -> Translation | None:
+        translation = find(target, of_complex)
+        if translation is None or not isinstance(target, OpOverload) or target.namespace != "aten" or of_complex:
+            return translation
+        keep = _writer(target, kind != OperatorExportTypes.ONNX_FALLTHROUGH, domains)
+        parameters = frozenset(argument.name for argument in target._schema.arguments)
+        if kind == OperatorExportTypes.ONNX_ATEN:
+            return Translation(keep, parameters=parameters)
+        return Translation(_or_kept(target, translation, keep), parameters=parameters)
+
+    return found
+
+
+def _or_kept(target: OpOverload, translation: Translation, keep: Callable[..., object]) -> Callable[..., object]:
+    def write(op: Builder, **arguments: object) -> object:
+        start = len(op.nodes)
+        known = {name: value for name, value in arguments.items() if name in translation.parameters}
+        try:
+            return call_translation(op, translation, known)
+        except TranslationError as error:
+            del op.nodes[start:]
+            warn(f"{target} stays as it is, for a runtime that knows it: {error}")
+            return keep(op, **arguments)
+
+    return write
 
 
 def _is_decomposable(target: OpOverload) -> bool:

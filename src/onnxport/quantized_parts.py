@@ -12,6 +12,7 @@ import torch
 
 from onnxport.errors import InputError
 from onnxport.torch_internals import pytree
+from onnxport.torch_internals.layers import make_per_tensor_quantized_tensor
 
 #: The types of quantized tensors, by those of their integers.
 QUANTIZED_DTYPES = {torch.uint8: torch.quint8, torch.int8: torch.qint8, torch.int32: torch.qint32}
@@ -62,9 +63,7 @@ def put_together(tree: object) -> object:
     def tensor(leaf: object) -> object:
         if not isinstance(leaf, QuantizedParts):
             return leaf
-        made: torch.Tensor = torch._make_per_tensor_quantized_tensor(
-            leaf.value, float(leaf.scale), int(leaf.zero_point)
-        )
+        made = make_per_tensor_quantized_tensor(leaf.value, float(leaf.scale), int(leaf.zero_point))
         return made
 
     return pytree.tree_map(tensor, tree, is_leaf=lambda node: isinstance(node, QuantizedParts))

@@ -18,6 +18,7 @@ __all__ = [
     "device_constructors",
     "extract_tensor_metadata",
     "is_setup_context_defined",
+    "make_per_tensor_quantized_tensor",
     "pretty_print_target",
     "variable_functions",
 ]
@@ -29,3 +30,7 @@ extract_tensor_metadata = _extract_tensor_metadata
 
 # Whether an autograd function has the two-part form, whose forward gets no context.
 is_setup_context_defined: Callable[[object], bool] = _is_setup_context_defined
+
+# A quantized tensor of its integers.
+make_per_tensor_quantized_tensor: Callable[[torch.Tensor, float, int], torch.Tensor]
+make_per_tensor_quantized_tensor = torch._make_per_tensor_quantized_tensor

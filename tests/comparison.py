@@ -29,10 +29,9 @@ def assert_close(found: Any, expected: Any, *, rtol: float = RTOL, atol: float =
 
 
 def _assert_tensor_close(ours: torch.Tensor, eager: torch.Tensor, rtol: float, atol: float) -> None:
-    # ONNX has no complex numbers: a model gives their parts, along one more axis.
+    # ONNX has no complex numbers: a model gives their parts, along one more axis, and these are compared.
     eager = eager.resolve_conj().resolve_neg()
-    if eager.dtype.is_complex and not ours.dtype.is_complex:
-        eager = torch.view_as_real(eager)
+    ours, eager = (torch.view_as_real(side) if side.dtype.is_complex else side for side in (ours, eager))
     if not eager.dtype.is_floating_point and not eager.dtype.is_complex:
         rtol = 0.0  # a large index that is off by one is wrong
     torch.testing.assert_close(ours, eager, rtol=rtol, atol=atol, equal_nan=True)

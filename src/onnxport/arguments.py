@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -74,7 +73,7 @@ def warn_of_deprecated(**given: object) -> None:
     for name, value in given.items():
         default, remedy = _DEPRECATED[name]
         if (value is None) != (default is None) or (value is not None and value != default):
-            warnings.warn(f"`{name}` is deprecated; {remedy}.", DeprecationWarning, stacklevel=3)
+            warn(f"`{name}` is deprecated; {remedy}.", DeprecationWarning)
 
 
 def warn_of_training(model: object) -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FrameType
+from typing import ParamSpec, Self, TypeVar
 
 _PACKAGE = os.path.dirname(__file__) + os.sep
+_DEBUG = "ONNXPORT_DEBUG"
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -67,12 +73,48 @@ class OnnxExporterError(RuntimeError):
         self.problems = tuple(problems)
         self.advice = advice
 
+    @classmethod
+    def about(cls, problem: Problem) -> Self:
+        """Make the error of one problem, which needs no headline.
+
+        >>> from onnxport.errors import Problem, TranslationError
+        >>> print(TranslationError.about(Problem("my::one is unknown.", "model.py:7")))
+        my::one is unknown.
+            at model.py:7
+        """
+        error = cls(str(problem))
+        error.problems = (problem,)
+        return error
+
+
+def with_plain_errors(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Make a function one that users call: its errors come to them as sentences, without the frames inside.
+
+    What the exporter raises says what is wrong and on which line, so that frames of torch and of this package would
+    only hide it. They are left out of the traceback, and the error that was the cause is kept as ``__context__``, which
+    is not printed. With ``ONNXPORT_DEBUG=1`` in the environment everything is printed. Other errors pass as they are.
+    """
+
+    @functools.wraps(function)
+    def called_by_user(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        __tracebackhide__ = True  # pytest and IPython leave out this frame, too
+        try:
+            return function(*args, **kwargs)
+        except OnnxExporterError as error:
+            if os.environ.get(_DEBUG, "0") not in ("", "0"):
+                raise
+            cause = error.__cause__ if error.__cause__ is not None else error.__context__
+            error.__cause__, error.__context__, error.__suppress_context__ = None, cause, True
+            raise error.with_traceback(None)  # noqa: B904
+
+    return called_by_user
+
 
 class OnnxExporterWarning(UserWarning):
     """Warnings the exporter gives: the export goes on, but the user should know."""
 
 
-def warn(message: str) -> None:
+def warn(message: str, category: type[Warning] = OnnxExporterWarning) -> None:
     """Warn at the line that called the package, however deep inside the cause was found."""
     level, depth = 2, 1
     frame: FrameType | None = sys._getframe(1)
@@ -81,7 +123,7 @@ def warn(message: str) -> None:
         if frame.f_code.co_filename.startswith(_PACKAGE):
             level = depth + 1
         frame = frame.f_back
-    warnings.warn(message, OnnxExporterWarning, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)
 
 
 class CaptureError(OnnxExporterError):
@@ -92,6 +134,10 @@ class CaptureError(OnnxExporterError):
 
 class InputError(OnnxExporterError, ValueError):
     """What was passed to ``export`` does not fit the model."""
+
+
+class ArgumentTypeError(OnnxExporterError, TypeError):
+    """An argument is of a type that it can't be."""
 
 
 class DynamicShapeError(InputError):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
+from onnxport.errors import with_plain_errors
 from onnxport.export_types import OperatorExportTypes, TrainingMode
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def export(model: Model, args: Any, f: File, *, dynamo: Literal[False], **option
 def export(
     model: Model, args: Any = ..., f: File | None = ..., *, dynamo: bool, **options: Unpack[Keywords]
 ) -> ONNXProgram | None: ...
+@with_plain_errors
 def export(
     model: Model,
     args: Any = (),

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from onnxport.errors import with_plain_errors
 from onnxport.export_call import export
 from onnxport.program import ONNXProgram
 
@@ -50,6 +51,7 @@ class ExportableModule(torch.nn.Module, abc.ABC):
         """Return names for the outputs of the ONNX model; None for those of the captured graph."""
         return None
 
+    @with_plain_errors
     def to_onnx(self, **options: Any) -> ONNXProgram:
         """Export this module; ``options`` are those of ``export``."""
         program: ONNXProgram = export(self, **options)

@@ -14,7 +14,9 @@ from onnxport.arguments import Description, described, warn_of_training
 from onnxport.artifacts import Artifacts, accounted
 from onnxport.capture import capture
 from onnxport.capture.patches import one_export_at_a_time
+from onnxport.capture.request.callables import as_module
 from onnxport.events import EventLog
+from onnxport.export_types import TrainingMode
 from onnxport.options import Options
 from onnxport.pipeline import convert
 from onnxport.program import ONNXProgram
@@ -77,9 +79,11 @@ def run_export(
 
     One at a time: what is replaced in torch meanwhile belongs to the process, so other threads wait.
     """
+    model = as_module(model)
     if destination is not None and isinstance(destination.file, str | os.PathLike):
         check_destination(destination.file)
-    warn_of_training(model)
+    if options.training == TrainingMode.EVAL:
+        warn_of_training(model)
     given = described(model, given)
     events = EventLog()
     log_events(events)

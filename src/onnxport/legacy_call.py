@@ -17,6 +17,7 @@ import torch
 from onnxport.arguments import Description
 from onnxport.artifacts import Artifacts
 from onnxport.capture.replay import as_mirror, has_packed_weights
+from onnxport.capture.request.callables import as_module
 from onnxport.capture.request.inputs import bind, keywords_at_the_end, named_tensors
 from onnxport.errors import InputError, warn
 from onnxport.exporter import Destination, run_export
@@ -46,6 +47,7 @@ def export_legacy(
         # Weights that are not in the file have to come from outside.
         from_outside = destination.weights_as_inputs or not destination.weights
         destination = replace(destination, weights_as_inputs=from_outside, external_data=False)
+    model = as_module(model)
     with select_model_mode_for_export(model, options.training):
         replay = as_mirror(model)
         positional, keywords = call_arguments(replay, given.args, given.kwargs)

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, cast, get_args
 
 import torch
 
+from onnxport.errors import InputError
 from onnxport.export_types import OperatorExportTypes, TrainingMode
 from onnxport.onnx_build.opsets import DEFAULT_OPSET
 from onnxport.quantize import Quantization
@@ -68,7 +69,7 @@ def check_branches(branches: str) -> Branches:
     """
     if branches not in get_args(Branches):
         known = ", ".join(map(repr, get_args(Branches)))
-        raise ValueError(f"`branches` is {branches!r}, but it is one of {known}.")
+        raise InputError(f"`branches` is {branches!r}, but it is one of {known}.")
     return cast("Branches", branches)
 
 

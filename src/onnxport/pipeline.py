@@ -11,6 +11,7 @@ import torch
 from onnxport import aten  # noqa: F401  (fills the registry)
 from onnxport.capture import Captured
 from onnxport.capture.forks.paths import Fork, Path, Tree
+from onnxport.capture.naming import returned_names, unbacked_names
 from onnxport.collection import collection_paused
 from onnxport.errors import Problem, listing, warn
 from onnxport.events import EventLog
@@ -184,6 +185,7 @@ def _names(captured: Captured, path: Path | None = None) -> Names:
     return Names(
         inputs=tuple(captured.input_names),
         outputs=tuple(captured.output_names),
+        called=returned_names(captured.program),
         dims={**captured.dim_names, **({} if path is None else _own_symbols(path))},
         same_dims=captured.same_dims,
         output_dims=captured.output_dim_names,
@@ -192,5 +194,4 @@ def _names(captured: Captured, path: Path | None = None) -> Names:
 
 def _own_symbols(path: Path) -> dict[str, str]:
     way = "".join("y" if decision.outcome else "n" for decision in path.decisions)
-    bound = (symbol for node in path.program.graph.nodes for symbol in node.meta.get("unbacked_bindings") or ())
-    return {str(symbol): f"{symbol}_{way}" for symbol in bound}
+    return {symbol: f"{name}_{way}" for symbol, name in unbacked_names(path.program).items()}

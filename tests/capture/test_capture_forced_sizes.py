@@ -123,12 +123,17 @@ def test_broadcasting_at_size_one_is_pointed_out() -> None:
 
 
 DIMS = [
-    (Range(), (torch.ones(3, 4),), ({0: Dim("n")},), ["3 <= axis 0 of input 'x'", "Dim('n', min=3)"]),
+    (
+        Range(),
+        (torch.ones(3, 4),),
+        ({0: Dim("n")},),
+        ["needs 3 <= n for axis 0 of input 'x' (Dim 'n')", "Dim('n', min=3)"],
+    ),
     (
         Add(),
         (torch.ones(3, 4), torch.ones(3, 4)),
         ({0: Dim("n")}, {0: Dim("m")}),
-        ["m = axis 0 of input 'y' and n = axis 0 of input 'x' must always be equal", "Declare instead: m = n"],
+        ["axis 0 of input 'x' (Dim 'n') and axis 0 of input 'y' (Dim 'm') to be equal", "one Dim for both, Dim('n')"],
     ),
 ]
 

@@ -165,7 +165,8 @@ def test_inputs_that_do_not_fit_forward(model: Any, args: Any, kwargs: Any, said
 
 
 NOT_MODELS = [
-    (lambda x: x, "an object of type function. Wrap it: define a torch.nn.Module"),
+    ("model.pt", "an object of type str. Load it first"),
+    ({"weight": 1}, "an object of type dict. Make the module and give it these weights"),
     (nn.Linear, "the class Linear. Pass an instance: Linear(...)"),
     (3, "an object of type int. Pass an instance of torch.nn.Module"),
     (None, "an object of type NoneType"),

@@ -42,7 +42,7 @@ def test_import_loads_nothing_heavy() -> None:
     assert done.returncode == 0, done.stderr
     loaded, added = (line.split() for line in done.stdout.splitlines())
     assert [name for name in HEAVY if name in loaded] == []
-    assert sorted(added) == ["onnxport.export_call", "onnxport.export_types"]
+    assert sorted(added) == ["onnxport.errors", "onnxport.export_call", "onnxport.export_types"]
 
 
 def test_type_checkers_see_the_names_that_python_loads() -> None:

@@ -266,8 +266,8 @@ def test_a_wrong_model(tmp_path: Path) -> None:
         )
     text = only(tmp_path, "*_accuracy.md").read_text(encoding="utf-8")
     assert status(text) == "✅⚪⚪✅✅✅✅❌"
-    assert "`add` (n=11): `max_abs_diff=" in text
-    assert "`add` (exported program): `max_abs_diff=" in text
+    assert "`output` (n=11): `max_abs_diff=" in text
+    assert "`output` (exported program): `max_abs_diff=" in text
     page = check_page(only(tmp_path, "*_accuracy.html"))
     assert "does not agree" in page
     assert 'class="bar bad"' in page

@@ -158,7 +158,7 @@ def test_an_axis_counted_from_the_end() -> None:
     assert sizes(proto.graph.input[0]) == [3, "width"]
 
 
-@pytest.mark.parametrize(("names_", "expected"), [(["o"], ["o", "add_1"]), (["o", "p"], ["o", "p"])])
+@pytest.mark.parametrize(("names_", "expected"), [(["o"], ["o", "output_1"]), (["o", "p"], ["o", "p"])])
 def test_names_of_some_outputs(names_: list[str], expected: list[str]) -> None:
     model = Returns(lambda x: (x + 1, x + 2))
     assert names(exported(model, (X,), output_names=names_).graph.output) == expected

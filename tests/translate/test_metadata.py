@@ -105,7 +105,7 @@ def test_inputs_stay_and_tied_weights_are_one(program: onnxport.ONNXProgram) -> 
     weights = [name for name, value in graph.initializers.items() if value.shape == (4, 3)]
     assert weights == ["fc1.weight"]
     assert graph.initializers["fc1.weight"].metadata_props["onnxport.aliases"] == "head.weight"
-    assert [value.name for value in graph.outputs] == ["scores", "linear_1"]
+    assert [value.name for value in graph.outputs] == ["scores", "output_1"]
 
 
 def test_node_names_follow_the_values(program: onnxport.ONNXProgram) -> None:

@@ -13,12 +13,13 @@ from onnxport.capture.diagnosis import forced_sizes
 from onnxport.capture.diagnosis.guards import report_assumptions
 from onnxport.capture.exploring import explore
 from onnxport.capture.forks.paths import Fork
+from onnxport.capture.naming import name_axes
 from onnxport.capture.patches import one_export_at_a_time
 from onnxport.capture.patches.export_flag import exporting, is_in_onnx_export
 from onnxport.capture.preserved import preserved
 from onnxport.capture.replay import as_mirror, has_packed_weights, script_of, scripts_replayed
 from onnxport.capture.request.contexts import check_contexts
-from onnxport.capture.request.dynamic_shapes import Axis, declare
+from onnxport.capture.request.dynamic_shapes import declare
 from onnxport.capture.request.fake_mode import enable_fake_mode, on_the_models_device
 from onnxport.capture.request.inputs import Inputs, bind, check_model, check_names
 from onnxport.capture.request.outputs import check_outputs
@@ -37,8 +38,8 @@ __all__ = ["Captured", "Failure", "capture", "enable_fake_mode", "is_in_onnx_exp
 class Captured:
     """A captured model.
 
-    ``dim_names`` maps a symbol of the program to the name the user gave that dimension; ``same_dims`` maps a symbol
-    to the one it equals because the user gave both the same name. Symbols in neither keep their own name. ``forks`` is
+    ``dim_names`` maps a symbol of the program to the name of that dimension, the user's where there is one;
+    ``same_dims`` maps a symbol to the one it equals because the user gave both the same name. ``forks`` is
     the tree of all ways through a model whose code decides on sizes or data; ``program`` is then one of them.
     ``size_limits`` are those beyond which the model's code raises.
     """
@@ -110,7 +111,7 @@ def capture(
     tensors = [leaf.value for leaf in inputs.tensors]
     with preserved(model, tensors), exporting(), scripts_replayed(model), rewriting:
         success = strategies.run(request, recorder, candidates, forking=branches != "follow")
-        explored = explore(success, request, recorder, branches)
+        explored = explore(success, request, recorder, branches, input_names or ())
     program = explored.program
     sizes = forced_sizes.check_placeholders(program, declared.axes, recorder, given=program is model)
     check_outputs(program, events)
@@ -121,7 +122,8 @@ def capture(
     captured.input_names = () if input_names is None else input_names
     captured.output_names = () if output_names is None else output_names
     captured.output_dim_names = declared.output_dim_names
-    _name_dims(captured, sizes, events)
+    axis_names = name_axes(program, sizes, captured.input_names, events)
+    captured.dim_names, captured.same_dims = axis_names.dims, axis_names.same
     report_assumptions(
         explored.guarded,
         captured.dim_names,
@@ -143,27 +145,3 @@ def _call_to_capture(model: Any, args: Any, kwargs: Any, report: Callable[[str],
     if quantized:
         inputs = bind(model, taken_apart(inputs.args), taken_apart(inputs.kwargs), report)
     return model, inputs
-
-
-def _name_dims(captured: Captured, sizes: Sequence[tuple[Axis, object]], events: EventLog) -> None:
-    """Give symbols the user's names, in signature order; the first name of a symbol stays."""
-    owners: dict[str, str] = {}
-    for axis, size in sizes:
-        if axis.name is None or not isinstance(size, torch.SymInt):
-            continue
-        expression = size.node.expr
-        symbol = str(expression)
-        if not expression.is_Symbol:
-            events.add("note", "capture", f"The model ties {axis} ('{axis.name}') to other axes: it is {symbol}.")
-            continue
-        given = captured.dim_names.get(captured.same_dims.get(symbol, symbol))
-        if given == axis.name:
-            continue
-        if given is not None:
-            message = f"The model requires '{axis.name}' ({axis}) to equal '{given}'; the name '{given}' is kept."
-            events.add("note", "capture", message)
-        elif axis.name in owners:
-            captured.same_dims[symbol] = owners[axis.name]
-        else:
-            captured.dim_names[symbol] = axis.name
-            owners[axis.name] = symbol

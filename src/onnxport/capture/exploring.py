@@ -13,6 +13,7 @@ from onnxport.capture.diagnosis.guards import Followed, GuardedProgram
 from onnxport.capture.forks.decisions import Decision
 from onnxport.capture.forks.paths import Explorer, Path, Tree, without_marks
 from onnxport.capture.forks.witnesses import follows
+from onnxport.capture.naming import name_axes
 from onnxport.capture.request.dynamic_shapes import Declarations
 from onnxport.capture.strategies import Request, Success, run_path
 from onnxport.errors import CaptureError, Problem
@@ -43,7 +44,13 @@ class Explored:
         ]
 
 
-def explore(success: Success, request: Request, recorder: forced_sizes.Recorder, branches: Branches) -> Explored:
+def explore(
+    success: Success,
+    request: Request,
+    recorder: forced_sizes.Recorder,
+    branches: Branches,
+    input_names: Sequence[str] = (),
+) -> Explored:
     """Capture the other ways that the decisions of the first capture lead to."""
     if success.schedule is None:
         return Explored(Path(success.program, (), ((), {})), success.program)
@@ -51,14 +58,14 @@ def explore(success: Success, request: Request, recorder: forced_sizes.Recorder,
     if branches == "refuse" and decisions:
         raise _refused(decisions)
     first = Path(success.program, tuple(decisions), (request.inputs.args, request.inputs.kwargs))
+    found = forced_sizes.placeholder_sizes(success.program, request.declared.axes)
     sizes = [
-        (axis, size.node.expr)
-        for axis, size in forced_sizes.placeholder_sizes(success.program, request.declared.axes)
-        if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol
+        (axis, size.node.expr) for axis, size in found if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol
     ]
+    names = name_axes(success.program, found, input_names)
     explorer = Explorer(
         run=partial(run_path, success.strategy, request, recorder),
-        names={str(symbol): axis.name for axis, symbol in sizes if axis.name is not None},
+        names={**names.dims, **{symbol: names.dims[other] for symbol, other in names.same.items()}},
         limits={symbol: success.program.range_constraints[symbol] for axis, symbol in sizes if axis.kind == "dim"},
         events=request.events,
         limit=MOST_PATHS,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, Protocol
@@ -14,9 +15,11 @@ import torch
 from onnxport.capture.diagnosis import forced_sizes
 from onnxport.capture.diagnosis.explanations import explain
 from onnxport.capture.diagnosis.guards import squeezed_sizes
-from onnxport.capture.diagnosis.user_lines import line_of_error, line_of_summary
+from onnxport.capture.diagnosis.lost_links import check_links
+from onnxport.capture.diagnosis.user_lines import condition_of, line_of_error, line_of_summary, module_of_error
 from onnxport.capture.forks.decisions import LoopOnData, PlainNumber, Schedule, deciding
 from onnxport.capture.forks.paths import completed, violates
+from onnxport.capture.naming import name_axes
 from onnxport.capture.patches import patched_torch
 from onnxport.capture.patches.quiet import torch_kept_quiet
 from onnxport.capture.replay import Mirror, Recording, replaying, traced
@@ -80,6 +83,10 @@ class Strategy(Protocol):
     def reported(self) -> Reported:
         """When the report has a line for it."""
 
+    @property
+    def follows_values(self) -> bool:
+        """Whether the values of the example may become part of the graph."""
+
     def accepts(self, model: object) -> bool:
         """Whether this way can be tried on such a model."""
 
@@ -96,6 +103,7 @@ class AsIs:
 
     name = "Use the given `torch.export.ExportedProgram`"
     reported: Reported = "never"
+    follows_values = False
 
     def accepts(self, model: object) -> bool:
         return isinstance(model, torch.export.ExportedProgram)
@@ -109,6 +117,7 @@ class Export:
     """``torch.export.export``, running the Python code (strict=False) or tracing its bytecode (strict=True)."""
 
     reported: Reported = "always"
+    follows_values = False
 
     def __init__(self, *, strict: bool) -> None:
         self.strict = strict
@@ -139,6 +148,7 @@ class DraftExport:
 
     name = "Obtain model graph with `torch.export.draft_export`"
     reported: Reported = "always"
+    follows_values = True
 
     def accepts(self, model: object) -> bool:
         return _is_module(model)
@@ -155,7 +165,8 @@ class DraftExport:
                 request.inputs.kwargs,
                 dynamic_shapes=request.declared.for_torch,
             )
-        for problem in _assumptions(getattr(program, "_report", None)):
+        names = name_axes(program, forced_sizes.placeholder_sizes(program, request.declared.axes), ()).dims
+        for problem in _assumptions(getattr(program, "_report", None), names):
             request.events.add("warning", "capture", problem.what, where=problem.where)
             warn(str(problem))
         return program
@@ -178,6 +189,7 @@ class Replay:
 
     name = "Obtain model graph by replaying its TorchScript graph"
     reported: Reported = "if tried"
+    follows_values = False
 
     def accepts(self, model: object) -> bool:
         return isinstance(model, Mirror)
@@ -194,6 +206,7 @@ class Tracing:
 
     name = "Obtain model graph by tracing with `torch.jit.trace`"
     reported: Reported = "if tried"
+    follows_values = True
 
     def accepts(self, model: object) -> bool:
         return _is_module(model)
@@ -296,6 +309,9 @@ def run(
                 raise request.rewriting.explained(forced) from error
             failures.append(Failure(strategy.name, error))
             continue
+        if strategy.follows_values:
+            lines = [event.where for event in request.events.of("warning") if event.where]
+            check_links(program, request.model, request.inputs, lines, each_output=not request.follows_example)
         if failures:
             reasons = "; ".join(f"{failure.strategy}: {_short(failure.error)}" for failure in failures)
             request.events.add("note", "capture", f"{strategy.name} succeeded after others failed ({reasons})")
@@ -416,16 +432,16 @@ _UNEXPLAINED = (
 
 
 def _all_failed(request: Request, failures: list[Failure]) -> CaptureError:
+    """Say once why, in the words of the strategy that is understood best; ``failures`` of the error has them all."""
     first = _most_useful(failures)
-    told = f"{first.strategy}: {_short(first.error)}"
-    what, remedy = told, _UNEXPLAINED
-    if isinstance(first.error, CaptureError):
-        # What a replay refuses, it refuses with its reason and what to do.
-        what, remedy = str(first.error), ""
-        told = what
+    where = line_of_error(first.error) or module_of_error(first.error, request.model)
+    what, remedy = _short(first.error), _UNEXPLAINED
     # Strategies fail in different words; the first that is understood speaks for all.
     for failure in (first, *failures):
-        explained = explain(failure.error, line_of_error(failure.error) or line_of_error(first.error))
+        explained = explain(failure.error, line_of_error(failure.error) or where)
+        if explained is None and isinstance(failure.error, CaptureError):
+            # What a replay refuses, it refuses with its reason and what to do.
+            explained = str(failure.error), ""
         if explained is not None:
             what, remedy = explained
             break
@@ -436,17 +452,13 @@ def _all_failed(request: Request, failures: list[Failure]) -> CaptureError:
     ]
     if ones:
         remedy += f" The example has size 1 at {', '.join(ones)}: if the model broadcasts there, use a larger example."
-    problems = [Problem(what, line_of_error(first.error), remedy)]
-    if what != told:
-        problems.append(Problem(told))
-    problems += [
-        Problem(f"{f.strategy}: {_short(f.error)}", line_of_error(f.error)) for f in failures if f is not first
-    ]
-    return CaptureError(f"{type(request.model).__name__} could not be captured as a graph:", problems)
+    return CaptureError(
+        f"{type(request.model).__name__} could not be captured as a graph:", [Problem(what, where, remedy)]
+    )
 
 
-def _assumptions(report: Any) -> Iterator[Problem]:
-    """Say in our words what a draft export took for granted."""
+def _assumptions(report: Any, names: Mapping[str, str]) -> Iterator[Problem]:
+    """Say in our words, with these names of sizes, what a draft export took for granted."""
     from onnxport.torch_internals.exporting import INTERN_TABLE, FailureType
 
     # File names are logged once a process and as numbers after that, so the report's own table may lack them.
@@ -459,10 +471,13 @@ def _assumptions(report: Any) -> Iterator[Problem]:
         ]
         where = line_of_summary(traceback.FrameSummary(*frame) for frame in frames)
         if failure.failure_type == FailureType.DATA_DEPENDENT_ERROR:
-            what = f"The value of {data['expr']} depends on the data; the export assumes {data['result']}."
+            decided = str(data["result"]) in ("True", "False")
+            taken = "goes the example's way" if decided else f"assumes {data['result']}"
+            what = f"{condition_of(where)} depends on the data; the export {taken}."
             yield Problem(what, where, "State the fact with torch._check(...), or use torch.where or torch.cond.")
         elif failure.failure_type == FailureType.GUARD_ADDED:
-            yield Problem(f"The export assumes {data['expr']}.", where, "The model is only right where this holds.")
+            assumed = re.sub(r"\b[su]\d+\b", lambda symbol: names.get(symbol[0], symbol[0]), str(data["expr"]))
+            yield Problem(f"The export assumes {assumed}.", where, "The model is only right where this holds.")
         elif failure.failure_type == FailureType.MISSING_FAKE_KERNEL:
             what = f"The operator {data['op']} has no fake kernel; its output was taken from one real run."
             yield Problem(what, where, "Register one with torch.library.register_fake.")

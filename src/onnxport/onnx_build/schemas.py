@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import re
 from collections.abc import Sequence
@@ -50,6 +51,14 @@ class Schema:
             if shared < len(inputs) and (found := inputs[shared]) is not None:
                 return found.dtype
         return None
+
+
+def similar_operators(op_type: str) -> str:
+    """Operators that may be meant by a name that none has: ``; did you mean Mul?``"""
+    names = sorted({schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain})
+    found = [name for name in names if op_type.lower().startswith(name.lower())]
+    found += [name for name in difflib.get_close_matches(op_type, names, n=3) if name not in found]
+    return f"; did you mean {' or '.join(found)}?" if found else "."
 
 
 @functools.cache

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import onnx_ir as ir
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ConstantArgument, InputKind
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
 from onnxport.errors import InputError, Problem
 from onnxport.provenance import NARROWED
@@ -63,6 +64,21 @@ def check_limits(graph: ir.Graph, limits: Sequence[SizeLimit], feeds: Mapping[st
     ]
     if problems:
         raise InputError("The model does not take inputs of these sizes:", problems)
+
+
+def as_called(exported_program: ExportedProgram | None, results: Sequence[Any], arguments: object) -> Sequence[Any]:
+    """Results as they are for such arguments: complex where torch's are, if complex tensors were given."""
+    given = (leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, torch.Tensor))
+    if exported_program is None or not any(tensor.is_complex() for tensor in given):
+        return results
+    values = {node.name: node.meta.get("val") for node in exported_program.graph.nodes}
+    specs = [spec.arg for spec in exported_program.graph_signature.output_specs if spec.kind == OutputKind.USER_OUTPUT]
+    kept = [arg for arg in specs if not (isinstance(arg, ConstantArgument) and arg.value is None)]
+    expected = [values.get(getattr(arg, "name", "")) for arg in kept]
+    return [
+        torch.view_as_complex(result.contiguous()) if isinstance(value, torch.Tensor) and value.is_complex() else result
+        for result, value in zip(results, expected, strict=True)
+    ]
 
 
 def _flatten_freely(

@@ -7,7 +7,6 @@ import difflib
 import os
 import pydoc
 import sys
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +15,13 @@ import onnx_ir as ir
 import torch
 from torch.export import ExportedProgram
 
-from onnxport.errors import OnnxExporterError, OnnxExporterWarning, Problem, listing
+from onnxport.errors import InputError, OnnxExporterError, Problem, listing, warn, with_plain_errors
 from onnxport.events import EventLog
 from onnxport.functions import inline_functions
 from onnxport.optimize import optimize
 from onnxport.prepare import FunctionalProgram
 from onnxport.program.axis_names import rename_axes
-from onnxport.program.feeds import bind_inputs, check_limits
+from onnxport.program.feeds import as_called, bind_inputs, check_limits
 from onnxport.program.quantized import quantized
 from onnxport.program.runtime import Initializer, RuntimeSession, default_session, output_to_torch, to_torch
 from onnxport.program.summary import Summary, summarize
@@ -96,19 +95,23 @@ class ONNXProgram:
         self._session: RuntimeSession | None = None
         self._initializer: Initializer = default_session
 
+    @with_plain_errors
     def __call__(self, *args: object, **kwargs: object) -> tuple[Any, ...]:
         """Run the model in onnxruntime, with the arguments the torch model takes; return the graph's outputs.
 
-        They are tensors, and a list of tensors where the model returns a list whose length only run time knows.
+        They are tensors, and a list of tensors where the model returns a list whose length only run time knows. A file
+        has complex numbers as pairs on a last axis; a call with complex tensors gets complex tensors back.
         """
         feeds = self._feeds(args, kwargs)
-        return tuple(self._open().run(_names(self.model.graph.outputs), feeds))
+        results = self._open().run(_names(self.model.graph.outputs), feeds)
+        return tuple(as_called(self.exported_program, results, (args, kwargs)))
 
     def _feeds(self, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, torch.Tensor]:
         feeds = bind_inputs(self.model, self.exported_program, args, kwargs)
         check_limits(self.model.graph, self.size_limits, feeds)
         return feeds
 
+    @with_plain_errors
     def call_reference(self, *args: object, **kwargs: object) -> tuple[Any, ...]:
         """Run the model in onnx's reference evaluator: slow, and a second opinion where onnxruntime is in doubt."""
         from onnx.reference import ReferenceEvaluator
@@ -120,6 +123,7 @@ class ONNXProgram:
             output_to_torch(array, value.dtype) for array, value in zip(outputs, self.model.graph.outputs, strict=True)
         )
 
+    @with_plain_errors
     def compute_values(
         self, value_names: Sequence[str], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
     ) -> ComputedValues:
@@ -140,7 +144,7 @@ class ONNXProgram:
         known = self._values()
         unknown = [Problem(f"{name!r}{_suggestion(name, known)}") for name in names if name not in known]
         if unknown:
-            raise ValueError(listing("The main graph has no values of these names.", unknown))
+            raise InputError("The main graph has no values of these names.", unknown)
         feeds = self._feeds(args, {} if kwargs is None else kwargs)
         results: dict[str, Any] = dict(feeds)
         for name in names:
@@ -166,6 +170,7 @@ class ONNXProgram:
         )
         return as_proto(self.model, selection)
 
+    @with_plain_errors
     def optimize(self, *, fold_batch_norm: bool = False) -> None:
         """Optimize the model in place: fold constants, and take out what is redundant or unused.
 
@@ -183,6 +188,7 @@ class ONNXProgram:
         optimize(self.model, fold_batch_norm=fold_batch_norm)
         self.release()
 
+    @with_plain_errors
     def quantize(self, quantization: str | Quantization, *, target: str | Target | None = None) -> QuantizationReport:
         """Quantize the weights of the model in place, and return what was done; printing that gives a table.
 
@@ -204,6 +210,7 @@ class ONNXProgram:
         self.release()
         return self.quantization
 
+    @with_plain_errors
     def rename_axes(self, rename_mapping: Mapping[str | ir.SymbolicDim, str]) -> None:
         """Give axes that vary other names, in all shapes of the model.
 
@@ -220,6 +227,7 @@ class ONNXProgram:
         rename_axes(self.model, rename_mapping)
         self.release()
 
+    @with_plain_errors
     def inline_functions(self) -> None:
         """Put the bodies of functions in the place of their calls, in place: one flat graph.
 
@@ -237,6 +245,7 @@ class ONNXProgram:
         inline_functions(self.model)
         self.release()
 
+    @with_plain_errors
     def save(
         self,
         destination: str | os.PathLike[str] | SupportsWrite[Any],
@@ -295,6 +304,7 @@ class ONNXProgram:
                 disk=Disk(sync=sync),
             )
 
+    @with_plain_errors
     def apply_weights(self, state_dict: Mapping[str, torch.Tensor] | Files) -> None:
         """Give the model the weights of a state dict, by name; nothing changes if one of them does not fit.
 
@@ -327,7 +337,7 @@ class ONNXProgram:
         if unknown:
             headline = f"{len(unknown)} names of the state dict are not weights of the ONNX model and were left out."
             message = listing(headline, [Problem(f"{name}{_suggestion(name, targets)}") for name in unknown])
-            warnings.warn(message, OnnxExporterWarning, stacklevel=2)
+            warn(message)
 
     def initialize_inference_session(self, initializer: Initializer = default_session) -> None:
         """Open the session that calls run in, and open later ones in the same way.

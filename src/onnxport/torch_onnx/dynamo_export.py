@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import torch
 
+from onnxport.capture.request.callables import as_module
+from onnxport.errors import warn, with_plain_errors
 from onnxport.export_call import export
 from onnxport.program import ONNXProgram
 from onnxport.torch_internals import pytree
@@ -27,15 +29,7 @@ class ExportOptions:
         self.dynamic_shapes = dynamic_shapes
 
 
-class _Wrapped(torch.nn.Module):
-    """A function as a module, with the function's own signature."""
-
-    def __init__(self, function: Callable[..., object]) -> None:
-        super().__init__()
-        self.forward = function
-        self.__signature__ = inspect.signature(function)
-
-
+@with_plain_errors
 def dynamo_export(
     model: torch.nn.Module | Callable[..., object] | torch.export.ExportedProgram,
     /,
@@ -51,13 +45,8 @@ def dynamo_export(
     >>> program(torch.tensor([-1.0, 1.0]))
     (tensor([0., 1.]),)
     """
-    warnings.warn(
-        "`dynamo_export` is deprecated; use onnxport.export(model, args, kwargs=kwargs).",
-        DeprecationWarning,
-        stacklevel=2,
-    )
-    if not isinstance(model, torch.nn.Module | torch.export.ExportedProgram):
-        model = _Wrapped(model)
+    warn("`dynamo_export` is deprecated; use onnxport.export(model, args, kwargs=kwargs).", DeprecationWarning)
+    model = as_module(model)
     dynamic_shapes = None
     if export_options is not None and export_options.dynamic_shapes and isinstance(model, torch.nn.Module):
         arguments = inspect.signature(model.forward).bind(*model_args, **model_kwargs).arguments

@@ -10,6 +10,7 @@ import onnx.printer
 import torch
 
 from onnxport.capture import is_in_onnx_export
+from onnxport.errors import with_plain_errors
 from onnxport.export_call import export as _export
 from onnxport.export_types import OperatorExportTypes, TrainingMode
 from onnxport.exporter import File, Model
@@ -51,6 +52,7 @@ __all__ = [
 ]
 
 
+@with_plain_errors
 def export(model: Model, args: object, f: File, **options: Unpack[Keywords]) -> None:
     """Export a model as the TorchScript exporter was asked to: ``onnxport.export`` with ``dynamo=False``.
 
@@ -63,6 +65,7 @@ def export(model: Model, args: object, f: File, **options: Unpack[Keywords]) -> 
     _export(model, args, f, dynamo=False, **options)
 
 
+@with_plain_errors
 def export_to_pretty_string(
     model: Model,
     args: object,
@@ -93,7 +96,7 @@ def export_to_pretty_string(
     >>> import torch, onnxport
     >>> text = onnxport.export_to_pretty_string(torch.nn.ReLU(), torch.ones(2), opset_version=13)
     >>> text.splitlines()[-2].strip()
-    '["/Relu"] relu = Relu (input)'
+    '["/Relu"] output = Relu (input)'
     """
     program = _export(
         model,

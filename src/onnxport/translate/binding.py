@@ -28,6 +28,23 @@ def _default(argument: Argument) -> object:
     return value
 
 
+def signature_to_write(target: object) -> str:
+    """The first line of a function that translates an operator.
+
+    >>> import torch
+    >>> from onnxport.translate.binding import signature_to_write
+    >>> signature_to_write(torch.ops.aten.add.Tensor)
+    'def add(op, self, other, alpha=1):'
+    """
+    if not isinstance(target, OpOverload):
+        return "def translation(op, *args):"
+    parameters = ["op"]
+    for argument in target._schema.arguments:
+        default = f"={_default(argument)!r}" if argument.has_default_value() else ""
+        parameters.append(argument.name + default)
+    return f"def {target._schema.name.partition('::')[2]}({', '.join(parameters)}):"
+
+
 def bind_parameters(
     parameters: Sequence[Parameter],
     args: tuple[object, ...],

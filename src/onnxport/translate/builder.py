@@ -19,7 +19,7 @@ from onnxport.onnx_build.literals import INT64_MAX, Contents, Literals, shown_na
 from onnxport.onnx_build.names import UniqueNames
 from onnxport.onnx_build.operators import BROADCASTING, SAME_SHAPE, STRUCTURAL
 from onnxport.onnx_build.opsets import CANONICAL_OPSET, ONNX_DOMAINS
-from onnxport.onnx_build.schemas import schema_of
+from onnxport.onnx_build.schemas import schema_of, similar_operators
 from onnxport.provenance import Provenance, attach
 from onnxport.translate.attributes import attribute, free_attribute
 from onnxport.translate.dims import Dim, DimNames, Int, Sizes, broadcast, is_static
@@ -131,10 +131,12 @@ class Builder:
             tensors.pop()
         known = schema_of(op_type, CANONICAL_OPSET)
         if known is None:
-            raise AssertionError(f"{op_type} is no operator of opset {CANONICAL_OPSET}.")
-        attrs = [
-            attribute(name, value, known.attributes[name]) for name, value in attributes.items() if value is not None
-        ]
+            raise AssertionError(f"{op_type} is no operator of opset {CANONICAL_OPSET}{similar_operators(op_type)}")
+        try:
+            attrs = [attribute(name, v, known.attributes[name]) for name, v in attributes.items() if v is not None]
+        except KeyError as error:
+            has = ", ".join(known.attributes) or "none"
+            raise AssertionError(f"{op_type} has no attribute {error}; it has {has}.") from error
         if complex_dtype is not None and op_type not in STRUCTURAL:
             raise TranslationError(f"the formula for this operator ({op_type}) does not hold for complex tensors")
         implied = complex_dtype

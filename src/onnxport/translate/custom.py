@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 import torch
 
-from onnxport.errors import TranslationError
+from onnxport.capture.diagnosis.user_lines import line_of_error, line_of_function
+from onnxport.errors import ArgumentTypeError, OnnxExporterError, Problem, TranslationError
 from onnxport.torch_internals.operators import CustomOpDef, OpOverload, OpOverloadPacket
+from onnxport.translate.binding import signature_to_write
 from onnxport.translate.builder import Builder
 from onnxport.translate.dims import Dim
 from onnxport.translate.registry import (
@@ -72,7 +74,9 @@ def _targets(key: object) -> Iterator[object]:
     elif callable(key):
         yield key
     else:
-        raise TypeError(f"A key of `custom_translation_table` is an operator such as torch.ops.mylib.op, not {key!r}.")
+        raise ArgumentTypeError(
+            f"A key of `custom_translation_table` is an operator such as torch.ops.mylib.op, not {key!r}."
+        )
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,7 @@ class Variant:
     """One translation: what it is called, the parameters behind the builder, and how to call it."""
 
     name: str
+    function: object
     parameters: tuple[inspect.Parameter, ...]
     emit: Callable[..., object]
     refuses: Callable[[str, object], str | None]
@@ -96,18 +101,20 @@ class Argument:
 
 def _variant(value: object) -> Variant:
     if not callable(value):
-        raise TypeError(f"A value of `custom_translation_table` is a function that emits ONNX, not {value!r}.")
+        raise ArgumentTypeError(f"A value of `custom_translation_table` is a function that emits ONNX, not {value!r}.")
     name = getattr(value, "__name__", repr(value))
     if is_script(value):
         script = script_function(value)
-        return Variant(name, tuple(script.parameters), script.emit, script.refuses)
+        return Variant(name, value, tuple(script.parameters), script.emit, script.refuses)
     try:
         parameters = tuple(inspect.signature(value).parameters.values())
     except ValueError as error:
-        raise TypeError(f"The parameters of {name} in `custom_translation_table` can't be told: {error}") from error
+        raise ArgumentTypeError(
+            f"The parameters of {name} in `custom_translation_table` can't be told: {error}"
+        ) from error
     if parameters and parameters[0].name == "op":
-        return Variant(name, parameters[1:], value, _refusal(value))
-    return Variant(name, parameters, traced_function(value), _refusal(value))
+        return Variant(name, value, parameters[1:], value, _refusal(value))
+    return Variant(name, value, parameters, traced_function(value), _refusal(value))
 
 
 def _refusal(function: Callable[..., object]) -> Callable[[str, object], str | None]:
@@ -163,11 +170,36 @@ def _call(op: Builder, variants: Sequence[Variant], arguments: Sequence[Argument
         fitted = _fit(variant, arguments)
         if not isinstance(fitted, str):
             args, kwargs = fitted
-            return variant.emit(op, *args, **kwargs)
+            return _emitted(op, variant, args, kwargs)
         reasons.append(f"{variant.name}: {fitted}")
-    if len(reasons) == 1:
-        raise TranslationError(f"the custom translation does not fit this call. {reasons[0]}.")
-    raise TranslationError("none of the custom translations fits this call. " + "; ".join(reasons) + ".")
+    assert op.translated is not None
+    subject = "the custom translation does not fit" if len(reasons) == 1 else "none of the custom translations fits"
+    what = f"{op.translated.target}: {subject} this call. {'; '.join(reasons)}."
+    remedy = f"Such a function begins with `{signature_to_write(op.translated.target)}`; fewer parameters will do."
+    raise TranslationError.about(Problem(what, line_of_function(variants[0].function), remedy))
+
+
+def _emitted(op: Builder, variant: Variant, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+    """What the user's function emits. What is wrong with it is said with its own line."""
+    assert op.translated is not None
+    remedy = "The model is not to blame: correct the function in `custom_translation_table`."
+    try:
+        result = variant.emit(op, *args, **kwargs)
+    except OnnxExporterError:
+        raise
+    except Exception as error:
+        told = f"{error}" if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
+        what = f"The translation `{variant.name}` of {op.translated.target} failed: {told}"
+        raise TranslationError.about(Problem(what, line_of_error(error), remedy)) from error
+    expected = op.translated.meta.get("val")
+    count = len(result) if isinstance(result, list | tuple) else 1
+    wanted = len(expected) if isinstance(expected, list | tuple) else 1
+    if wanted and (result is None or (count != wanted and isinstance(expected, list | tuple))):
+        returned = "None" if result is None else f"{count} value(s)"
+        what = f"The translation `{variant.name}` of {op.translated.target} returned {returned}"
+        remedy = f"It has to return {'the tensor' if wanted == 1 else f'the {wanted} tensors'} that it makes with `op`."
+        raise TranslationError.about(Problem(what, line_of_function(variant.function), remedy))
+    return result
 
 
 def _fit(variant: Variant, arguments: Sequence[Argument]) -> tuple[list[object], dict[str, object]] | str:

@@ -19,7 +19,7 @@ from onnxport.errors import OnnxExporterError, Problem, TranslationError
 from onnxport.events import EventLog
 from onnxport.provenance import Provenance, operator_name, source_line
 from onnxport.torch_internals.operators import HigherOrderOperator, OpOverload
-from onnxport.translate.binding import Parameter, bind_parameters, parameters_of
+from onnxport.translate.binding import Parameter, bind_parameters, parameters_of, signature_to_write
 from onnxport.translate.builder import Builder
 from onnxport.translate.dims import Dim, Int
 from onnxport.translate.one_type import mixed_types, operands_of_one_type
@@ -70,7 +70,7 @@ class Engine:
             if node in live and node not in self.env:
                 self._node(node)
         if self.problems:
-            raise TranslationError("The model uses operators in ways that can't be exported to ONNX:", self.problems)
+            raise TranslationError("The model can't be translated to ONNX:", self.problems)
 
     def body(self, op: Builder, graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> list[Any]:
         """Translate a graph that a higher-order operator calls, with its own or this graph's builder."""
@@ -145,6 +145,7 @@ class Engine:
             Problem(
                 f"{name} has no translation",
                 source_line(node),
+                _how_to_translate(node.target),
                 count=unknown[name],
                 operator=operator_name(node.target),
             )
@@ -153,7 +154,6 @@ class Engine:
         raise TranslationError(
             f"{len(problems)} operator(s) of the model have no translation to ONNX:",
             problems,
-            "Pass one for each in `custom_translation_table`, or replace the operator in the model.",
         )
 
     def _plan(self, target: Any, of_complex: bool) -> CallPlan | None:
@@ -189,11 +189,9 @@ class Engine:
             if _uses_failed(node, self.env):
                 self.env[node] = Failed()
                 return
-            raise TranslationError(
-                f"The translation of {node.target} failed with {type(error).__name__}: {error}\n"
-                f"    at {source_line(node)}\n"
-                "    This is a bug in the translation; replacing it through `custom_translation_table` gets around it."
-            ) from error
+            what = f"The translation of {node.target} failed with {type(error).__name__}: {error}"
+            remedy = "This is a fault of onnxport; a translation of your own in `custom_translation_table` replaces it."
+            raise TranslationError.about(Problem(what, source_line(node), remedy)) from error
 
     def _fail(self, node: torch.fx.Node, error: OnnxExporterError) -> None:
         if error.problems and all(problem.where for problem in error.problems):
@@ -301,6 +299,16 @@ class Engine:
             self.env[node] = self.op.const(value.detach().cpu().numpy(), value.dtype)
         else:
             self.env[node] = value
+
+
+def _how_to_translate(target: object) -> str:
+    """What a user writes for an operator that has no translation."""
+    if not isinstance(target, OpOverload):
+        return "Replace the call in the model: what is no operator of torch can't be translated."
+    name = target._schema.name.partition("::")[2]
+    key = f"torch.ops.{target._schema.name.replace('::', '.')}"
+    written = f"`{signature_to_write(target)} return op.…`"
+    return f"Write {written} with operators of ONNX, and pass custom_translation_table={{{key}: {name}}}."
 
 
 def call_translation(op: Builder, translation: Translation, arguments: dict[str, Any]) -> Any:

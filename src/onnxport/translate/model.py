@@ -44,10 +44,11 @@ _STATE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
 @dataclass(frozen=True)
 class Names:
-    """The names the user chose for inputs, outputs and run-time sizes."""
+    """The names the user chose for inputs, outputs and run-time sizes, and those the model has for its outputs."""
 
     inputs: Sequence[str] = ()
     outputs: Sequence[str] = ()
+    called: Sequence[str] = ()
     dims: Mapping[str, str] = field(default_factory=dict)
     same_dims: Mapping[str, str] = field(default_factory=dict)
     output_dims: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
@@ -69,9 +70,9 @@ def translate_path(
     op = Builder(shared)
     engine = Engine(op, find, program.owner, events)
     inputs, weights = _inputs(program, engine, names)
-    _reserve_output_names(shared, names.outputs, {value.name for value in (*inputs, *weights)})
+    output_names = _output_names(program, shared, names, {str(value.name) for value in (*inputs, *weights)})
     engine.run(program.graph)
-    outputs = _outputs(program, engine, names)
+    outputs = _outputs(program, engine, output_names, names.output_dims)
     literals = shared.literals.used()
     graph = ir.Graph(
         inputs,
@@ -147,6 +148,8 @@ def _user_input(engine: Engine, node: torch.fx.Node, spec: InputSpec, chosen: st
     if not isinstance(spec.arg, TensorArgument):
         raise TranslationError(f"The input {name} is a {type(spec.arg).__name__}; ONNX models take tensors only.")
     example = node.meta["val"]
+    if example.dtype.is_complex:
+        engine.events.add("note", "translate", f"{name} is complex: the file has its parts on a last axis.")
     tensor = _tensor(engine, name, example.dtype, op.shared.dim_names.shape(example), metadata)
     engine.env[node] = tensor
     engine.add_sources(tensor)
@@ -197,40 +200,39 @@ def _tensor(engine: Engine, name: str, dtype: torch.dtype, shape: tuple[Int, ...
     return Tensor(op, onnx_value, dtype, shape)
 
 
-def _reserve_output_names(shared: Shared, names: Sequence[str], taken: set[str | None]) -> None:
-    if clashes := [name for name in names if name in taken]:
+def _output_names(program: FunctionalProgram, shared: Shared, names: Names, taken: set[str]) -> list[str]:
+    """Reserve names for all outputs: the user's, then what the model calls them, apart from inputs and weights."""
+    count = len(_results(program))
+    if len(names.outputs) > count:
+        raise InputError(
+            f"`output_names` has {len(names.outputs)} names ({', '.join(names.outputs)}), "
+            f"but the model has {count} output(s)."
+        )
+    if clashes := [name for name in names.outputs if name in taken]:
         raise InputError(
             f"{', '.join(clashes)} in `output_names` is the name of an input or weight; every value needs its own."
         )
-    for name in names:
-        shared.names.unique(name)
+    chosen = [shared.names.unique(name) for name in names.outputs]
+    called = names.called if len(names.called) == count else [f"output_{index}" for index in range(count)]
+    free = [f"{name}_out" if name in taken else name for name in called[len(chosen) :]]
+    return [*chosen, *map(shared.names.unique, free)]
 
 
-def _outputs(program: FunctionalProgram, engine: Engine, names: Names) -> list[ir.Value]:
-    output = next(node for node in program.graph.nodes if node.op == "output")
-    results = [item for item in output.args[0] if item is not None]
-    if len(names.outputs) > len(results):
-        raise InputError(
-            f"`output_names` has {len(names.outputs)} names ({', '.join(names.outputs)}), "
-            f"but the model has {len(results)} output(s)."
-        )
+def _results(program: FunctionalProgram) -> list[object]:
+    output = next(iter(program.graph.find_nodes(op="output")))
+    return [item for item in output.args[0] if item is not None]
+
+
+def _outputs(
+    program: FunctionalProgram, engine: Engine, names: Sequence[str], dims: Mapping[str, Mapping[int, str]]
+) -> list[ir.Value]:
     outputs: list[ir.Value] = []
-    for index, item in enumerate(results):
-        name = item.name if isinstance(item, torch.fx.Node) else f"output_{index}"
-        if index < len(names.outputs):
-            name = names.outputs[index]
-        outputs.append(_output(engine, item, name, index < len(names.outputs), outputs, names.output_dims))
+    for item, name in zip(_results(program), names, strict=True):
+        outputs.append(_output(engine, item, name, outputs, dims.get(name, {})))
     return outputs
 
 
-def _output(
-    engine: Engine,
-    item: object,
-    name: str,
-    chosen: bool,
-    others: Sequence[ir.Value],
-    dims: Mapping[str, Mapping[int, str]],
-) -> ir.Value:
+def _output(engine: Engine, item: object, name: str, others: Sequence[ir.Value], dims: Mapping[int, str]) -> ir.Value:
     op = engine.op
     op.scope, op.provenance = name, None
     result = engine.read(item)
@@ -243,16 +245,15 @@ def _output(
         # A graph's output must be its own value: not an input, a weight or another output.
         value = op.Identity(result).value
         value.shape = result.value.shape
-        value.name = name if chosen else op.shared.names.unique(name)
-    elif chosen:
+    else:
         value.metadata_props[ORIGINAL_NAME] = str(value.name)
-        value.name = name
+    value.name = name
     producer = value.producer()
     if producer is not None and producer.outputs[0] is value:
         producer.name = f"node_{value.name}"
     value.metadata_props[OUTPUT_KIND] = "USER_OUTPUT"
-    if name in dims and value.shape is not None:
+    if dims and value.shape is not None:
         value.shape = ir.Shape(
-            [dims[name].get(axis, size) if not isinstance(size, int) else size for axis, size in enumerate(value.shape)]
+            [dims.get(axis, size) if not isinstance(size, int) else size for axis, size in enumerate(value.shape)]
         )
     return value

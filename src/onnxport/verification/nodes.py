@@ -9,6 +9,7 @@ import onnx_ir as ir
 import torch
 
 from onnxport.capture.replay.values.sequences import unpack
+from onnxport.errors import with_plain_errors
 from onnxport.prepare import FunctionalProgram
 from onnxport.program import ONNXProgram
 from onnxport.program.runtime import Output
@@ -60,6 +61,7 @@ class Mismatch:
         )
 
 
+@with_plain_errors
 def find_mismatch(
     program: ONNXProgram, args: tuple[object, ...] | None = None, kwargs: dict[str, object] | None = None
 ) -> Mismatch | None:

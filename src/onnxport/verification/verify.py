@@ -14,7 +14,7 @@ from torch.export import ExportedProgram
 from onnxport.capture import Captured
 from onnxport.capture.forks.paths import Fork
 from onnxport.capture.request.resizing import ResizableInputs
-from onnxport.errors import OnnxExporterError, Problem, listing, warn
+from onnxport.errors import OnnxExporterError, Problem, listing, warn, with_plain_errors
 from onnxport.events import EventLog
 from onnxport.program import ONNXProgram
 from onnxport.program.runtime import unoptimized_session
@@ -129,6 +129,7 @@ def _rows(run: Run) -> Iterator[tuple[str, ...]]:
         yield (info.name, *where, *figures(info))
 
 
+@with_plain_errors
 def verify_onnx_program(
     onnx_program: ONNXProgram,
     args: tuple[object, ...] | None = None,

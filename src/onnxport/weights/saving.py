@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 
-from onnxport.errors import OnnxExporterError, SaveError
+from onnxport.errors import ArgumentTypeError, OnnxExporterError, SaveError
 from onnxport.weights.disk import Disk
 from onnxport.weights.replacement import FileContents, data_name, replace_files
 from onnxport.weights.slabs import InSlabs
@@ -53,7 +53,7 @@ def save_model(
         check_destination(path)
         path = _followed(path)
     elif external_data:
-        raise TypeError(
+        raise ArgumentTypeError(
             f"external_data=True needs a path, to put the data file next to it; got {type(destination).__name__}."
         )
     if selection.weights:

@@ -66,6 +66,11 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         "Write it with torch operators, or wrap it with torch.library.custom_op and give it a translation.",
     ),
     Explanation(
+        r"Unsupported input type <class 'numpy.ndarray'>",
+        "An example input is a NumPy array; torch.export takes tensors.",
+        "Pass torch.as_tensor(array).",
+    ),
+    Explanation(
         r"Unsupported input type <class '([^']+)'>|inputs with type `<class '([^']+)'>` is not supported",
         "An example input is of type {0}, in which torch.export sees no tensors.",
         "Pass tensors, numbers, strings, or tuples, lists, dicts and dataclasses of them; "

@@ -19,6 +19,11 @@ _STEP = re.compile(r"\['([^']*)'\]|\[(\d+)\]|\.(\w+)")
 _SIZE = re.compile(r"(?:L|inputs)((?:\['[^']*'\]|\[\d+\]|\.(?!size\b|shape\b)\w+)+)\.(?:size\(\)|shape)\[(\d+)\]")
 _CONSTANT = re.compile(r"constant \((\d+)\)|static shape of (\d+)")
 _UNBOUNDED = re.compile(r" and [^,;]* <= IntInfinity\(\)")
+_EQUAL = re.compile(r"The values of (\w+) = (\S+) and (\w+) = (\S+) must always be equal")
+_RANGE = re.compile(
+    r"Not all values of (?P<dim>\w+) = (?P<size>\S+) in the specified range(?P<range>.*?) satisfy the generated guard "
+    r"(?P<guard>.*)"
+)
 _CONFLICT = "Found the following conflicts between user-specified ranges"
 _OR_STATIC = "or declare the axis static (leave it out) or Dim.AUTO (dynamic if possible)."
 
@@ -153,8 +158,27 @@ def forced_size_error(error: BaseException, axes: Sequence[Axis], recorder: Reco
             size = int(value[1] or value[2])
             problems.append(problem(axis_of, size, recorder.line(axis_of, size) or line_of_error(error)))
         else:
-            problems.append(Problem(_readable(complaint, axes), line_of_error(error), _suggestion(str(error))))
+            problems.append(_contradiction(complaint, axes, str(error), line_of_error(error)))
     return error_of(problems or [Problem(_readable(str(error).split("\n")[0], axes), line_of_error(error))])
+
+
+def _contradiction(complaint: str, axes: Sequence[Axis], text: str, where: str) -> Problem:
+    """Say of which input and axis the model asks other sizes than the Dim stands for."""
+    if match := _EQUAL.search(complaint):
+        said = [(match[1], match[2]), (match[3], match[4])]
+        pairs = [(axis, name) for axis in axes for name, size in said if _names(size, axis)]
+        if len(pairs) == len(said):
+            both = " and ".join(f"{axis} (Dim '{name}')" for axis, name in pairs)
+            remedy = f"Declare one Dim for both, Dim({pairs[0][1]!r}), or make the model work where they differ."
+            return Problem(f"The model needs {both} to be equal.", where, remedy)
+    if match := _RANGE.search(complaint):
+        axis = next((axis for axis in axes if _names(match["size"], axis)), None)
+        if axis is not None:
+            declared = f", {_UNBOUNDED.sub('', match['range']).strip()}" if match["range"] else ""
+            needed = _UNBOUNDED.sub("", _SIZE.sub(match["dim"], match["guard"]))
+            what = f"The model needs {needed} for {axis} (Dim '{match['dim']}'{declared})."
+            return Problem(what, where, _suggestion(text))
+    return Problem(_readable(complaint, axes), where, _suggestion(text))
 
 
 def _mentions(complaint: str, axis: Axis) -> bool:

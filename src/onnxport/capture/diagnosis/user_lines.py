@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import linecache
 import os
 import re
@@ -31,6 +32,8 @@ _ANSWERING = tuple(
     os.path.join(_TORCH, place)
     for place in ("__init__.py", "fx/experimental/", "utils/_stats.py", "_export/non_strict_utils.py")
 )
+# No models live there: what calls it is to blame.
+_NUMPY = os.path.join(os.sep, "site-packages", "numpy", "")
 _MODULES = os.path.join(_TORCH, "nn", "")
 _BYTECODE_TRACER = os.path.join(_TORCH, "_dynamo", "")
 _QUOTED_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
@@ -45,7 +48,7 @@ Place = tuple[str, int, str]
 def _is_users(filename: str) -> bool:
     if filename.startswith(_TYPED):
         return True
-    if filename.startswith(("<", _TORCH, _PACKAGE)):
+    if filename.startswith(("<", _TORCH, _PACKAGE)) or _NUMPY in filename:
         return False
     # Installed packages may live below the standard library's folder; the models in them count as the user's code.
     return not filename.startswith(_STANDARD_LIBRARY) or "site-packages" in filename
@@ -78,7 +81,9 @@ def line_of_error(error: BaseException) -> str:
     while current is not None and id(current) not in seen:
         seen.add(id(current))
         frames = (
-            (f.f_code.co_filename, line, f.f_code.co_name) for f, line in traceback.walk_tb(current.__traceback__)
+            (f.f_code.co_filename, line, f.f_code.co_name)
+            for f, line in traceback.walk_tb(current.__traceback__)
+            if not _is_generated(f)
         )
         # The text comes second: a bytecode tracer never runs the user's frames, so only its message has them.
         texts = [str(current), *getattr(current, "__notes__", ())]
@@ -88,6 +93,45 @@ def line_of_error(error: BaseException) -> str:
             return place
         current = current.__cause__ or current.__context__
     return ""
+
+
+def _is_generated(frame: FrameType) -> bool:
+    """Whether torch made the code of a frame and ran it: it has no file, as code that is typed has none."""
+    if not frame.f_code.co_filename.startswith("<") or "__name__" in frame.f_globals:
+        return False
+    return frame.f_back is not None and frame.f_back.f_code.co_filename.startswith(_TORCH)
+
+
+def line_of_function(function: object) -> str:
+    """Return ``file:line in function`` of where a function is defined, or ''."""
+    code = getattr(inspect.unwrap(function) if callable(function) else None, "__code__", None)
+    return "" if code is None else describe((code.co_filename, code.co_firstlineno, code.co_name))
+
+
+def module_of_error(error: BaseException, model: object) -> str:
+    """Return the innermost module of a model that an error passed through: ``module '0.fc', a Linear(4, 2)``, or ''."""
+    if not isinstance(model, torch.nn.Module):
+        return ""
+    callers = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    paths = {id(module): path for path, module in model.named_modules()}
+    inside = [module for module in callers if isinstance(module, torch.nn.Module) and paths.get(id(module))]
+    if not inside:
+        return ""
+    module = inside[-1]
+    return f"the module '{paths[id(module)]}', a {type(module).__name__}({module.extra_repr()})"
+
+
+def condition_of(where: str) -> str:
+    """What a place asks for, in the words of its code.
+
+    >>> condition_of("model.py:7 in forward: if y.sum() > 0:  # positive")
+    'The condition `y.sum() > 0`'
+    >>> condition_of("model.py:8 in forward: z = table[y.item()]")
+    'A value'
+    """
+    code = where.partition(" in ")[2].partition(": ")[2]
+    asked = re.match(r"(?:if|elif|while|assert)\b\s*(.+?)\s*(?::\s|:$|,|$)", code)
+    return f"The condition `{asked[1]}`" if asked is not None else "A value"
 
 
 def line_of_summary(frames: Iterable[traceback.FrameSummary]) -> str:

@@ -19,7 +19,8 @@ import torch
 from onnxport.errors import InputError
 from onnxport.torch_internals import pytree
 
-_LISTS = {"keys": "key_cache", "values": "value_cache"}
+KEYS, VALUES = "key_cache", "value_cache"
+_LISTS = {"keys": KEYS, "values": VALUES}
 """The names under which transformers' own registration lists the states that every attention has."""
 
 _CACHES = "transformers.cache_utils"
@@ -127,6 +128,16 @@ def register_layered_cache(kind: type) -> None:
         return cache
 
     register_class(kind, flatten, unflatten, flatten_with_keys)
+
+
+def layers_of_states(context: object) -> dict[str, list[int]]:
+    """Of each list that a cache flattens to, the layers that its tensors are of; nothing for another class's."""
+    layers: dict[str, list[int]] = {}
+    if isinstance(context, list) and len(context) == 4 and isinstance(context[1], list):
+        for index, (_, slots, _) in enumerate(context[1]):
+            for name, _, _ in slots:
+                layers.setdefault(name, []).append(index)
+    return layers
 
 
 def check_cache(name: str, value: object) -> str | None:

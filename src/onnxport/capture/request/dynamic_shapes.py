@@ -16,6 +16,9 @@ from onnxport.errors import DynamicShapeError, InputError, Problem
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.symbolic_sizes import DimHint, DimHintType
 
+_UNBOUNDED = 2**31
+"""Dims without an upper end have a larger one than this."""
+
 Kind = Literal["name", "dim", "dynamic", "auto", "static"]
 
 
@@ -290,6 +293,7 @@ def _read_dim(axis: Axis, dim: Any, axes: list[Axis], problems: list[Problem]) -
         kind, name, result = "name", dim, Dim.DYNAMIC
     elif isinstance(dim, Dim) and axis.axis is not None:
         kind, name = "dim", dim.__name__
+        _check_range(axis, dim, problems)
     elif isinstance(dim, DimHint):
         kind = {DimHintType.AUTO: "auto", DimHintType.DYNAMIC: "dynamic"}.get(dim.type, "static")  # type: ignore[assignment]
     elif dim is None:
@@ -311,11 +315,40 @@ def _read_dim(axis: Axis, dim: Any, axes: list[Axis], problems: list[Problem]) -
     return result
 
 
+def _check_range(axis: Axis, dim: Any, problems: list[Problem]) -> None:
+    """The example must lie in the range of its Dim, or be such a multiple as a Dim derived from another says."""
+    size = axis.leaf.value.shape[axis.axis]
+    root = getattr(dim, "root", None)
+    if type(size) is not int:
+        return
+    if root is not None:
+        # A derived Dim is a multiple of another, plus a number.
+        offset = dim.fn(0)
+        step = dim.fn(1) - offset
+        whole, rest = divmod(size - offset, step)
+        if rest == 0 and root.min <= whole <= root.max:
+            return
+        what = f"{_said(axis, dim)}, but the example has {size}."
+        allowed = ", ".join(str(dim.fn(max(root.min, 1) + more)) for more in range(3))
+        problems.append(Problem(what, remedy=f"Pass an example of such a size ({allowed}, …), or declare another Dim."))
+    elif not dim.min <= size <= dim.max:
+        upper = "on" if dim.max >= _UNBOUNDED else f"to {dim.max}"
+        what = f"{_said(axis, dim)}, from {dim.min} {upper}, but the example has {size}."
+        bounds = {"min": min(dim.min, size), **({} if dim.max >= _UNBOUNDED else {"max": max(dim.max, size)})}
+        shown = ", ".join(f"{name}={bound}" for name, bound in bounds.items())
+        remedy = f"Pass an example within that range, or widen it: Dim({dim.__name__!r}, {shown})."
+        problems.append(Problem(what, remedy=remedy))
+
+
+def _said(axis: Axis, dim: Any) -> str:
+    return f"{str(axis)[0].upper()}{str(axis)[1:]} is declared as the Dim '{dim.__name__}'"
+
+
 def _check_sizes(axes: list[Axis], problems: list[Problem]) -> None:
     """Axes that share a name are declared equal: the example must not say otherwise."""
     first: dict[str, tuple[Axis, int]] = {}
     for axis in axes:
-        if axis.kind != "name" or axis.name is None:
+        if axis.kind not in ("name", "dim") or axis.name is None:
             continue
         size = axis.leaf.value if axis.axis is None else axis.leaf.value.shape[axis.axis]
         other, expected = first.setdefault(axis.name, (axis, size))

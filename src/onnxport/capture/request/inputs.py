@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import torch
 from onnxport.capture.patches.replacing import method_replaced
 from onnxport.capture.request.caches import check_cache
 from onnxport.capture.request.trees import Leaf, leaves, register_containers
-from onnxport.errors import InputError, Problem, warn
+from onnxport.errors import ArgumentTypeError, InputError, Problem, warn
 from onnxport.torch_internals import pytree
 
 Model = torch.nn.Module | torch.export.ExportedProgram
@@ -39,15 +40,17 @@ class Inputs:
 
 
 def check_model(model: object) -> None:
-    """Refuse what is neither a module nor an exported program, with the way to make one of it."""
+    """Refuse what is no model, with the way to make one of it."""
     if isinstance(model, (torch.nn.Module, torch.export.ExportedProgram, torch.jit.ScriptFunction)):
         return
-    remedy = "Pass an instance of torch.nn.Module or a torch.export.ExportedProgram."
-    if isinstance(model, type) and issubclass(model, torch.nn.Module):
+    remedy = "Pass an instance of torch.nn.Module, a function of tensors, or a torch.export.ExportedProgram."
+    if isinstance(model, type):
         remedy = f"Pass an instance: {model.__name__}(...), not the class."
-    elif callable(model):
-        remedy = "Wrap it: define a torch.nn.Module whose forward calls it, and pass an instance of that."
-    raise TypeError(
+    elif isinstance(model, str | os.PathLike):
+        remedy = "Load it first: torch.export.load for a .pt2 file, torch.jit.load for TorchScript, else torch.load."
+    elif isinstance(model, Mapping):
+        remedy = "Make the module and give it these weights, module.load_state_dict(...), and pass the module."
+    raise ArgumentTypeError(
         f"The model must be a torch.nn.Module or a torch.export.ExportedProgram, not {_describe(model)}. {remedy}"
     )
 

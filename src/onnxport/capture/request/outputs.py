@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch.export.graph_signature import ConstantArgument, OutputKind
 
-from onnxport.capture.request.trees import leaves, register_containers
+from onnxport.capture.request.trees import leaves, register_containers, steps_of
 from onnxport.errors import CaptureError, InputError, Problem, warn
 from onnxport.events import EventLog
 from onnxport.torch_internals import pytree
@@ -97,10 +97,5 @@ def _walk(spec: pytree.TreeSpec, path: str, found: list[str]) -> None:
     if spec.is_leaf():
         found.append(path)
         return
-    children = pytree.children_of(spec)
-    # A dict's context is its keys; a namedtuple's is its class. Other containers count their children.
-    keys: list[object] = list(range(len(children)))
-    if isinstance(spec.context, list) and len(spec.context) == len(children):
-        keys = spec.context
-    for key, child in zip(keys, children, strict=True):
-        _walk(child, f"{path}[{key!r}]", found)
+    for step, child in zip(steps_of(spec), pytree.children_of(spec), strict=True):
+        _walk(child, f"{path}[{step!r}]", found)

@@ -84,6 +84,21 @@ def copied(value: Any) -> Any:
     return pytree.tree_map(lambda leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf, value)
 
 
+def steps_of(spec: pytree.TreeSpec) -> Sequence[object]:
+    """The names or positions of what a container holds."""
+    count, context = len(pytree.children_of(spec)), spec.context
+    fields = getattr(spec.type, "_fields", None) or getattr(context, "_fields", None)
+    if fields is not None and len(fields) == count:
+        return tuple(fields)
+    if isinstance(context, list):
+        # A dict's context is its keys; a dataclass's, a cache's and a defaultdict's hold them beside other things.
+        lists = [context, *(part for part in context if isinstance(part, list))]
+        for keys in lists if dataclasses.is_dataclass(spec.type) else (*lists[:1], *lists[-1:], *lists[1:2]):
+            if len(keys) == count and all(isinstance(key, str | int) for key in keys):
+                return keys
+    return range(count)
+
+
 def register_containers(value: object, report: Callable[[str], None]) -> None:
     """Teach torch the dataclasses and transformers caches in a value, so that it sees the tensors inside.
 

@@ -1,0 +1,70 @@
+"""Sixty programs that fail: each error is short, names the user's line, and shows no frame but the user's and one."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import traceback
+import warnings
+from pathlib import Path
+
+import pytest
+from failing_programs import PROGRAMS
+
+import onnxport
+from onnxport.errors import OnnxExporterError
+
+MOST_LINES = 6
+SYMBOL = re.compile(r"\b[su]\d+\b")
+HERE = __file__
+THERE = inspect.getsourcefile(inspect.unwrap(next(iter(PROGRAMS.values())).run))
+
+
+def failure(name: str, folder: Path) -> OnnxExporterError:
+    with warnings.catch_warnings(action="ignore"), pytest.raises(OnnxExporterError) as caught:
+        PROGRAMS[name].run(folder)
+    return caught.value
+
+
+def blamed_line(name: str) -> int | None:
+    lines, start = inspect.getsourcelines(PROGRAMS[name].run)
+    return next((start + offset for offset, line in enumerate(lines) if line.rstrip().endswith("# here")), None)
+
+
+def test_there_are_sixty() -> None:
+    assert len(PROGRAMS) >= 60
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_message(name: str, tmp_path: Path) -> None:
+    error = failure(name, tmp_path)
+    message = str(error)
+    assert [piece for piece in PROGRAMS[name].pieces if piece not in message] == [], message
+    assert len(message.splitlines()) <= MOST_LINES, message
+    assert SYMBOL.search(message.replace(str(tmp_path), "")) is None, message
+    shown = "".join(traceback.format_exception(error))
+    assert shown.count("Traceback (most recent call last)") == 1
+    frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    assert len([filename for filename in frames if filename not in (HERE, THERE)]) <= 1, frames
+    line = blamed_line(name)
+    assert line is None or f"{THERE}:{line}" in shown or f'"{THERE}", line {line},' in shown, shown
+
+
+def test_everything_is_shown_on_demand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    quiet = failure("a_model_that_raises", tmp_path)
+    assert quiet.__cause__ is None and quiet.__suppress_context__
+    assert isinstance(quiet.__context__, ValueError)
+    monkeypatch.setenv("ONNXPORT_DEBUG", "1")
+    loud = failure("a_model_that_raises", tmp_path)
+    assert isinstance(loud.__cause__, ValueError)
+    assert "torch/export" in "".join(traceback.format_exception(loud))
+
+
+def test_what_is_no_refusal_passes_as_it_is() -> None:
+    class Broken(onnxport.ExportableModule):
+        def example_arguments(self) -> tuple[tuple[object, ...], dict[str, object] | None]:
+            raise LookupError("no example")
+
+    with pytest.raises(LookupError) as caught:
+        Broken().to_onnx()
+    assert len(traceback.extract_tb(caught.value.__traceback__)) > 2

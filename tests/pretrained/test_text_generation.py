@@ -11,7 +11,7 @@ import torch
 from transformers import AutoModelForCausalLM, GPT2Config, Lfm2Config, LlamaConfig, MambaConfig, MistralConfig
 
 import onnxport
-from onnxport.errors import DifferenceError, DynamicShapeError, InputError
+from onnxport.errors import DifferenceError, InputError
 from onnxport.generation import Choice, Session
 from onnxport.pretrained import checkpoint, greedy
 
@@ -124,10 +124,17 @@ def test_weights_are_quantized_after_the_check(tmp_path: Path) -> None:
     assert len(Session(tmp_path).generate([[5, 6, 7]], 3, eos_token_ids=())[0]) == 3
 
 
-def test_a_loop_over_the_sequence_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_a_recurrence_has_states_of_a_fixed_size_and_a_mask_of_new_tokens(tmp_path: Path) -> None:
     config = MambaConfig(vocab_size=99, hidden_size=16, num_hidden_layers=1, state_size=4, time_step_rank=2)
-    with pytest.raises(DynamicShapeError, match=r"modeling_mamba\.py:\d+ in .*for .* in range\(seq_len\)"):
-        onnxport.export_pretrained(AutoModelForCausalLM.from_config(config).eval(), tmp_path)
+    torch.manual_seed(0)
+    assert onnxport.export_pretrained(AutoModelForCausalLM.from_config(config).eval(), tmp_path).verified
+    graph = onnx.load(tmp_path / "model.onnx", load_external_data=False).graph
+    assert shapes(graph.input) == {
+        "input_ids": ["batch", "sequence"],
+        "attention_mask": ["batch", "sequence"],
+        "past_key_values.0.conv_state": ["batch", 32, 4],
+        "past_key_values.0.recurrent_state": ["batch", 32, 4],
+    }
 
 
 def test_what_is_refused_is_said(tmp_path: Path) -> None:

@@ -31,6 +31,11 @@ ROWS = {
         "(float[2] x) => (float[2] y, bool[2] m) { a, m = Dropout(x) y = Relu(a) }",
         ["Dropout", "Relu"],
     ),
+    "zeros before a maximum": (
+        "(float[1,1,4,4] x) => (float[1,1,5,5] y) <int64[8] pads = {0,0,1,1,0,0,1,1}> "
+        "{ a = Abs(x) b = Pad(a, pads) y = MaxPool<kernel_shape = [2, 2]>(b) }",
+        ["Abs", "Pad", "MaxPool"],
+    ),
     "concat of one": ("(float[2] x) => (float[2] y) { a = Concat<axis = 0>(x) y = Relu(a) }", ["Relu"]),
     "cast to the same type": ("(float[2] x) => (float[2] y) { a = Cast<to = 1>(x) y = Relu(a) }", ["Relu"]),
     "cast by way of a wider type": (

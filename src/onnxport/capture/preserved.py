@@ -19,8 +19,18 @@ Restore = Callable[[], object]
 def preserved(model: object, tensors: Iterable[torch.Tensor] = ()) -> Iterator[None]:
     """Put the model, the input tensors, the random generators and torch's global flags back on the way out."""
     restores = [*_globals(), *_generators(), *_markers(tensors)]
-    if isinstance(model, torch.nn.Module):
-        restores += _modules(model)
+    with attributes_preserved(model):
+        try:
+            yield
+        finally:
+            for restore in restores:
+                restore()
+
+
+@contextlib.contextmanager
+def attributes_preserved(model: object) -> Iterator[None]:
+    """Put back what the model's modules hold: what one run of its code leaves in them is not for the next to find."""
+    restores = list(_modules(model)) if isinstance(model, torch.nn.Module) else []
     try:
         yield
     finally:

@@ -22,6 +22,7 @@ from onnxport.capture.forks.paths import completed, violates
 from onnxport.capture.naming import name_axes
 from onnxport.capture.patches import patched_torch
 from onnxport.capture.patches.quiet import torch_kept_quiet
+from onnxport.capture.preserved import attributes_preserved
 from onnxport.capture.replay import Mirror, Recording, replaying, traced
 from onnxport.capture.request.dynamic_shapes import Declarations
 from onnxport.capture.request.inputs import Inputs, explicit_forward
@@ -391,6 +392,7 @@ def _attempt(strategy: Strategy, request: Request, recorder: forced_sizes.Record
         recorder.listening(),
         patched_torch(),
         torch_kept_quiet(),
+        attributes_preserved(request.model),
     ):
         try:
             return strategy.capture(request)

@@ -59,6 +59,7 @@ class Remembering(nn.Module):
         return x + self.table if x.shape[0] > 5 else x - self.table
 
 
+@pytest.mark.filterwarnings("ignore:The tensor attribute self.table was assigned")
 def test_a_way_does_not_find_what_another_left_in_the_model() -> None:
     model = Remembering()
     program = onnxport.export(model, (torch.randn(3, 4),), dynamic_shapes=({0: "rows"},))

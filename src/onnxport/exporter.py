@@ -61,7 +61,7 @@ class Destination:
 
 def translations(options: Options) -> Lookup:
     """All translations that an export may use, in the order in which they are asked."""
-    return keeping_refused(lookup(options.translations, symbolic_lookup(options), kept_operators(options)), options)
+    return lookup(options.translations, symbolic_lookup(options), kept_operators(options))
 
 
 @one_export_at_a_time()
@@ -87,7 +87,7 @@ def run_export(
     given = described(model, given)
     events = EventLog()
     log_events(events)
-    find = translations(options)
+    find = keeping_refused(translations(options), options)
     with accounted(Artifacts() if artifacts is None else artifacts, model, find, events) as account:
         with events.stage("capture"), kept_for_symbolics(options, find):
             account.captured = captured = capture(

@@ -144,7 +144,7 @@ REFUSALS = [
     ("net.py:sized", "missing 1 required positional argument: 'inner'"),
     ("net.py:sized(inner)", "arguments are numbers, texts, lists and the like"),
     ("timm:resnet18", "timm is not installed: pip install timm"),
-    (".", "is a folder, not a file"),
+    (".", "has no config.json, so it is no checkpoint of transformers"),
     ("net.py:Net", "net.py:Net takes x, of which there is no example: --input x="),
     ("net.py:Net -i x=3,4 --kwargs [1]", "write an object"),
     ("net.py:Net -i x=3,4 --kwargs {", "not JSON"),

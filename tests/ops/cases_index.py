@@ -16,12 +16,6 @@ def _by_value(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
     return x[:count]
 
 
-def _assigned(x: torch.Tensor, mask: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    written = x.clone()
-    written[mask] = value
-    return written
-
-
 READ = [
     case("aten::select.int", lambda x: (x[0], x[:, -1], x.select(-1, 1)), R("b", 3, "n")),
     case("aten::select.int", lambda x, y: x[y.shape[0] - 1], R(9, 2), R("n"), name="run-time index"),
@@ -49,7 +43,6 @@ READ = [
     case("aten::index.Tensor", lambda x, m: x[:, m], R("b", 5, 2), B(5), name="mask of columns"),
     case("aten::index.Tensor", lambda x, m, i: x[m, :, i], R("n", 3, 5), B("n"), I(1), name="mask and index"),
     case("aten::index.Tensor", lambda x, m, i: x[i, m], R(5, 3, 4, 2), B(3, 4), I(1), name="wide mask and index"),
-    case("aten::index.Tensor", lambda x, m: x[m], R(3, 2), B(), name="0-d mask"),
     case("aten::_unsafe_index.Tensor", lambda x, i, j: ops._unsafe_index(x, [i, None, j]), R(5, 2, 5), I("n"), I("n")),
     case(
         "aten::_unsafe_masked_index",
@@ -114,7 +107,6 @@ WRITE = [
         name="mask, values",
     ),
     case("aten::index_put", lambda x, i, v: x.index_put((i,), v, True), B(5), I("n"), B("n"), name="bool"),
-    case("aten::index_put", lambda x, m, v: _assigned(x, m, v), R(3, 2), B(), R(2), name="0-d mask"),
     case(
         "aten::_unsafe_index_put",
         lambda x, i, v: ops._unsafe_index_put(x, [i], v, True),

@@ -25,8 +25,18 @@ class Calling(nn.Module):
         return self.function(*args, *self.layers)
 
 
+RANDOM = torch.Generator().manual_seed(0)
+
+
 def q(*shape: int, scale: float = 0.05, zero_point: int = 128, dtype: torch.dtype = torch.quint8) -> torch.Tensor:
-    return torch.quantize_per_tensor(torch.randn(*shape), scale, zero_point, dtype)
+    return torch.quantize_per_tensor(torch.randn(*shape, generator=RANDOM), scale, zero_point, dtype)
+
+
+def layer(made: nn.Module, *shape: int) -> nn.Module:
+    """A layer with weights, which those of torch.ao come without; small ones, as its own kernels saturate too."""
+    made.set_weight_bias(q(*shape, scale=0.1, zero_point=0, dtype=torch.qint8), torch.zeros(shape[0]))
+    made.scale, made.zero_point = 0.1, 60
+    return made
 
 
 Q = torch.ops.quantized
@@ -58,8 +68,16 @@ MODELS: dict[str, tuple[nn.Module, tuple[torch.Tensor, ...], tuple[torch.Tensor,
         (torch.randn(3, 4),),
         (torch.randn(3, 4),),
     ),
-    "linear": (Calling(lambda x, layer: layer(x), nnq.Linear(4, 5)), (q(3, 4),), (q(3, 4, zero_point=90),)),
-    "convolution": (nnq.Conv2d(2, 3, 3), (q(1, 2, 6, 6),), (q(1, 2, 6, 6, scale=0.1),)),
+    "linear": (
+        Calling(lambda x, linear: linear(x), layer(nnq.Linear(4, 5), 5, 4)),
+        (q(3, 4, scale=0.1, zero_point=20),),
+        (q(3, 4, scale=0.2, zero_point=30),),
+    ),
+    "convolution": (
+        layer(nnq.Conv2d(2, 3, 3), 3, 2, 3, 3),
+        (q(1, 2, 6, 6, scale=0.1, zero_point=20),),
+        (q(1, 2, 6, 6, scale=0.2, zero_point=30),),
+    ),
 }
 
 

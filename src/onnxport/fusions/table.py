@@ -83,7 +83,7 @@ def fuse(model: ir.Model, names: Sequence[str], events: EventLog | None = None) 
     >>> from onnxport.fusions import fuse
     >>> model = ir.from_onnx_text(
     ...     '<ir_version: 10, opset_import: ["": 23]> '
-    ...     'g (float[2,4] x, float[2,4] z, float[4] w) => (float[2,4] y) '
+    ...     'g (float[2,4] x, float[2,4] z, float[4] w) => (float[2,4] y) <float[2,4] s> '
     ...     '{ s = Add(x, z) y = LayerNormalization(s, w) }'
     ... )
     >>> fuse(model, ["residual"])

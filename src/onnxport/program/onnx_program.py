@@ -389,7 +389,7 @@ class ONNXProgram:
         >>> summary.parameters, summary.operators, summary.inputs
         (8, {'Gemm': 1}, {'input': 'FLOAT[batch,3]'})
         >>> program
-        ONNXProgram(Linear: input[batch,3] -> linear[batch,2]; opset 20, 1 node, 8 parameters)
+        ONNXProgram(Linear: input[batch,3] -> output[batch,2]; opset 20, 1 node, 8 parameters)
         """
         return summarize(self.model, self.events, self.verification)
 

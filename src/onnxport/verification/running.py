@@ -19,7 +19,7 @@ from onnxport.pipeline import functional_form
 from onnxport.prepare import FunctionalProgram
 from onnxport.prepare.emit import bind_node
 from onnxport.program import ONNXProgram
-from onnxport.program.feeds import bind_inputs
+from onnxport.program.feeds import as_complex, bind_inputs
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.operators import OpOverload
 from onnxport.translate import lookup
@@ -157,7 +157,7 @@ def _as_captured(feed: torch.Tensor, captured: object) -> object:
     if isinstance(captured, torch.SymInt | torch.SymFloat | torch.SymBool):
         return feed.item()
     is_complex = isinstance(captured, torch.Tensor) and captured.dtype.is_complex
-    return torch.view_as_complex(feed) if is_complex else feed
+    return as_complex(feed) if is_complex else feed
 
 
 def _may_be_random(node: torch.fx.Node) -> bool:

@@ -155,7 +155,7 @@ def verify_onnx_program(
     >>> from onnxport.verification import verify_onnx_program
     >>> program = onnxport.export(torch.nn.Linear(3, 2), (torch.randn(4, 3),))
     >>> [(info.name, info.matches) for info in verify_onnx_program(program)]
-    [('linear', True)]
+    [('output', True)]
     """
     running.exported_program(onnx_program)
     args, kwargs = running.example_inputs(onnx_program, args, kwargs)

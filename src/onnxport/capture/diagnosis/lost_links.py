@@ -14,6 +14,7 @@ from torch.export.graph_signature import OutputKind
 
 from onnxport.capture.request.inputs import Inputs
 from onnxport.errors import CaptureError, Problem
+from onnxport.quantized_parts import taken_apart
 from onnxport.torch_internals import pytree
 
 
@@ -90,7 +91,7 @@ def _run(model: torch.nn.Module, inputs: Inputs, changed: Sequence[int]) -> list
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         try:
-            return pytree.tree_leaves(model(*args, **kwargs))
+            return pytree.tree_leaves(taken_apart(model(*args, **kwargs)))
         except Exception:  # noqa: BLE001
             # Other values may be none that the model takes; then nothing is known of them.
             return None

@@ -11,21 +11,15 @@ import torch
 from onnxport.errors import Problem
 from onnxport.generation import Session
 from onnxport.generation.session import left_padded
-from onnxport.pretrained.library import transformers
+from onnxport.pretrained.plain_generation import NEW_TOKENS, generate_plainly, is_tie
 
-NEW_TOKENS = 20
 _LENGTHS = ((5,), (1,), (3, 8))
 """How long the prompts of each batch are."""
-
-_TIES = {torch.float16: 2e-2, torch.bfloat16: 1e-1}
-_TIE = 1e-3
-"""How far two logits may be apart, in parts of the largest, for either to be the likeliest when rounded otherwise."""
 
 
 def check_tokens(model: Any, folder: Path) -> list[Problem]:
     """Where greedy tokens of the folder and of ``model.generate`` differ, but for logits that are nearly equal."""
     session = Session(folder)
-    tolerance = _TIES.get(next(model.parameters()).dtype, _TIE)
     problems = []
     for lengths in _LENGTHS:
         prompts = _prompts(model, lengths)
@@ -33,7 +27,7 @@ def check_tokens(model: Any, folder: Path) -> list[Problem]:
         found = session.generate(prompts, NEW_TOKENS, eos_token_ids=())
         for row, (wanted, actual) in enumerate(zip(expected, found, strict=True)):
             at = next((i for i, pair in enumerate(zip(wanted, actual, strict=True)) if pair[0] != pair[1]), None)
-            if at is None or _is_tie(logits[at][row], wanted[at], actual[at], tolerance):
+            if at is None or is_tie(model, logits[at][row], wanted[at], actual[at]):
                 continue
             batch = f"prompts of {lengths} tokens, row {row}" if row else f"a prompt of {lengths[0]} tokens"
             problems.append(
@@ -54,25 +48,11 @@ def _prompts(model: Any, lengths: Sequence[int]) -> list[list[int]]:
 
 
 def _library_tokens(model: Any, prompts: Sequence[Sequence[int]]) -> tuple[list[list[int]], Sequence[torch.Tensor]]:
-    """What the library generates with nothing but the model: no penalties, no end, no other settings of its folder."""
     tokens, mask = left_padded(prompts, _padding(model))
-    plain = transformers().GenerationConfig(
-        do_sample=False, max_new_tokens=NEW_TOKENS, pad_token_id=_padding(model), use_cache=True
-    )
-    kept, model.generation_config = model.generation_config, plain
-    try:
-        with torch.no_grad():
-            result = model.generate(tokens, attention_mask=mask, output_logits=True, return_dict_in_generate=True)
-    finally:
-        model.generation_config = kept
+    result = generate_plainly(model, {"input_ids": tokens, "attention_mask": mask}, pad_token_id=_padding(model))
     return result.sequences[:, tokens.shape[1] :].tolist(), result.logits
 
 
 def _padding(model: Any) -> int:
     token = getattr(model.config.get_text_config(decoder=True), "pad_token_id", None)
     return token if isinstance(token, int) and token >= 0 else 0
-
-
-def _is_tie(logits: torch.Tensor, one: int, other: int, tolerance: float) -> bool:
-    gap = (logits[one] - logits[other]).abs()
-    return bool(gap <= tolerance * logits.abs().max())

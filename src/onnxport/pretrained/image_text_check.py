@@ -8,14 +8,10 @@ from typing import Any
 import torch
 
 from onnxport.errors import Problem
-from onnxport.pretrained.library import transformers
 from onnxport.pretrained.model_inputs import draw_numbers, draw_tokens, fixed_image_sizes, images_by_prompt, setting
 from onnxport.pretrained.parts import Tensors
+from onnxport.pretrained.plain_generation import NEW_TOKENS, generate_plainly, is_tie
 from onnxport.program.runtime import RuntimeSession, default_session
-
-_STEPS = 20
-_TIE = 1e-3
-"""How far two logits may be apart, in parts of the largest, for either to be the likeliest when rounded otherwise."""
 
 
 class ImageTextFolder:
@@ -73,10 +69,10 @@ def check_image_text(model: Any, folder: Path) -> list[Problem]:
         rows = files.features(images)
         prompt, mask = _prompt(model, batch, len(rows) // batch, generator)
         expected, logits = _library_tokens(model, {"input_ids": prompt, "attention_mask": mask, "pixel_values": images})
-        actual = files.tokens(prompt, mask, rows, _STEPS)
+        actual = files.tokens(prompt, mask, rows, NEW_TOKENS)
         for row, (wanted, tokens) in enumerate(zip(expected.tolist(), actual.tolist(), strict=True)):
             at = next((i for i, pair in enumerate(zip(wanted, tokens, strict=True)) if pair[0] != pair[1]), None)
-            if at is not None and not _is_tie(logits[at][row], wanted[at], tokens[at]):
+            if at is not None and not is_tie(model, logits[at][row], wanted[at], tokens[at]):
                 what = f"Greedy tokens of row {row} of {batch} differ from the {at + 1}th on: "
                 problems.append(Problem(f"{what}{tokens[at:]}, not {wanted[at:]}."))
     return problems
@@ -94,18 +90,5 @@ def _prompt(model: Any, batch: int, rows: int, generator: torch.Generator) -> tu
 
 
 def _library_tokens(model: Any, inputs: Tensors) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
-    library = transformers()
-    plain = library.GenerationConfig(
-        do_sample=False, max_new_tokens=_STEPS, pad_token_id=0, output_logits=True, return_dict_in_generate=True
-    )
-    kept, model.generation_config = model.generation_config, plain
-    try:
-        with torch.no_grad():
-            result = library.GenerationMixin.generate(model, **inputs)
-    finally:
-        model.generation_config = kept
+    result = generate_plainly(model, inputs)
     return result.sequences[:, inputs["input_ids"].shape[1] :], result.logits
-
-
-def _is_tie(logits: torch.Tensor, one: int, other: int) -> bool:
-    return bool((logits[one] - logits[other]).abs() <= _TIE * logits.abs().max())

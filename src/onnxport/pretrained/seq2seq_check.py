@@ -8,14 +8,10 @@ from typing import Any
 import torch
 
 from onnxport.errors import Problem
-from onnxport.pretrained.library import transformers
 from onnxport.pretrained.model_inputs import find_inputs
 from onnxport.pretrained.parts import Tensors
+from onnxport.pretrained.plain_generation import NEW_TOKENS, generate_plainly, is_tie
 from onnxport.program.runtime import RuntimeSession, default_session
-
-_STEPS = 20
-_TIE = 1e-3
-"""How far two logits may be apart, in parts of the largest, for either to be the likeliest when rounded otherwise."""
 
 
 def check_seq2seq(model: Any, folder: Path) -> list[Problem]:
@@ -26,10 +22,10 @@ def check_seq2seq(model: Any, folder: Path) -> list[Problem]:
     for sizes in (example, *others):
         given = {name: tensor for name, tensor in found.made(sizes).items() if name != "decoder_input_ids"}
         expected, logits = _library_tokens(model, given)
-        actual = folder_tokens(folder, given, expected[:, :1], _STEPS)
+        actual = folder_tokens(folder, given, expected[:, :1], NEW_TOKENS)
         for row, (wanted, tokens) in enumerate(zip(expected.tolist(), actual.tolist(), strict=True)):
             at = next((i for i, pair in enumerate(zip(wanted, tokens, strict=True)) if pair[0] != pair[1]), None)
-            if at is not None and not _is_tie(logits[at - 1][row], wanted[at], tokens[at]):
+            if at is not None and not is_tie(model, logits[at - 1][row], wanted[at], tokens[at]):
                 what = f"Greedy tokens of row {row} of {sizes['batch']} differ from the {at}th on: "
                 problems.append(Problem(f"{what}{tokens[at:]}, not {wanted[at:]}."))
     return problems
@@ -61,27 +57,7 @@ def folder_tokens(folder: Path, inputs: Tensors, start: torch.Tensor, steps: int
 
 
 def _library_tokens(model: Any, inputs: Tensors) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
-    """What the library generates with nothing but the model: no penalties, no forced tokens, no end."""
-    library = transformers()
-    start = getattr(model.config, "decoder_start_token_id", None)
-    start = start if start is not None else getattr(model.generation_config, "decoder_start_token_id", None) or 0
-    plain = library.GenerationConfig(
-        do_sample=False,
-        max_new_tokens=_STEPS,
-        decoder_start_token_id=start,
-        pad_token_id=0,
-        output_logits=True,
-        return_dict_in_generate=True,
-    )
-    kept, model.generation_config = model.generation_config, plain
-    try:
-        with torch.no_grad():
-            # Models of speech have a generate of their own around it, for long recordings and time stamps.
-            result = library.GenerationMixin.generate(model, **inputs)
-    finally:
-        model.generation_config = kept
+    stated = [getattr(one, "decoder_start_token_id", None) for one in (model.config, model.generation_config)]
+    start = next((token for token in stated if token is not None), 0)
+    result = generate_plainly(model, inputs, decoder_start_token_id=start)
     return result.sequences, result.logits
-
-
-def _is_tie(logits: torch.Tensor, one: int, other: int) -> bool:
-    return bool((logits[one] - logits[other]).abs() <= _TIE * logits.abs().max())

@@ -1,0 +1,41 @@
+"""What the library generates with nothing but a model, for files to be compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from onnxport.pretrained.library import transformers
+
+NEW_TOKENS = 20
+_TIES = {torch.float16: 2e-2, torch.bfloat16: 1e-1}
+_TIE = 1e-3
+"""How far two logits may be apart, in parts of the largest, for either to be the likeliest when rounded otherwise."""
+
+
+def generate_plainly(model: Any, inputs: Mapping[str, torch.Tensor], **settings: int) -> Any:
+    """The likeliest tokens and their logits: no penalties, no forced tokens, no end, no settings of a folder."""
+    library = transformers()
+    plain = library.GenerationConfig(
+        **{"pad_token_id": 0, **settings},
+        do_sample=False,
+        max_new_tokens=NEW_TOKENS,
+        use_cache=True,
+        output_logits=True,
+        return_dict_in_generate=True,
+    )
+    kept, model.generation_config = model.generation_config, plain
+    try:
+        with torch.no_grad():
+            # Models of speech have a generate of their own around it, for long recordings and time stamps.
+            return library.GenerationMixin.generate(model, **inputs)
+    finally:
+        model.generation_config = kept
+
+
+def is_tie(model: Any, logits: torch.Tensor, one: int, other: int) -> bool:
+    """Whether either of two tokens may be the likeliest, by how numbers of the model's type are rounded."""
+    tolerance = _TIES.get(next(model.parameters()).dtype, _TIE)
+    return bool((logits[one] - logits[other]).abs() <= tolerance * logits.abs().max())

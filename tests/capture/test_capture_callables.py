@@ -102,3 +102,22 @@ def test_a_result_that_lost_its_input_is_refused() -> None:
 def test_what_needs_no_input_is_none_that_was_lost(recwarn: pytest.WarningsRecorder) -> None:
     program = onnxport.export(Unused(), (X, X))
     assert len(program.model.graph.outputs) == 2
+
+
+class WritesARow(nn.Module):
+    """The result depends on what is written to a view of it."""
+
+    def forward(self, x: Any, row: Any, data: Any) -> Any:
+        x = x * 1
+        x[row] = data
+        return x
+
+
+@pytest.mark.filterwarnings("ignore::onnxport.errors.OnnxExporterWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_an_input_written_through_a_view_is_not_lost() -> None:
+    model, row, data = WritesARow(), torch.tensor(2), torch.randn(4)
+    program = onnxport.export(model, (torch.randn(3, 4), row, data), dynamo=False)
+    assert program is not None
+    given = torch.randn(3, 4), torch.tensor(1), torch.randn(4)
+    torch.testing.assert_close(program(*given)[0], model(*given))

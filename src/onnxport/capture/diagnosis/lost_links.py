@@ -63,15 +63,28 @@ def check_links(
 def _dependencies(program: torch.export.ExportedProgram, names: Sequence[str]) -> list[set[str]]:
     """Of each result, the inputs that it depends on."""
     links: dict[torch.fx.Node, set[str]] = {}
+    # What was written to a memory, which every view of it shows.
+    written: dict[int | None, set[str]] = {}
     for node in program.graph.nodes:
         own = {node.name} & set(names) if node.op == "placeholder" else set()
-        links[node] = own.union(*(links[source] for source in node.all_input_nodes))
+        sources = node.all_input_nodes
+        links[node] = own.union(*(links[one] for one in sources), *(written.get(_memory(one), ()) for one in sources))
         if "!" in str(getattr(node.target, "_schema", "")) and node.args and isinstance(node.args[0], torch.fx.Node):
             # What is written to depends on what is written.
             links[node.args[0]] = links[node.args[0]] | links[node]
+            memory = _memory(node.args[0])
+            if memory is not None:
+                written.setdefault(memory, set()).update(links[node])
+    for node, found in links.items():
+        found.update(written.get(_memory(node), ()))
     by_name = {node.name: found for node, found in links.items()}
     specs = [spec.arg for spec in program.graph_signature.output_specs if spec.kind == OutputKind.USER_OUTPUT]
     return [by_name.get(getattr(arg, "name", ""), set()) for arg in specs]
+
+
+def _memory(node: torch.fx.Node) -> int | None:
+    value = node.meta.get("val")
+    return int(value.untyped_storage()._cdata) if isinstance(value, torch.Tensor) else None
 
 
 def _varies(value: object) -> bool:

@@ -124,6 +124,11 @@ def test_a_program_takes_quantized_tensors() -> None:
     torch.testing.assert_close(values, model(*other).int_repr(), rtol=0, atol=1)
 
 
+def test_quantized_numbers_of_four_bytes_are_refused() -> None:
+    with pytest.raises(onnxport.OnnxExporterError, match="use 8 bits"):
+        onnxport.export(Calling(lambda x: x.dequantize()), (q(3, 4, zero_point=0, dtype=torch.qint32),))
+
+
 def test_a_scale_for_each_channel_is_refused() -> None:
     channels = torch.quantize_per_channel(torch.randn(3, 4), torch.ones(3), torch.zeros(3), 0, torch.qint8)
     with pytest.raises(onnxport.OnnxExporterError, match="a scale for each channel"):

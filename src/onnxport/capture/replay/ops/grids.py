@@ -66,8 +66,6 @@ class Grids:
 
     def rounded(self, x: torch.Tensor, grid: Grid) -> torch.Tensor:
         """Real numbers as the nearest that a quantized tensor can hold."""
-        if grid.dtype not in INTEGERS:
-            raise CaptureError(f"A tensor is quantized to {grid.dtype}, for which there is no ONNX form; use 8 bits.")
         integers = integers_on(x, grid)
         real = self.placed(_real(integers, grid), grid)
         self.integers[id(real)] = integers
@@ -147,39 +145,34 @@ def on_grids(run: Interpreter, arguments: list[ReplayValue]) -> list[ReplayValue
 def _grid(quantized: torch.Tensor) -> Grid:
     if quantized.qscheme() == torch.per_tensor_affine:
         return Grid(quantized.q_scale(), quantized.q_zero_point(), quantized.dtype)
-    scales, zero_points = quantized.q_per_channel_scales(), quantized.q_per_channel_zero_points()
+    scales = quantized.q_per_channel_scales().to(torch.float32)
+    zero_points = quantized.q_per_channel_zero_points()
     return Grid(scales, zero_points, quantized.dtype, quantized.q_per_channel_axis())
 
 
 def integers_on(x: torch.Tensor, grid: Grid) -> torch.Tensor:
     """The integers of the nearest numbers on a grid."""
     operators = affine_operators()
-    arguments, overload = _arguments(grid)
-    if overload == "channel":
-        return operators.quantize_per_channel.default(x, *arguments)
-    return getattr(operators.quantize_per_tensor, overload)(x, *arguments)  # type: ignore[no-any-return]
+    return _called(operators.quantize_per_tensor, operators.quantize_per_channel, x, grid)
 
 
 def _real(integers: torch.Tensor, grid: Grid) -> torch.Tensor:
     operators = affine_operators()
-    arguments, overload = _arguments(grid)
-    if overload == "channel":
-        return operators.dequantize_per_channel.default(integers, *arguments)
-    return getattr(operators.dequantize_per_tensor, overload)(integers, *arguments)  # type: ignore[no-any-return]
+    return _called(operators.dequantize_per_tensor, operators.dequantize_per_channel, integers, grid)
 
 
-def _arguments(grid: Grid) -> tuple[tuple[object, ...], str]:
-    """What the operators that quantize and dequantize are given beside a tensor, and which overload of theirs."""
+def _called(per_tensor: _Overloads, per_channel: _Overloads, x: torch.Tensor, grid: Grid) -> torch.Tensor:
+    """Quantize or dequantize by the operator, and the overload of it, that takes such a grid."""
+    if grid.dtype not in INTEGERS:
+        raise CaptureError(f"A tensor is quantized to {grid.dtype}, for which there is no ONNX form; use 8 bits.")
     kind, low, high = INTEGERS[grid.dtype]
     if grid.axis is not None:
         assert isinstance(grid.scale, torch.Tensor)
-        assert isinstance(grid.zero_point, torch.Tensor)
-        scales = grid.scale.to(torch.float32)
-        return (scales, grid.zero_point, grid.axis, low, high, kind), "channel"
+        return per_channel.default(x, grid.scale.to(torch.float32), grid.zero_point, grid.axis, low, high, kind)
     if isinstance(grid.scale, float) and isinstance(grid.zero_point, int):
-        return (grid.scale, grid.zero_point, low, high, kind), "default"
+        return per_tensor.default(x, grid.scale, grid.zero_point, low, high, kind)
     scale, zero_point = _tensor(grid.scale, torch.float64), _tensor(grid.zero_point, torch.int64)
-    return (scale, zero_point, low, high, kind), "tensor"
+    return per_tensor.tensor(x, scale, zero_point, low, high, kind)
 
 
 INTEGERS = {torch.quint8: (torch.uint8, 0, 255), torch.qint8: (torch.int8, -128, 127)}
@@ -211,16 +204,8 @@ def _tensor(value: float | torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 def weight_of(packed: torch.Tensor) -> Callable[[], torch.Tensor]:
     """What makes a weight's real numbers of its integers, in the graph."""
-    per_channel = packed.qscheme() == torch.per_channel_affine
-    integers, (kind, low, high) = packed.int_repr(), INTEGERS[packed.dtype]
-    if not per_channel:
-        scale, zero_point = packed.q_scale(), packed.q_zero_point()
-        return lambda: affine_operators().dequantize_per_tensor.default(integers, scale, zero_point, low, high, kind)
-    scales = packed.q_per_channel_scales().to(torch.float32)
-    zero_points, axis = packed.q_per_channel_zero_points(), packed.q_per_channel_axis()
-    return lambda: affine_operators().dequantize_per_channel.default(
-        integers, scales, zero_points, axis, low, high, kind
-    )
+    integers, grid = packed.int_repr(), _grid(packed)
+    return lambda: _real(integers, grid)
 
 
 # Results of these are on a grid of their own, whatever that of the input is.

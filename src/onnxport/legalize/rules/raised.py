@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnxport.legalize.known import constant_array
 from onnxport.legalize.rewriter import Replacement, raises
 from onnxport.legalize.rule_builder import Refusal, RuleBuilder
+from onnxport.legalize.rules.reduction import AXES_GIVEN
 
 
 def _integers(op: RuleBuilder, node: ir.Node, name: str) -> ir.Value | None:
@@ -24,18 +25,7 @@ def _integers(op: RuleBuilder, node: ir.Node, name: str) -> ir.Value | None:
     return op.literal(np.asarray(items, dtype=np.int64))
 
 
-@raises(
-    "ReduceMean",
-    "ReduceMax",
-    "ReduceMin",
-    "ReduceProd",
-    "ReduceL1",
-    "ReduceL2",
-    "ReduceLogSum",
-    "ReduceLogSumExp",
-    "ReduceSumSquare",
-    since=18,
-)
+@raises(*AXES_GIVEN, since=18)
 @raises("ReduceSum", "Squeeze", "Unsqueeze", since=13)
 def axes_to_input(op: RuleBuilder, node: ir.Node) -> Replacement:
     """The axes are an input."""

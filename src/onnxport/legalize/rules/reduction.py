@@ -11,7 +11,8 @@ from onnxport.legalize.rules.counting import axis_length, count_scalar, minus, u
 _IDENTITY_WHEN_EMPTY = frozenset({"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"})
 
 
-@lowers(
+#: Reductions whose axes became an input in opset 18.
+AXES_GIVEN = (
     "ReduceMean",
     "ReduceMax",
     "ReduceMin",
@@ -21,8 +22,10 @@ _IDENTITY_WHEN_EMPTY = frozenset({"ReduceSum", "ReduceMean", "ReduceMax", "Reduc
     "ReduceLogSum",
     "ReduceLogSumExp",
     "ReduceSumSquare",
-    below=18,
 )
+
+
+@lowers(*AXES_GIVEN, below=18)
 @lowers("ReduceSum", below=13)
 def axes_to_attribute(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Axes were an attribute, whose absence means all."""

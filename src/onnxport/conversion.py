@@ -33,9 +33,8 @@ def convert_model(
     ('onnx', 21, 2)
     """
     reader = find_target(target)
-    own = model.opset_imports.get("", CANONICAL_OPSET)
     if opset is None:
-        opset = own if reader.oldest_opset <= own <= reader.newest_opset else reader.opset
+        opset = reader.opset_for(model.opset_imports.get("", CANONICAL_OPSET))
     check_target_opset(reader, check_opset(opset))
     check_ir_version(ir_version)
     legalize(

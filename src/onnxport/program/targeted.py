@@ -23,7 +23,7 @@ def fitted(model: ir.Model, target: Target) -> ir.Model:
     (17, 20)
     """
     opset = model.opset_imports[""]
-    goal = opset if target.oldest_opset <= opset <= target.newest_opset else target.opset
+    goal = target.opset_for(opset)
     version = target.ir_version
     met = any(node.op_type in target.rewritten for graph in graphs(model) for node in graph)
     other_form = goal != opset or met or (version is not None and version != model.ir_version)

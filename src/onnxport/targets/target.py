@@ -50,3 +50,12 @@ class Target:
     contributed: bool = False
     fusions: tuple[str, ...] = ()
     basis: str = ""
+
+    def opset_for(self, own: int) -> int:
+        """The opset of a model that has one already: its own where the reader takes that, else the reader's.
+
+        >>> from onnxport import Target
+        >>> Target("reader", opset=17, newest_opset=17).opset_for(20)
+        17
+        """
+        return own if self.oldest_opset <= own <= self.newest_opset else self.opset

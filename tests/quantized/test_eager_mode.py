@@ -249,3 +249,10 @@ def test_modules_and_functions(name: str) -> None:
 def test_the_legacy_call(name: str) -> None:
     axes = {"x": {0: "batch"}}
     check(CASES[name], INTEGERS.get(name, 0), dynamo=False, input_names=["x"], dynamic_axes=axes)
+
+
+@pytest.mark.parametrize("name", ["linear", "conv2d", "dynamic-linear"])
+def test_weights_are_called_as_their_layer_does(name: str) -> None:
+    names = onnxport.export(CASES[name].model(), (CASES[name].example(2),)).model.graph.initializers
+    assert not [one for one in names if "lifted_tensor" in one]
+    assert [one for one in names if one.endswith(".weight")] and [one for one in names if one.endswith(".bias")]

@@ -32,6 +32,7 @@ from onnxport.provenance import (
     source_line,
 )
 from onnxport.translate.builder import Builder, Shared
+from onnxport.translate.constant_names import constant_name
 from onnxport.translate.dims import Dim, DimNames, Int
 from onnxport.translate.engine import Engine
 from onnxport.translate.registry import Lookup
@@ -173,7 +174,7 @@ def _weight(
         add_aliases(value, spec.target)
         tensor = Tensor(engine.op, value, content.dtype, engine.op.shared.dim_names.shape(content))
     else:
-        name = engine.op.shared.names.unique(spec.target if chosen is None else chosen)
+        name = engine.op.shared.names.unique(constant_name(node, spec.target) if chosen is None else chosen)
         metadata = {
             INPUT_KIND: spec.kind.name,
             INPUT_PERSISTENT: str(spec.persistent),

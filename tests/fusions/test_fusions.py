@@ -46,6 +46,19 @@ class Heads(nn.Module):
         return found if self.apart else found.transpose(1, 2).flatten(2)
 
 
+class Squeeze(nn.Module):
+    """The mean of channels behind a convolution, over the axes of images or others."""
+
+    def __init__(self, axes: tuple[int, ...] = (2, 3), keeps: bool = True, convolves: bool = True) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(2, 3, 1) if convolves else nn.Identity()
+        self.axes, self.keeps = axes, keeps
+
+    def forward(self, x: Tensor) -> Tensor:
+        images = x.flatten(0, 1).unflatten(1, (2, 2, 2))
+        return functional.hardswish(self.conv(images)).mean(self.axes, keepdim=self.keeps)
+
+
 class Row(NamedTuple):
     make: Callable[[], nn.Module]
     inputs: int
@@ -60,6 +73,11 @@ ROWS = {
     "heads that share keys": Row(lambda: Heads(keys=2), 2, {"MultiHeadAttention": 0}),
     "heads of causal attention": Row(lambda: Heads(causal=True), 2, {"MultiHeadAttention": 0}),
     "heads that stay apart": Row(lambda: Heads(apart=True), 2, {"MultiHeadAttention": 0}),
+    "pool": Row(Squeeze, 1, {"GlobalAveragePool": 1, "ReduceMean": 0}),
+    "pool of one axis": Row(lambda: Squeeze((3,)), 1, {"GlobalAveragePool": 0}),
+    "pool of channels": Row(lambda: Squeeze((1, 2)), 1, {"GlobalAveragePool": 0}),
+    "pool that loses its axes": Row(lambda: Squeeze(keeps=False), 1, {"GlobalAveragePool": 0}),
+    "pool of no convolution": Row(lambda: Squeeze(convolves=False), 1, {"GlobalAveragePool": 0}),
 }
 
 
@@ -107,5 +125,5 @@ def test_the_default_target_has_no_operator_of_a_runtime() -> None:
 
 def test_an_unknown_fusion_is_an_error() -> None:
     target = onnxport.Target("mine", fusions=("everything",))
-    with pytest.raises(InputError, match="no fusion 'everything'; known are 'residual', 'heads'"):
+    with pytest.raises(InputError, match="no fusion 'everything'; known are 'residual', 'heads', 'pool'"):
         onnxport.export(nn.ReLU(), (torch.ones(2),), target=target)

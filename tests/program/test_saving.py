@@ -21,6 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from onnxport.errors import OnnxExporterError, SaveError
 from onnxport.program import ONNXProgram
 from onnxport.weights import disk, saving, wire
+from onnxport.weights.inner_shapes import leave_sizes_to_the_reader
 from onnxport.weights.torch_tensor import TorchTensor
 
 
@@ -58,13 +59,14 @@ def with_everything() -> ir.Model:
 
 
 def written_by_protobuf(model: ir.Model) -> bytes:
-    """What protobuf makes of a model in which initializers are described by their tensors alone."""
+    """What protobuf makes of a model: initializers are described by their tensors alone, and inner sizes unknown."""
     proto = ir.serde.serialize_model(model)
     described = {info.name: info for info in proto.graph.value_info}
     for tensor in proto.graph.initializer:
         if tensor.name in described:
             tensor.metadata_props.extend(described[tensor.name].metadata_props)
             proto.graph.value_info.remove(described[tensor.name])
+    leave_sizes_to_the_reader(proto)
     return proto.SerializeToString()
 
 

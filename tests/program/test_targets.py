@@ -15,6 +15,7 @@ from comparison import assert_close
 from onnxport.errors import InputError, TargetError
 from onnxport.legalize import check_ir_version, check_opset
 from onnxport.targets import PROFILES, Target
+from onnxport.weights.external_data import read_model
 
 
 class Block(nn.Module):
@@ -61,6 +62,27 @@ def test_a_program_can_be_saved_for_another_target(name: str, tmp_path: Path) ->
     assert proto.opset_import[0].version == (20 if target.newest_opset >= 20 else target.opset)
     assert bool(proto.graph.value_info) == target.inner_shapes
     assert str(program.model) == before
+
+
+def test_sizes_inside_are_left_to_the_reader_by_name(tmp_path: Path) -> None:
+    class Halves(nn.Module):
+        def forward(self, x: Tensor, take: Tensor) -> Tensor:
+            return torch.cond(take.all(), lambda x: (x + 1).exp(), lambda x: (x - 1).sin(), (x.relu(),)).neg()
+
+    inputs = (x(), torch.tensor([True]))
+    program = onnxport.export(Halves(), inputs, tmp_path / "m.onnx", dynamic_shapes=({0: "batch"}, None))
+    proto = onnx.load(tmp_path / "m.onnx")
+    (branch,) = (node for node in proto.graph.node if node.op_type == "If")
+    inner = [info for graph in (proto.graph, *(part.g for part in branch.attribute)) for info in graph.value_info]
+    named = {dim.dim_param for info in inner for dim in info.type.tensor_type.shape.dim if dim.dim_param}
+    assert named == {"unk__batch"}
+    stated = [info.type.tensor_type.shape.dim[0].dim_param for info in (proto.graph.input[0], proto.graph.output[0])]
+    assert stated == ["batch", "batch"]
+    # Whoever reads the file here knows them by name again.
+    read = read_model(tmp_path / "m.onnx")
+    sizes = {str(dim) for node in read.graph for out in node.outputs if out.shape for dim in out.shape}
+    assert "batch" in sizes and "unk__batch" not in sizes
+    assert_close(program(other := x(5), inputs[1])[0], Halves()(other, inputs[1]))
 
 
 class Growing(nn.Module):

@@ -17,6 +17,7 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from onnxport.errors import InputError
+from onnxport.weights.inner_shapes import know_sizes_by_name
 
 
 def read_model(path: str | os.PathLike[str]) -> ir.Model:
@@ -39,6 +40,7 @@ def read_model(path: str | os.PathLike[str]) -> ir.Model:
         _check_elements(file, tensor)
     outside = [tensor for tensor in tensors if tensor.data_location == onnx.TensorProto.EXTERNAL]
     folder = _move_to_one_folder(file, outside) if outside else file.parent
+    know_sizes_by_name(proto)
     try:
         model = ir.serde.deserialize_model(proto)
     except Exception as error:

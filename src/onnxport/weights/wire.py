@@ -17,6 +17,7 @@ import onnx_ir as ir
 
 from onnxport.errors import OnnxExporterError, Problem
 from onnxport.weights.arrangement import Arrangement, arrange
+from onnxport.weights.inner_shapes import forget_inner_shapes, leave_sizes_to_the_reader
 from onnxport.weights.kinds import is_weight
 from onnxport.weights.metadata import Metadata, inner_graphs, trim_metadata
 from onnxport.weights.torch_tensor import TorchTensor
@@ -253,8 +254,10 @@ def _skeleton(
         kept = [entry for entry in proto.graph.initializer if not is_weight(graph.initializers[entry.name])]
         proto.graph.ClearField("initializer")
         proto.graph.initializer.extend(kept)
-    if not selection.inner_shapes:
-        _forget_shapes(proto.graph)
+    if selection.inner_shapes:
+        leave_sizes_to_the_reader(proto)
+    else:
+        forget_inner_shapes(proto.graph)
     trim_metadata(proto, selection.metadata)
     return proto
 
@@ -285,17 +288,6 @@ def _reference(name: str, tensor: ir.TensorProtocol, place: tuple[str, int]) -> 
         doc_string=tensor.doc_string,
         metadata_props=dict(tensor.metadata_props),
     )
-
-
-def _forget_shapes(graph: onnx.GraphProto) -> None:
-    """Leave out what is known of values that nodes compute; of weights that are not in the file nobody else knows."""
-    computed = {name for node in graph.node for name in node.output}
-    kept = [info for info in graph.value_info if info.name not in computed]
-    graph.ClearField("value_info")
-    graph.value_info.extend(kept)
-    for node in graph.node:
-        for inner in inner_graphs(node):
-            _forget_shapes(inner)
 
 
 def _rename_inputs(graph: onnx.GraphProto, renamed: dict[str, str]) -> None:

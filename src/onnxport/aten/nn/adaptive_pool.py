@@ -80,7 +80,10 @@ def adaptive_avg_pool(op: Builder, self: Tensor, output_size: Sequence[Int]) -> 
     if ones:
         for axis in ones:
             shape[axis] = 1
-        result = op.ReduceMean(result, ones, keepdims=1).with_shape(shape)
+        # onnxruntime keeps the layout of its convolutions through the former, and others quantize it.
+        whole = len(ones) == spatial and first == 2 and self.dtype == torch.float32
+        pooled = op.GlobalAveragePool(result) if whole else op.ReduceMean(result, ones, keepdims=1)
+        result = pooled.with_shape(shape)
     uneven: list[int] = []
     kernel, strides = [1] * spatial, [1] * spatial
     for axis, count in enumerate(output_size):

@@ -251,6 +251,61 @@ def squeeze_by_computed_dim(x: Tensor) -> Tensor:
     return x.unsqueeze(dim).squeeze(dim) + x.unsqueeze(-1).sum(x.dim())
 
 
+@scripted((2, 1, 4), others=((2, 2, 3),), further=[((1, 2, 3),), ((1, 2, 1),)])
+def squeeze_any_axis(x: Tensor) -> Tensor:
+    return x.squeeze() * 2
+
+
+@scripted((2, 1, 4), others=((2, 2, 3),), further=[((1, 2, 3),), ((1, 2, 1),)])
+def squeeze_two_axes_and_go_on(x: Tensor) -> Tensor:
+    return x.squeeze((0, 2)).sum(0, keepdim=True) + 1
+
+
+@scripted((3, 4), torch.tensor(1), others=((5, 4), torch.tensor(0)), further=[((2, 4), torch.tensor(-1))])
+def item_set_among_equal_shapes(x: Tensor, k: Tensor) -> List[Tensor]:
+    parts = [x, x * 2, x - 1]
+    parts[int(k)] = x * 5
+    return parts
+
+
+@scripted((3, 4), torch.tensor(1), others=((5, 4), torch.tensor(0)), further=[((2, 4), torch.tensor(2))])
+def item_set_among_unlike_shapes(x: Tensor, k: Tensor) -> Tuple[Tensor, Tensor]:
+    parts = [x, x[:1] * 2, x + 1]
+    parts[int(k)] = x[:2] * 5
+    return torch.cat(parts), parts[1]
+
+
+@scripted((3, 4), torch.tensor(1), others=((5, 4), torch.tensor(0)), further=[((2, 4), torch.tensor(-1))])
+def item_set_in_rows(x: Tensor, k: Tensor) -> List[Tensor]:
+    rows = []
+    for i in range(x.size(0)):
+        rows.append(x[i])
+    rows[k] = x[0] * 2  # the index is a tensor
+    return rows
+
+
+@scripted((3, 4), torch.tensor(1), others=((5, 4), torch.tensor(0)), further=[((2, 4), torch.tensor(2))])
+def item_taken_out(x: Tensor, k: Tensor) -> Tuple[Tensor, Tensor]:
+    parts = [x, x[:1] * 2, x + 1]
+    taken = parts.pop(int(k))
+    return torch.cat(parts), taken
+
+
+@scripted((3, 4), torch.tensor(1), others=((5, 4), torch.tensor(0)), further=[((2, 4), torch.tensor(2))])
+def item_put_in(x: Tensor, k: Tensor) -> Tensor:
+    parts = [x, x[:1] * 2, x + 1]
+    parts.insert(int(k), x * 7)
+    del parts[int(k) + 1]
+    return torch.cat(parts)
+
+
+@scripted((3, 4), torch.tensor(1), others=((5, 4), torch.tensor(0)), further=[((2, 4), torch.tensor(2))])
+def number_set(x: Tensor, k: Tensor) -> Tuple[Tensor, Tensor]:
+    numbers = [1, 2, 3]
+    numbers[int(k)] = 10
+    return x * numbers[0] + numbers[2], torch.tensor(numbers)
+
+
 # --- operators that take sizes ---------------------------------------------------------------------------------------
 
 
@@ -368,6 +423,11 @@ def repeat_interleave_of_scalar(x: Tensor, n: Tensor) -> Tensor:
 
 @traced((3, 4), torch.tensor(2), others=((5, 4), torch.tensor(3)))
 def repeat_interleave_traced(x: Tensor, n: Tensor) -> Tensor:
+    return torch.repeat_interleave(x, n, dim=1)
+
+
+@scripted((3, 4), torch.tensor([2]), others=((5, 4), torch.tensor([3, 1, 0, 2])))
+def repeat_interleave_of_one_or_each(x: Tensor, n: Tensor) -> Tensor:
     return torch.repeat_interleave(x, n, dim=1)
 
 

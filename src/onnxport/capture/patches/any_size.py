@@ -36,6 +36,7 @@ def operators_of_any_size() -> contextlib.AbstractContextManager[None]:
         _aten.gradient.scalarrayint: _gradient_of_scalars,
         _aten.gradient.scalarrayarray: _gradient_of_scalars,
         _aten.pad_sequence.default: _pad_sequence,
+        _aten.repeat_interleave.self_Tensor: _repeat_each,
     }
     shapes: dict[OpOverload, Kernel] = {
         _aten.adaptive_max_pool3d.default: _pooled_to,
@@ -117,6 +118,17 @@ def _max_pool1d(
     )
     values: torch.Tensor = pooled[0]
     return values.squeeze(-2)
+
+
+def _repeat_each(
+    self: torch.Tensor, repeats: torch.Tensor, dim: int | None = None, *, output_size: int | None = None
+) -> torch.Tensor:
+    x, axis = (self.reshape(-1), 0) if dim is None or self.dim() == 0 else (self, dim)
+    if repeats.dim() == 0:
+        repeats = repeats.reshape(1)
+    # One count is for every element, and a number of counts that varies may be one.
+    each = repeats.index_select(0, torch.remainder(torch.arange(x.shape[axis]), repeats.shape[0]))
+    return x.index_select(axis, torch.repeat_interleave(each, output_size=output_size))
 
 
 def _take_along_dim(self: torch.Tensor, indices: torch.Tensor, dim: int | None = None) -> torch.Tensor:

@@ -90,6 +90,7 @@ PATCHES: tuple[Patch, ...] = (
             "gradient.scalarrayint",
             "gradient.scalarrayarray",
             "pad_sequence.default",
+            "repeat_interleave.self_Tensor",
             "adaptive_max_pool3d.default",
             "fractional_max_pool3d.default",
             "geqrf.default",
@@ -168,9 +169,11 @@ PATCHES: tuple[Patch, ...] = (
             "torch.tensor",
             "torch.as_tensor",
             "torch._subclasses.fake_tensor.FakeTensor.tolist",
+            "torch.Tensor.__setitem__",
+            "torch.Tensor.__getitem__",
         ),
-        why="Their bindings read sizes that are tensors, and lists of sizes and of tensors, as plain numbers; "
-        "a list of a tensor's numbers has as many as the example.",
+        why="Their bindings read sizes and places that are tensors, and lists of sizes or tensors, as plain numbers, "
+        "and a truth as an index as the example's; a list of a tensor's numbers has as many as the example.",
         known="torch 2.13",
         until="their bindings take SymInt and fake tensors, and tolist keeps its length open",
         enter=numbers_in_and_out_of_tensors,

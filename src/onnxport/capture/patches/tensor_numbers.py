@@ -1,8 +1,9 @@
 """Numbers that are read from tensors, and tensors that are made of such numbers.
 
 ``torch.zeros(lengths[0], 4)`` and ``torch.as_tensor([x.size(0), y.size(0)])`` go through bindings that want plain
-numbers. While capturing, sizes that are tensors are read as the numbers they hold, and numbers that vary are stacked. A
-list of a tensor's numbers is made when it is first looked at: one that only becomes a tensor again is that tensor.
+numbers, and so does ``x[index] = value`` for an index that is a number in a tensor. While capturing, sizes and indices
+that are tensors are read as the numbers they hold, and numbers that vary are stacked. A list of a tensor's numbers is
+made when it is first looked at: one that only becomes a tensor again is that tensor.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 
 from onnxport.capture.patches.replacing import attributes_replaced
+from onnxport.torch_internals.exporting import with_open_indices
 from onnxport.torch_internals.fake_tensors import FakeTensor, FunctionalTensor
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -28,6 +30,8 @@ def numbers_in_and_out_of_tensors() -> contextlib.AbstractContextManager[None]:
             *((torch, name, _of_any_size(getattr(torch, name))) for name in _MADE),
             *((torch, name, _of_any_numbers(getattr(torch, name))) for name in ("tensor", "as_tensor")),
             (FakeTensor, "tolist", _listing(FakeTensor.tolist)),
+            (torch.Tensor, "__setitem__", _at_any_place(torch.Tensor.__setitem__)),
+            (torch.Tensor, "__getitem__", _of_any_truth(torch.Tensor.__getitem__)),
         ]
     )
 
@@ -83,6 +87,68 @@ def _read(size: Any) -> Any:
     if type(size) in (list, tuple) and any(isinstance(one, _TRACED) for one in size):
         return [_read(one) for one in size]
     return size
+
+
+def _at_any_place(original: Callable[..., None]) -> Callable[..., None]:
+    def __setitem__(self: torch.Tensor, index: Any, value: Any) -> None:
+        parts = index if type(index) is tuple else (index,)
+        if not isinstance(self, _TRACED):
+            original(self, index, value)
+        elif _is_truth(index):
+            _write_if(self, index, value)
+        elif any(isinstance(part, torch.SymInt) or _is_number(part) for part in parts):
+            within, rest = _split(parts)
+            getitem, args, kwargs = with_open_indices(torch.Tensor.__getitem__, (self, within), {})  # type: ignore[no-untyped-call]
+            original(getitem(*args, **kwargs), rest, value)
+        else:
+            original(self, index, value)
+
+    return __setitem__
+
+
+def _of_any_truth(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def __getitem__(self: torch.Tensor, index: Any) -> torch.Tensor:
+        if _is_truth(index) and isinstance(self, _TRACED):
+            return original(self.unsqueeze(0), index.reshape(1))
+        return original(self, index)
+
+    return __getitem__
+
+
+def _is_truth(index: Any) -> bool:
+    return isinstance(index, _TRACED) and index.dim() == 0 and index.dtype == torch.bool
+
+
+def _is_number(index: Any) -> bool:
+    return isinstance(index, _TRACED) and index.dim() == 0 and index.dtype != torch.bool
+
+
+def _split(parts: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """An index in two steps: what leads to a view, numbers and slices; and what is left to do in that view."""
+    within: list[Any] = []
+    rest: list[Any] = []
+    for part in parts:
+        if isinstance(part, bool):
+            rest.append(part)
+        elif isinstance(part, int | torch.SymInt) or _is_number(part):
+            within.append(_read(part))
+        elif part is None or part is Ellipsis or isinstance(part, slice):
+            within.append(part)
+            rest.append(Ellipsis if part is Ellipsis else slice(None))
+        else:
+            is_mask = isinstance(part, torch.Tensor) and part.dtype in (torch.bool, torch.uint8)
+            within += [slice(None)] * (part.dim() if is_mask else 1)
+            rest.append(part)
+    return tuple(within), tuple(rest)
+
+
+def _write_if(tensor: torch.Tensor, condition: torch.Tensor, value: Any) -> None:
+    """All of a tensor or nothing: a mask of one truth has as many rows as it is true."""
+    if isinstance(value, torch.Tensor):
+        value = value.to(tensor.dtype)
+        tensor.copy_(torch.where(condition, value[0] if value.dim() > tensor.dim() else value, tensor))
+    else:
+        tensor.copy_(tensor.masked_fill(condition, value))
 
 
 def _of_any_numbers(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:

@@ -13,36 +13,60 @@ from onnxport.capture.replay.control.specs import UnlikeRanks
 from onnxport.capture.replay.interpreter import Env, NodeCall, handles, result_of
 from onnxport.capture.replay.ops.calls import call_operator
 from onnxport.capture.replay.ops.python_ops import COMPARISONS
-from onnxport.capture.replay.values.items import has_run_time_length, item_at, item_type_of
+from onnxport.capture.replay.values.items import has_run_time_length, have_one_shape, item_at
 from onnxport.capture.replay.values.stand_ins import Number, ReplayValue, known_truth, materialized, plain_number
+
+# As many axes as are squeezed at once where each may stay: every one of them doubles the branches.
+_MOST_AXES = 4
 
 
 @handles("aten::squeeze")
 def _squeeze(call: NodeCall, x: ReplayValue, *axes: ReplayValue) -> ReplayValue:
-    """Of an axis that varies: it goes where it has size 1, and else stays."""
+    """Axes of size 1 go, and those that vary go where they have it: without axes given, any of them."""
     call.trace()
     axis = plain_number(axes[0]) if axes and not isinstance(axes[0], list) else None
     if isinstance(x, torch.Tensor) and isinstance(axis, torch.SymInt):
         return _by_number(call, x.dim(), [_without_axis(call, axis) for axis in range(x.dim())])
-    size = x.shape[axis] if isinstance(x, torch.Tensor) and x.dim() and isinstance(axis, int) else 0
-    is_one = known_truth(COMPARISONS["aten::eq"](size, 1))
-    if isinstance(is_one, bool) or axis is None:
+    if not isinstance(x, torch.Tensor):
         return call_operator(call.node, [x, *axes])
-    name = _name(call, 0)
-
-    def without(env: Env) -> list[ReplayValue]:
-        return [materialized(env[name]).select(axis, 0)]
-
-    def same(env: Env) -> list[ReplayValue]:
-        return [materialized(env[name]).clone()]
-
+    named = axes[0] if axes and isinstance(axes[0], list) else axes
+    asked = [plain_number(one) % x.dim() for one in named if x.dim()] if axes else range(x.dim())
+    is_one = {axis: known_truth(COMPARISONS["aten::eq"](x.shape[axis], 1)) for axis in asked}
+    open_axes = [axis for axis, truth in is_one.items() if not isinstance(truth, bool)]
+    if not open_axes or len(open_axes) > _MOST_AXES:
+        return call_operator(call.node, [x, *axes])
+    name, gone = _name(call, 0), [axis for axis, truth in is_one.items() if truth is True]
     try:
-        return result_of(call.node, chosen(call, is_one, [without, same], [], [name]))
+        return result_of(call.node, _squeezed(call, name, open_axes, gone)(call.env))
     except UnlikeRanks:
-        if not isinstance(is_one, torch.SymBool) or has_free_unbacked_symbols(is_one):
+        if any(has_free_unbacked_symbols(x.shape[axis]) for axis in open_axes):
             raise
     # Where sizes decide, following the example is a guard, and that is reported.
-    return (without if is_one else same)(call.env)[0]
+    gone += [axis for axis in open_axes if x.shape[axis] == 1]
+    return _squeezed(call, name, (), gone)(call.env)[0]
+
+
+def _squeezed(call: NodeCall, name: int, open_axes: Sequence[int], gone: Sequence[int]) -> Body:
+    """The tensor without the axes that are gone, and without those of the others that have size 1."""
+
+    def without(env: Env) -> list[ReplayValue]:
+        x = materialized(env[name])
+        for axis in sorted(gone, reverse=True):
+            x = x.select(axis, 0)
+        return [x.clone()]
+
+    if not open_axes:
+        return without
+    axis, *others = open_axes
+
+    def choose(env: Env) -> list[ReplayValue]:
+        is_one = known_truth(COMPARISONS["aten::eq"](materialized(env[name]).shape[axis], 1))
+        bodies = [_squeezed(call, name, others, dropped) for dropped in ([*gone, axis], gone)]
+        if isinstance(is_one, bool):
+            return bodies[0 if is_one else 1](env)
+        return chosen(NodeCall(call.run, call.node, env), is_one, bodies, [], [name])
+
+    return choose
 
 
 def _without_axis(call: NodeCall, axis: int) -> Body:
@@ -73,15 +97,10 @@ def _get_item(call: NodeCall, items: list[ReplayValue], position: ReplayValue) -
     if not isinstance(place, torch.SymInt) or not isinstance(items, list):
         return items[place]
     call.trace()
-    if _have_one_shape(items):
+    if have_one_shape(items):
         chosen_one = Number.of(place % len(items)).tensor().reshape(1)
         return torch.stack(materialized(items)).index_select(0, chosen_one).select(0, 0)
     return _by_number(call, len(items), [_item(call, place) for place in range(len(items))])
-
-
-def _have_one_shape(items: list[ReplayValue]) -> bool:
-    found = item_type_of(items) if all(isinstance(item, torch.Tensor) for item in items) else None
-    return found is not None and found.sizes is not None and None not in found.sizes
 
 
 def _item(call: NodeCall, place: int) -> Body:

@@ -20,6 +20,7 @@ from onnxport.capture.replay.values.items import (
     Run,
     Size,
     has_run_time_length,
+    have_one_shape,
     holds_numbers,
     item_at,
     item_count,
@@ -35,6 +36,7 @@ from onnxport.capture.replay.values.stand_ins import (
     UNINITIALIZED,
     Growing,
     ItemType,
+    Number,
     ReplayValue,
     Sequenced,
     Stacked,
@@ -180,6 +182,20 @@ def _reverse(call: NodeCall, items: Items) -> ReplayValue:
     return None
 
 
+def _handles_writes(*kinds: str) -> Callable[[Handler], Handler]:
+    """Register what to do where a list is changed at a place, if only run time knows its length or the place."""
+
+    def register(function: Handler) -> Handler:
+        def changed(call: NodeCall, items: ReplayValue, *values: ReplayValue) -> ReplayValue:
+            if isinstance(items, list) and values and isinstance(plain_number(values[0]), torch.SymInt):
+                return function(call, items, *values)
+            return _call_as_it_is(call, items, *values)
+
+        return _handles_lists(*kinds, otherwise=changed)(function)
+
+    return register
+
+
 def _reversed(run: Run) -> Run:
     if isinstance(run, Stacked):
         return replace(run, tensor=run.tensor.flip(0))
@@ -190,7 +206,7 @@ def _positions(items: Items) -> torch.Tensor:
     return torch.arange(item_count(items))  # type: ignore[arg-type]
 
 
-@_handles_lists("aten::pop")
+@_handles_writes("aten::pop")
 def _pop(call: NodeCall, items: Items, position: ReplayValue = -1) -> ReplayValue:
     place = plain_number(position)
     item = item_at(items, place)
@@ -198,14 +214,14 @@ def _pop(call: NodeCall, items: Items, position: ReplayValue = -1) -> ReplayValu
     return item
 
 
-@_handles_lists("aten::Delete", "aten::__delitem__")
+@_handles_writes("aten::Delete", "aten::__delitem__")
 def _delete(call: NodeCall, items: Items, position: ReplayValue) -> ReplayValue:
     _delete_at(items, plain_number(position))
     return None
 
 
 def _delete_at(items: Items, position: Size) -> None:
-    if position == -1 and not isinstance(items[-1], Stacked | Sequenced):
+    if isinstance(position, int) and position == -1 and not isinstance(items[-1], Stacked | Sequenced):
         del items[-1]
     elif len(items) == 1 and isinstance(items[0], Stacked) and isinstance(position, int) and position in (0, -1):
         rows = items[0].tensor
@@ -214,7 +230,7 @@ def _delete_at(items: Items, position: Size) -> None:
         items[:] = [without_item(items, position)]
 
 
-@_handles_lists("aten::insert")
+@_handles_writes("aten::insert")
 def _insert(call: NodeCall, items: Items, position: ReplayValue, item: ReplayValue) -> ReplayValue:
     place = plain_number(position)
     if isinstance(place, int) and place == 0:
@@ -224,11 +240,15 @@ def _insert(call: NodeCall, items: Items, position: ReplayValue, item: ReplayVal
     return None
 
 
-@_handles_lists("aten::_set_item")
+@_handles_writes("aten::_set_item")
 def _set_item(call: NodeCall, items: Items, position: ReplayValue, item: ReplayValue) -> Items:
     place = plain_number(position)
     if isinstance(place, torch.SymInt):
         place = place % item_count(items)
+    if not has_run_time_length(items) and have_one_shape([*items, item]):
+        here = Number.of(place).tensor()
+        items[:] = [torch.where(here == n, item, other) for n, other in enumerate(items)]  # type: ignore[call-overload]
+        return items
     longer = with_item(items, place, item)
     # The item that was there is behind the new one.
     before = isinstance(place, int) and place < 0

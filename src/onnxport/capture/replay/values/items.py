@@ -47,6 +47,12 @@ def item_type_of(items: Sequence[ReplayValue]) -> ItemType | None:
     return found
 
 
+def have_one_shape(items: Sequence[ReplayValue]) -> bool:
+    """Whether all items are tensors, of one element type and certainly of one shape."""
+    found = item_type_of(items) if all(isinstance(item, torch.Tensor) for item in items) else None
+    return found is not None and found.sizes is not None and None not in found.sizes
+
+
 def _type_of_one(item: ReplayValue) -> ItemType | None:
     if isinstance(item, Sequenced):
         return item.item_type

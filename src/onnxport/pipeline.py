@@ -189,9 +189,14 @@ def _names(captured: Captured, path: Path | None = None) -> Names:
         dims={**captured.dim_names, **({} if path is None else _own_symbols(path))},
         same_dims=captured.same_dims,
         output_dims=captured.output_dim_names,
+        way="" if path is None else _way(path),
     )
 
 
 def _own_symbols(path: Path) -> dict[str, str]:
-    way = "".join("y" if decision.outcome else "n" for decision in path.decisions)
-    return {symbol: f"{name}_{way}" for symbol, name in unbacked_names(path.program).items()}
+    return {symbol: f"{name}_{_way(path)}" for symbol, name in unbacked_names(path.program).items()}
+
+
+def _way(path: Path) -> str:
+    """The answers that lead there, as letters."""
+    return "".join("y" if decision.outcome else "n" for decision in path.decisions)

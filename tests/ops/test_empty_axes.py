@@ -17,6 +17,13 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
     "each element twice": lambda x: (x.repeat_interleave(2, 0), x.repeat_interleave(2, 1)),
     "normalised over an axis": lambda x: torch.nn.functional.layer_norm(x, x.shape[-1:]),
     "whole products": lambda x: ((x * 1e6).long().prod(0), (x * 1e6).long().prod()),
+    "means": lambda x: (x.mean(0), x.mean(1, keepdim=True), x.mean(), x.double().mean(0)),
+    "variances": lambda x: (x.var(0), x.var(1, correction=0), x.std(), torch.var_mean(x, 1, keepdim=True)),
+    "means of squares": lambda x: torch.nn.functional.rms_norm(x, x.shape[-1:]),
+    "matrices by vectors": lambda x: (x @ x.new_ones(x.shape[1]), x.t() @ x.new_ones(x.shape[0])),
+    "merged beside a kept axis": lambda x: (x[:, :, None, None] * torch.ones(2, 3)).flatten(1, 2).transpose(0, 1) * 2,
+    "Kronecker products": lambda x: torch.kron(x, torch.ones(2, 2)),
+    "truth values shifted": lambda x: ((x > 0) << 1, (x > 0) >> 1, (x > 0) << (x > 1).long()),
     "running sums of exponentials": lambda x: (x.logcumsumexp(0), x.logcumsumexp(1)),
 }
 
@@ -31,3 +38,26 @@ def test_an_axis_that_is_empty_at_run_time(name: str) -> None:
     for shape in ((3, 6), (0, 4), (5, 0), (0, 0)):
         x = torch.randn(shape)
         assert_close(program(x), Model()(x))
+
+
+@pytest.mark.parametrize("opset", [18, 23])
+@pytest.mark.parametrize("spatial", [(), (4,), (4, 2)])
+def test_groups_of_an_empty_batch(opset: int, spatial: tuple[int, ...]) -> None:
+    model = torch.nn.GroupNorm(2, 6).eval()
+    torch.nn.init.normal_(model.weight)
+    x = torch.randn(5, 6, *spatial)
+    program = onnxport.export(model, (x,), dynamic_shapes=({0: DYNAMIC},), opset_version=opset, verbose=False)
+    for batch in (3, 0, 1):
+        x = torch.randn(batch, 6, *spatial)
+        assert_close(program(x), model(x))
+
+
+@pytest.mark.parametrize(("least", "operators"), [(0, "ReduceMean Shape Equal Where"), (1, "ReduceMean")])
+def test_nothing_is_paid_for_an_axis_that_has_elements(least: int, operators: str) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.mean(0)
+
+    rows = torch.export.Dim("rows", min=least)
+    program = onnxport.export(Model(), (torch.randn(5, 4),), dynamic_shapes=({0: rows},), verbose=False)
+    assert " ".join(node.op_type for node in program.model.graph) == operators

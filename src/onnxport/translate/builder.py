@@ -7,7 +7,7 @@ nearly every translation needs and that must come out lean: constants, casts, re
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -330,26 +330,30 @@ class Builder:
         stored = self.pairs(x) if x.is_complex else x
         return self.Shape(stored, end=x.rank if x.is_complex else None).with_shape([x.rank])
 
+    def may_be_empty(self, sizes: Iterable[Int]) -> bool:
+        """Whether one of the sizes can be 0 at run time; ``min`` of a declared Dim says that it is not."""
+        return any(map(self.shared.dim_names.may_be_zero, sizes))
+
     def reshape(self, x: Tensor, shape: Sequence[Int]) -> Tensor:
         """Reshape with the leanest shape input: ``0`` for a size kept in place, one ``-1``, literals for the rest."""
         if x.known_shape == tuple(shape):
             return x
         if x.is_complex:
             return Tensor(self, self.reshape(self.pairs(x), [*shape, 2])._value, x.dtype, shape)
-        wanted = list(shape)
-        if not is_static(shape):
+        wanted, allow_zero = list(shape), 1 if 0 in shape else None
+        if allow_zero is None and not is_static(shape):
             before = x.known_shape if x.known_shape is not None else ()
             wanted = [
                 0 if isinstance(size, Dim) and axis < len(before) and before[axis] == size else size
                 for axis, size in enumerate(shape)
             ]
             moving = [axis for axis, size in enumerate(wanted) if isinstance(size, Dim)]
-            # A static size of 0 would make -1 ambiguous.
-            if len(moving) == 1 and 0 not in shape:
+            others = [size for axis, size in enumerate(shape) if axis not in moving[:1]]
+            # Beside a size of 0 there is nothing to infer -1 from, and a computed 0 would mean a size that is kept.
+            if moving and self.may_be_empty(others):
+                wanted, allow_zero = list(shape), 1
+            elif len(moving) == 1:
                 wanted[moving[0]] = -1
-        allow_zero = 1 if 0 in shape and is_static(shape) else None
-        if allow_zero is None and 0 in shape:
-            wanted, allow_zero = list(shape), 1
         return self.Reshape(x, wanted, allowzero=allow_zero).with_shape(shape)
 
     def transpose(self, x: Tensor, permutation: Sequence[int]) -> Tensor:

@@ -7,6 +7,8 @@ ONNX value once and remembers it.
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
@@ -14,6 +16,7 @@ import sympy  # type: ignore[import-untyped]
 import torch
 
 from onnxport.errors import TranslationError
+from onnxport.onnx_build.names import UniqueNames
 from onnxport.torch_internals import sympy_functions as sym
 
 if TYPE_CHECKING:
@@ -146,14 +149,28 @@ def broadcast(shapes: Sequence[Sequence[Int] | None]) -> list[Int] | None:
     return result
 
 
+_UNBACKED = re.compile(r"(?:u|zuf)\d+")
+"""What torch calls numbers that only running gives."""
+
+
 class DimNames:
     """How symbols are shown and which of them the user declared to be one and the same."""
 
-    def __init__(self, names: Mapping[str, str], same: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        names: Mapping[str, str],
+        same: Mapping[str, str],
+        ranges: Mapping[sympy.Symbol, sym.ValueRanges[sympy.Expr]],
+        way: str = "",
+    ) -> None:
         self._names = names
         self._same = same
+        self._ranges = ranges
         self._symbols: dict[str, sympy.Basic] = {}
         self._replacements: dict[sympy.Basic, sympy.Basic] = {}
+        self._way = way
+        self._numbers = itertools.count()
+        self._fresh = UniqueNames(taken=self._names.values)
         self._shown: dict[sympy.Basic, str] = {}
         self._cache: dict[sympy.Basic, Int] = {}
 
@@ -163,13 +180,13 @@ class DimNames:
             expr = value.node.expr
             found = self._cache.get(expr)
             if found is None:
-                found = self._cache[expr] = as_int(self._unify(expr))
+                found = self._cache[expr] = as_int(self.own(expr))
             return found
         if isinstance(value, torch.SymFloat):
-            expr = self._unify(value.node.expr)
+            expr = self.own(value.node.expr)
             return float(expr) if expr.is_number else Dim(expr, float)
         if isinstance(value, torch.SymBool):
-            expr = self._unify(value.node.expr)
+            expr = self.own(value.node.expr)
             return bool(expr) if expr in (sympy.true, sympy.false) else Dim(expr, bool)
         assert isinstance(value, int | float | bool)
         return value
@@ -188,16 +205,43 @@ class DimNames:
             shown = self._shown[size.expr] = str(size.expr.xreplace(renamed))
         return shown
 
-    def _unify(self, expr: sympy.Basic) -> sympy.Basic:
-        if not self._same:
-            return expr
-        for symbol in expr.free_symbols:
-            name = str(symbol)
+    def may_be_zero(self, size: Int) -> bool:
+        """Whether a size can be 0 at run time, as far as what was declared for its symbols tells."""
+        return size == 0 if isinstance(size, int) else not self._is_positive(size.expr)
+
+    def _is_positive(self, expr: sympy.Basic) -> bool:
+        if isinstance(expr, sympy.Mul):
+            return all(map(self._is_positive, expr.args))
+        if isinstance(expr, sympy.Symbol):
+            known = self._ranges.get(expr)
+            # 2 is what torch takes for granted of any axis that varies; any other bound was declared.
+            return known is not None and known.lower >= 1 and known.lower != 2
+        return bool(expr.is_Integer and expr > 0)
+
+    def own(self, expr: sympy.Basic) -> sympy.Basic:
+        """An expression over the symbols of this file: one for those declared to be the same, and numbered by it."""
+        # In the order in which torch made them, which is the same each time.
+        for symbol in sorted(expr.free_symbols, key=lambda symbol: (len(symbol.name), symbol.name)):
+            if symbol in self._replacements:
+                continue
+            name = symbol.name
+            if name not in self._names and name not in self._same and _UNBACKED.fullmatch(name):
+                self._replacements[symbol] = self._numbered(symbol)
+                continue
             self._symbols.setdefault(name, symbol)
             first = self._symbols.get(self._same.get(name, name))
             if first is not None and first is not symbol:
                 self._replacements[symbol] = first
-        return expr.xreplace(self._replacements)
+        return expr.xreplace(self._replacements) if self._replacements else expr
+
+    def _numbered(self, symbol: sympy.Symbol) -> sympy.Symbol:
+        """A symbol that was made after the capture, under the next number of this file.
+
+        torch counts on with each time that a captured program is prepared, so its own number says nothing.
+        """
+        number = next(self._numbers)
+        name = f"size_{number}_{self._way}" if self._way else f"size_{number}"
+        return sympy.Symbol(self._fresh.unique(name), **symbol.assumptions0)
 
 
 class Sizes:

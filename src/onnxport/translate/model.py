@@ -45,7 +45,10 @@ _STATE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
 @dataclass(frozen=True)
 class Names:
-    """The names the user chose for inputs, outputs and run-time sizes, and those the model has for its outputs."""
+    """The names the user chose for inputs, outputs and run-time sizes, and those the model has for its outputs.
+
+    ``way`` tells one of several ways through a model from the others in the names of sizes that are its own.
+    """
 
     inputs: Sequence[str] = ()
     outputs: Sequence[str] = ()
@@ -53,6 +56,7 @@ class Names:
     dims: Mapping[str, str] = field(default_factory=dict)
     same_dims: Mapping[str, str] = field(default_factory=dict)
     output_dims: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    way: str = ""
 
 
 def translate(program: FunctionalProgram, find: Lookup, names: Names, events: EventLog) -> ir.Model:
@@ -67,7 +71,7 @@ def translate_path(
 
     A condition that is settled on this way is a bool.
     """
-    shared = Shared(DimNames(names.dims, names.same_dims))
+    shared = Shared(DimNames(names.dims, names.same_dims, program.range_constraints, names.way))
     op = Builder(shared)
     engine = Engine(op, find, program.owner, events)
     inputs, weights = _inputs(program, engine, names)

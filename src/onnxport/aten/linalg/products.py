@@ -25,6 +25,9 @@ def product_of(op: Builder, a: Tensor, b: Tensor) -> Tensor:
         return op.full(0, product_shape(a, b), a.dtype)
     if a.dtype in _SMALL_INTEGERS:
         return op.cast(op.MatMul(op.cast(a, torch.int32), op.cast(b, torch.int32)), a.dtype)
+    if b.known_shape is not None and b.rank == 1 and a.rank > 1 and op.may_be_empty(a.shape):
+        # As a matrix of one column: runtimes take no vector beside an empty batch of rows.
+        return op.squeeze(op.MatMul(a, op.unsqueeze(b, [1])).with_shape([*a.shape[:-1], 1]), [a.rank - 1])
     if len(b.known_shape or ()) == 1 and (before := op.untransposed(a)) is not None:
         # onnxruntime 1.31 fuses the two nodes and then multiplies by the matrix as it was.
         return op.MatMul(b, op.cast(before, a.dtype))

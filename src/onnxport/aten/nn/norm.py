@@ -79,6 +79,10 @@ def rms_norm(
     # Half precision is computed in float32, whose epsilon torch then takes.
     computed = torch.float32 if input.dtype in (torch.float16, torch.bfloat16) else input.dtype
     epsilon = torch.finfo(computed).eps if eps is None else eps
+    if not is_static(normalized_shape):
+        axes = list(range(data.rank - len(normalized_shape), data.rank))
+        result = (data / op.Sqrt(op.ReduceMean(data * data, axes, keepdims=1) + epsilon)).with_shape(data.shape)
+        return result if scale is None else result * scale
     scale = op.full(1, normalized_shape, data.dtype) if scale is None else scale
     return op.RMSNormalization(data, scale, axis=-len(normalized_shape), epsilon=epsilon)
 
@@ -260,7 +264,20 @@ def group_norm(
     scale = op.full(1, channels, input.dtype) if weight is None else weight
     shift = op.full(0, channels, input.dtype) if bias is None else bias
     data, scale_, shift_ = _one_dtype(op, input, scale, shift)
+    if op.may_be_empty(input.shape):
+        assert data is not None
+        return _scaled(op, _normalized_groups(op, data, num_groups, eps), scale_, shift_)
     return op.GroupNormalization(data, scale_, shift_, num_groups=num_groups, epsilon=eps)
+
+
+def _normalized_groups(op: Builder, x: Tensor, groups: int, eps: float) -> Tensor:
+    """Groups of channels normalised as the channels of instances, which runtimes do for an empty batch too."""
+    batch, channels, *spatial = x.shape
+    wide = op.cast(x, torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
+    grouped = op.reshape(wide, [batch, groups, channels // groups * product(spatial)])
+    ones, zeros = op.full(1, [groups], wide.dtype), op.full(0, [groups], wide.dtype)
+    normalized = op.InstanceNormalization(grouped, ones, zeros, epsilon=eps).with_shape(grouped.shape)
+    return op.cast(op.reshape(normalized, x.shape), x.dtype)
 
 
 @translates("aten::native_group_norm")

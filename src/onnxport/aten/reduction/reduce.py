@@ -88,10 +88,19 @@ def mean(
     axes = axes_of(dim, self.rank)
     if not axes:
         return self
-    if count_of(self, axes) == 0:
+    count = count_of(self, axes)
+    if count == 0:
         # Runtimes give 0 here; the mean of nothing is NaN.
         return op.full(math.nan, reduced_shape(self, axes, keepdim), self.dtype)
-    return reduced(op, "ReduceMean", self, axes, keepdim)
+    result = reduced(op, "ReduceMean", self, axes, keepdim)
+    return nan_of_nothing(op, result, count) if op.may_be_empty([count]) else result
+
+
+def nan_of_nothing(op: Builder, result: Tensor, count: Int) -> Tensor:
+    """NaN in place of what runtimes make of no elements, where ``count``, a run-time size, is 0."""
+    elements = op.ints([count]) if result.rank else op.scalar(count, torch.int64)
+    nothing = op.Equal(elements, op.const([0] if result.rank else 0, torch.int64))
+    return op.Where(nothing, op.scalar(math.nan, result.dtype), result).with_shape(result.shape)
 
 
 @translates("aten::nansum")

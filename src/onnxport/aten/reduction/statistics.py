@@ -13,7 +13,6 @@ from onnxport.aten.indexing.sort import at_rank, insertion_points, ordered
 from onnxport.aten.reduction.reduce import count_of, flat, mean, reduced, reduced_shape
 from onnxport.errors import TranslationError
 from onnxport.translate import Builder, Int, Number, Tensor, translates
-from onnxport.translate.dims import maximum
 from onnxport.translate.registry import ForComplex
 
 Pair = tuple[Tensor, Tensor]
@@ -33,8 +32,8 @@ def variance_and_mean(
     assert not isinstance(correction, complex)
     centre = mean(op, x, None, axes, True)
     deviation = (x - centre).with_shape(x.shape)
-    if correction == 0 and axes and count_of(x, axes) != 0:
-        variance = reduced(op, "ReduceMean", deviation * deviation, axes, keepdim)
+    if correction == 0 and axes:
+        variance = mean(op, (deviation * deviation).with_shape(x.shape), None, axes, keepdim)
     else:
         total = reduced(op, "ReduceSumSquare", deviation, axes, keepdim)
         variance = total / _freedom(op, count_of(x, axes), correction, x.dtype)
@@ -45,8 +44,6 @@ def _freedom(op: Builder, count: Int, correction: float, dtype: torch.dtype) -> 
     """The divisor of a variance, never negative: too few values have a variance of 0/0 = NaN or of infinity."""
     if isinstance(count, int):
         return op.scalar(max(count - correction, 0), dtype)
-    if correction == int(correction):
-        return op.scalar(maximum(count - int(correction), 0), dtype)
     return op.Max(op.scalar(count, dtype) - correction, op.scalar(0, dtype))
 
 

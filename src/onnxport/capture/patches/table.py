@@ -19,6 +19,7 @@ from onnxport.capture.patches.fourier import transforms_of_any_size
 from onnxport.capture.patches.packed import sequences_packed
 from onnxport.capture.patches.quick_shapes import shapes_told_at_once
 from onnxport.capture.patches.recurrent import recurrences_of_any_length
+from onnxport.capture.patches.shifts import shifts_of_truth_values
 from onnxport.capture.patches.tensor_numbers import numbers_in_and_out_of_tensors
 from onnxport.torch_internals.symbolic_sizes import config as symbolic_config
 
@@ -99,6 +100,13 @@ PATCHES: tuple[Patch, ...] = (
         known="torch 2.13",
         until="their C++ takes SymInt",
         enter=operators_of_any_size,
+    ),
+    Patch(
+        replaces=_kernels("__lshift__.Scalar", "__lshift__.Tensor", "__rshift__.Scalar", "__rshift__.Tensor"),
+        why="The rule for their dtypes refuses truth values, which their kernels take as whole numbers.",
+        known="torch 2.13",
+        until="torch's meta kernels of both take truth values beside whole numbers",
+        enter=shifts_of_truth_values,
     ),
     Patch(
         replaces=_kernels(

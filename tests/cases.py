@@ -79,7 +79,8 @@ def B(*shape: int | str) -> R:
 class Case:
     """A function, its inputs, and what it covers.
 
-    ``refused`` is what the error says at the oldest opset of the matrix, where the case can't be written in it.
+    ``refused`` is what the error says at the oldest opset of the matrix, where the case can't be written in it;
+    ``warns`` is what the export says where axes vary.
     """
 
     covers: tuple[str, ...]
@@ -94,6 +95,7 @@ class Case:
     exact_values: bool = True
     xfail: str = ""
     refused: str = ""
+    warns: str = ""
 
     def with_dtype(self, dtype: torch.dtype) -> Case:
         """The case with its float32 inputs in another dtype."""

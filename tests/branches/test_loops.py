@@ -106,6 +106,7 @@ def test_the_code_is_as_it_was() -> None:
     assert not any("onnxport_helpers" in name for name in row.module.function.__globals__)
 
 
+@pytest.mark.filterwarnings("ignore:The exported model follows the example")
 def test_an_axis_that_may_be_fixed_is() -> None:
     """What can't be a loop is unrolled where the axis need not vary."""
     auto = torch.export.Dim.AUTO

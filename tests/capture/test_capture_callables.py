@@ -93,6 +93,7 @@ class Unused(nn.Module):
         return x * len(values), torch.ones(3)
 
 
+@pytest.mark.filterwarnings("ignore:A value depends on the data")
 def test_a_result_that_lost_its_input_is_refused() -> None:
     with pytest.raises(CaptureError, match="does not depend on input 'y', but that of the model does") as caught:
         onnxport.export(Beside(), (X, X))

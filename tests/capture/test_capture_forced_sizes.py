@@ -97,6 +97,7 @@ def test_a_nested_input_and_a_submodule() -> None:
     assert here(Reshape) in str(caught.value)
 
 
+@pytest.mark.filterwarnings("ignore:The exported model follows the example")
 @pytest.mark.parametrize("kind", [Reshape, Branch, Buffer])
 def test_dim_auto_may_be_forced(kind: type) -> None:
     captured = capture(kind(), (torch.ones(3, 4),), dynamic_shapes=({0: Dim.AUTO},), events=EventLog())

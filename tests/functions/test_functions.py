@@ -122,6 +122,7 @@ def agree(program: onnxport.ONNXProgram, model: torch.nn.Module, *inputs: Any) -
     torch.testing.assert_close(program(*inputs), expected, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:The exported model follows the example")
 @pytest.mark.parametrize("opset", [15, 17, 20, 23])
 @pytest.mark.parametrize("step", STEPS)
 def test_functions_are_called_checked_and_run_at_other_sizes(step: str, opset: int) -> None:
@@ -135,6 +136,7 @@ def test_functions_are_called_checked_and_run_at_other_sizes(step: str, opset: i
         agree(program, model, torch.randn(shape))
 
 
+@pytest.mark.filterwarnings("ignore:The exported model follows the example")
 @pytest.mark.parametrize("step", STEPS)
 def test_inlining_gives_the_flat_graph_again(step: str) -> None:
     kind, which, _ = STEPS[step]

@@ -178,6 +178,7 @@ def test_a_cache_that_counts_in_python_is_refused() -> None:
         capture(Decodes(), (torch.ones(1, 2, 1, 4), cache), events=EventLog())
 
 
+@pytest.mark.filterwarnings("ignore:Every layer of the DynamicCache keeps at most")
 def test_a_cache_of_windows_alone_goes_on_with_positions_given() -> None:
     config = MistralConfig(
         vocab_size=50, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,

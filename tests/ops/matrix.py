@@ -13,17 +13,19 @@ import json
 import pkgutil
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 import onnxport
 from cases import SIZES, Case, Wrapped
 from comparison import assert_close
-from onnxport.errors import OnnxExporterError, OpsetError
+from onnxport.errors import OnnxExporterError, OnnxExporterWarning, OpsetError
 
 
 def rows() -> list[Case]:
@@ -60,9 +62,15 @@ class Cell:
 
     def check_at(self, opset: int) -> None:
         """Write the captured case at another opset and compare it with eager."""
-        program = onnxport.export(self.captured, opset_version=opset)
+        with _told(self.row, len(self.inputs) > 1):
+            program = onnxport.export(self.captured, opset_version=opset)
         assert program.model.opset_imports[""] == opset
         self.check(program)
+
+
+def _told(row: Case, dynamic: bool) -> AbstractContextManager[object]:
+    """Where a case is warned of, it is: at every opset."""
+    return pytest.warns(OnnxExporterWarning, match=row.warns) if dynamic and row.warns else nullcontext()
 
 
 def captured(row: Case, dtype: torch.dtype, dynamic: bool, opset: int) -> tuple[Cell, onnxport.ONNXProgram]:
@@ -75,12 +83,9 @@ def captured(row: Case, dtype: torch.dtype, dynamic: bool, opset: int) -> tuple[
     if dtype.is_floating_point and isinstance(row.function, torch.nn.Module):
         module = module.to(dtype)
     inputs = [tuple(spec.make(which, generator) for spec in row.inputs) for which in range(3 if dynamic else 1)]
-    program = onnxport.export(
-        module,
-        tuple(x.clone() for x in inputs[0]),
-        dynamic_shapes=_dynamic_shapes(row) if dynamic else None,
-        opset_version=opset,
-    )
+    axes = _dynamic_shapes(row) if dynamic else None
+    with _told(row, dynamic):
+        program = onnxport.export(module, tuple(x.clone() for x in inputs[0]), dynamic_shapes=axes, opset_version=opset)
     assert program.model.opset_imports[""] == opset
     if dynamic:
         _assert_still_dynamic(program, row)

@@ -38,6 +38,7 @@ ROWS: list[tuple[str, Function, tuple[R, ...]]] = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:The exported model follows the example")
 @pytest.mark.parametrize(("operators", "function", "inputs"), ROWS, ids=[str(number) for number in range(len(ROWS))])
 def test_operators(operators: str, function: Function, inputs: tuple[R, ...]) -> None:
     generator = torch.Generator().manual_seed(0)

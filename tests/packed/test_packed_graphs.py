@@ -127,6 +127,7 @@ def test_the_number_of_steps_stays_open() -> None:
     exported(looped)
 
 
+@pytest.mark.filterwarnings("ignore:torch.as_tensor makes a constant")
 @pytest.mark.filterwarnings("ignore:pack_padded_sequence has been called with a Python list")
 def test_lengths_of_numpy_are_refused_with_the_line() -> None:
     def packed(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:

@@ -62,6 +62,7 @@ def test_equals_eager(module: Flex, heads: int, dtype: torch.dtype) -> None:
     assert_agrees(onnxport.export(module.eval(), given), module, given, **tolerance)
 
 
+@pytest.mark.filterwarnings("ignore:The exported model follows the example")
 @pytest.mark.parametrize("name", ["plain", "slopes"])
 def test_other_sizes(name: str) -> None:
     module, heads, dtype = ROWS[name]

@@ -96,6 +96,7 @@ VIEWS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:The exported model follows the example")
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("view", VIEWS)
 def test_write_through_a_view_reaches_the_tensor(view, dynamic):

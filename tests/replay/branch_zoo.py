@@ -244,7 +244,7 @@ def written_in_a_nested_branch(x: Tensor) -> Tensor:
     return y
 
 
-@scripted(torch.ones(3, 4), others=(-torch.ones(5, 4),))
+@scripted(torch.ones(3, 4), others=(-torch.ones(5, 4),), warns="buffers that forward writes to")
 class WritesBuffer(nn.Module):
     def __init__(self):
         super().__init__()

@@ -97,6 +97,7 @@ class WritesState(nn.Module):
         return self.norm(x) + self.seen
 
 
+@pytest.mark.filterwarnings("ignore:Each run of the file starts")
 @pytest.mark.parametrize("make", [torch.jit.script, lambda model: model], ids=["scripted", "module"])
 def test_the_model_stays_as_it_was(make: Any) -> None:
     model = make(WritesState())
@@ -158,6 +159,7 @@ class ForcesTheFirst(nn.Module):
         return x + torch.ones(3, 1) * 2
 
 
+@pytest.mark.filterwarnings("ignore:The exported model follows the example")
 def test_an_axis_that_the_model_forces_is_fixed_with_a_warning() -> None:
     options: Any = {"input_names": ["x"], "dynamic_axes": {"x": {0: "batch", 1: "width"}}}
     with pytest.warns(OnnxExporterWarning, match="declared dynamic as 'batch'"):

@@ -32,6 +32,8 @@ class Row:
     recorded_right: bool = True
     # Branches and loops pass on lists whose length only run time knows from opset 13 on.
     lowest: int = 11
+    # What the export says of it.
+    warns: str = ""
 
     @property
     def opsets(self) -> tuple[int, ...]:
@@ -161,7 +163,7 @@ def mask_of_shape(x):
     return torch.tril(torch.ones(x.size(0), x.size(0))) @ x
 
 
-@traced((2, 8, 4), others=((3, 6, 4),))
+@traced((2, 8, 4), others=((3, 6, 4),), warns="It is right only where")
 def chunks(x):
     a, b = x.chunk(2, dim=1)
     c, d = x.split([1, 3], dim=2)

@@ -99,6 +99,7 @@ def test_methods_are_those_of_torch_onnx() -> None:
             assert len(ours.parameters) == len(inspect.signature(method).parameters)
 
 
+@pytest.mark.filterwarnings("ignore:The exported model follows the example")
 @pytest.mark.parametrize("dynamic", [None, False, True])
 def test_dynamo_export(dynamic: bool | None) -> None:
     with pytest.warns(DeprecationWarning, match=r"`ExportOptions` is deprecated.*onnxport\.export"):

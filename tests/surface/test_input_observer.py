@@ -82,6 +82,7 @@ CALLS: dict[str, tuple[torch.nn.Module, list[Any], Any]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Each of the 2 observed", "ignore:Axis 0 of")
 @pytest.mark.parametrize("row", CALLS)
 def test_axes_that_vary_and_an_export_that_is_right_for_all_calls(row: str) -> None:
     model, calls, expected = CALLS[row]
@@ -244,6 +245,7 @@ def generated(model: Any, *prompts: tuple[int, int]) -> onnxport.InputObserver:
     return observer
 
 
+@pytest.mark.filterwarnings("ignore:The exported model follows the example")
 def test_a_padded_batch_shows_the_mask_and_all_axes() -> None:
     _, model = llama()
     observer = generated(model, (2, 7), (1, 4))
@@ -285,6 +287,7 @@ GAPS: dict[str, tuple[list[Any], str]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Each of the 2 observed calls had a batch of 1")
 @pytest.mark.parametrize("row", GAPS)
 def test_what_calls_leave_open_is_a_warning(row: str) -> None:
     calls, message = GAPS[row]

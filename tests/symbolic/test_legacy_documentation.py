@@ -155,6 +155,7 @@ def test_scripting_preserves_control_flow_and_is_valid_for_other_sizes() -> None
 # "Avoid NumPy and built-in Python types"
 
 
+@pytest.mark.filterwarnings("ignore:torch.from_numpy makes a constant")
 def test_numpy_becomes_constants_and_that_is_said() -> None:
     def model(x: Tensor) -> Tensor:
         return torch.from_numpy(np.concatenate((x.numpy(), np.ones((4, 1), np.float32)), axis=1)) + x[:, :1]

@@ -219,7 +219,7 @@ def function_of(forward: Function, symbolic: Function) -> Any:
 
 @pytest.mark.parametrize("dynamo", [True, False])
 @pytest.mark.parametrize(("forward", "symbolic", "opset"), ROWS)
-@pytest.mark.filterwarnings("ignore:.*made-up values")
+@pytest.mark.filterwarnings("ignore:.*made-up values", "ignore:The forward of Written can't be run without values")
 def test_blocks_compute_what_the_forward_does(forward: Function, symbolic: Function, opset: int, dynamo: bool) -> None:
     written = function_of(forward, symbolic)
     x = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))

@@ -157,6 +157,7 @@ def test_a_list_of_an_autograd_function_is_a_list(dynamo: bool) -> None:
     torch.testing.assert_close(program(X, Y)[0], torch.cat([X, Y, X]))
 
 
+@pytest.mark.filterwarnings("ignore:The operator lists.join.default has no fake kernel")
 def test_a_list_as_one_input_needs_sequences() -> None:
     with registered("lists::join", joined_as_sequence), pytest.raises(OnnxExporterError, match="from opset 11 on"):
         onnxport.export(Wrapped(join), (X, Y), opset_version=10)

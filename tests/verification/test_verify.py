@@ -126,6 +126,7 @@ def test_the_model_itself_is_the_measure() -> None:
     ]
 
 
+@pytest.mark.filterwarnings("ignore:Each run of the file starts")
 def test_the_model_is_left_as_it_was() -> None:
     model = Counter()
     program = export(model, X)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.ao.quantization import quantize_dynamic
 
 import onnxport
-from comparison import eager_result
+from comparison import assert_agrees, eager_result
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 QF: Any = nnq.functional
@@ -108,6 +108,14 @@ def dynamic(layer: Callable[[], nn.Module], dtype: torch.dtype = torch.qint8) ->
         return quantize_dynamic(nn.Sequential(layer()), kinds, dtype=dtype)[0]
 
     return make
+
+
+def four_bits(kind: Any) -> Any:
+    torch.manual_seed(0)
+    scales, zero_points = torch.rand(10) * 0.1 + 0.1, torch.rand(10) * 8
+    layer = kind(10, 12, dtype=torch.quint4x2, **({"mode": "sum"} if kind is nnq.EmbeddingBag else {}))
+    layer.set_weight(torch.quantize_per_channel(torch.randn(10, 12), scales, zero_points, 0, torch.quint4x2))
+    return layer
 
 
 def numbers(size: int) -> nn.Parameter:
@@ -256,3 +264,41 @@ def test_weights_are_called_as_their_layer_does(name: str) -> None:
     names = onnxport.export(CASES[name].model(), (CASES[name].example(2),)).model.graph.initializers
     assert not [one for one in names if "lifted_tensor" in one]
     assert [one for one in names if one.endswith(".weight")] and [one for one in names if one.endswith(".bias")]
+
+
+def test_four_bit_tables() -> None:
+    """Rows are compared with bags of one: torch 2.13 looks up rows with its kernel for bytes, which reads others."""
+    table, bag = four_bits(nnq.Embedding), four_bits(nnq.EmbeddingBag)
+    program = onnxport.export(table, (torch.arange(4),), dynamic_shapes=({0: "n"},))
+    assert_agrees(program, lambda x: bag(x.reshape(-1, 1)), (torch.tensor([9, 0, 3]),), atol=1e-3)
+    program = onnxport.export(bag, (torch.randint(0, 10, (2, 4)),), dynamic_shapes=({0: "n"},))
+    # The kernel computes with scales in float16.
+    assert_agrees(program, bag, (torch.randint(0, 10, (3, 4)),), atol=2e-3)
+
+
+RECURRENT: dict[str, tuple[Callable[[], nn.Module], torch.dtype]] = {
+    "lstm": (lambda: nn.LSTM(4, 6), torch.qint8),
+    "lstm of both directions": (lambda: nn.LSTM(4, 6, 2, bidirectional=True), torch.qint8),
+    "lstm in float16": (lambda: nn.LSTM(4, 6), torch.float16),
+    "gru": (lambda: nn.GRU(4, 6, 2), torch.qint8),
+}
+
+
+@pytest.mark.parametrize("dynamo", [True, False])
+@pytest.mark.parametrize("name", RECURRENT)
+def test_dynamic_recurrent_layers(name: str, dynamo: bool) -> None:
+    """As near to eager as its rounding at each step allows, and to the layer of the weights' real numbers quite."""
+    make, dtype = RECURRENT[name]
+    torch.manual_seed(0)
+    plain = make().eval()
+    model: Any = quantize_dynamic(nn.Sequential(plain), {type(plain)}, dtype=dtype)[0]
+    axes = {0: "steps", 1: "batch"}
+    given: Any = {"dynamic_shapes": (axes,)} if dynamo else {"input_names": ["x"], "dynamic_axes": {"x": axes}}
+    program = onnxport.export(model, (torch.randn(5, 2, 4),), dynamo=dynamo, **given)
+    x = torch.randn(7, 3, 4)
+    assert_agrees(program, model, (x,), rtol=0.0, atol=0.03)
+    real = {key: value.dequantize() if value.is_quantized else value for key, value in model.get_weight().items()}
+    plain.load_state_dict({**real, **model.get_bias()})
+    assert_agrees(program, plain, (x,))
+    kinds = {value.dtype for value in program.model.graph.initializers.values() if len(value.shape or ()) > 1}
+    assert dtype == torch.float16 or ir.DataType.INT8 in kinds

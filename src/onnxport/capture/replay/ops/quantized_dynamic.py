@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import torch
 import torch.nn.functional as F
 
 from onnxport.capture.replay.interpreter import NodeCall, handles
-from onnxport.capture.replay.ops.grids import affine_operators, grids_of
+from onnxport.capture.replay.ops.grids import affine_operators, grids_of, weight_of
 from onnxport.capture.replay.ops.quantized import Packed, unpacked
-from onnxport.capture.replay.values.stand_ins import ReplayValue
+from onnxport.capture.replay.values.stand_ins import ReplayValue, materialized
 from onnxport.torch_internals.fake_tensors import disable_current_modes
 
 Range = tuple[torch.Tensor, torch.Tensor]
@@ -55,10 +56,8 @@ def _layer(call: NodeCall, x: torch.Tensor, packed: Packed, reduce_range: bool =
 def _half_precision(call: NodeCall, x: torch.Tensor, packed: Packed) -> torch.Tensor:
     """A layer whose weights are kept in float16."""
     call.trace()
-    with disable_current_modes():
-        weight, bias = torch.ops.quantized.linear_unpack_fp16(packed)
-        halves, offset = weight.detach().to(torch.float16), None if bias is None else bias.detach()
-    y = F.linear(x, halves.to(torch.float32), offset)
+    weight, bias = _half_weight(packed)
+    y = F.linear(x, weight(), bias)
     return y.relu() if "relu" in call.node.kind() else y
 
 
@@ -109,6 +108,51 @@ def _rnn_cell(
     return _ACTIVATIONS[call.node.kind()](inputs + recurrent)
 
 
+# --- recurrent layers ------------------------------------------------------------------------------------------------
+
+
+@handles("aten::quantized_lstm", "aten::quantized_gru")
+def _recurrent_layer(call: NodeCall, *values: ReplayValue) -> ReplayValue:
+    """The layer with the real numbers of its weights.
+
+    torch's kernel rounds input and state at each step, to the range that they have there; this is closer to the layer
+    before it was quantized, and one operator of ONNX.
+    """
+    call.trace()
+    given = [materialized(value) for value in values]
+    is_packed = isinstance(given[1], torch.Tensor) and given[1].dtype == torch.int64
+    at = 3 if is_packed else 2
+    layers = [_cell_weights(packed) for packed in cast(list[Packed], values[at])]
+    has_biases = all(bias is not None for *_, bias in layers[0])
+    weights = [part() for pair in layers for part, _ in pair]
+    biases = [bias for pair in layers for _, bias in pair if has_biases]
+    flat = [tensor for n in range(len(layers)) for tensor in (*weights[2 * n : 2 * n + 2], *biases[2 * n : 2 * n + 2])]
+    operator = getattr(torch.ops.aten, call.node.kind().removeprefix("aten::quantized_"))
+    overload = operator.data if is_packed else operator.input
+    options = given[at + 2 : at + (6 if is_packed else 7)]
+    result: ReplayValue = overload(*given[:at], flat, has_biases, *options)
+    return result
+
+
+def _cell_weights(packed: Packed) -> list[tuple[Callable[[], torch.Tensor], torch.Tensor | None]]:
+    """The weights for input and state of one layer in one direction, each with its bias."""
+    kind, *_, matrices = packed.__getstate__()[0]  # type: ignore[attr-defined]
+    return [_half_weight(matrix) if "fp16" in kind else _integer_weight(matrix) for matrix in matrices]
+
+
+def _integer_weight(packed: Packed) -> tuple[Callable[[], torch.Tensor], torch.Tensor | None]:
+    with disable_current_modes():
+        weight, bias = torch.ops.quantized.linear_unpack(packed)
+        return weight_of(weight), None if bias is None else bias.detach()
+
+
+def _half_weight(packed: Packed) -> tuple[Callable[[], torch.Tensor], torch.Tensor | None]:
+    with disable_current_modes():
+        weight, bias = torch.ops.quantized.linear_unpack_fp16(packed)
+        halves, offset = weight.detach().to(torch.float16), None if bias is None else bias.detach()
+    return lambda: halves.to(torch.float32), offset
+
+
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 
@@ -118,17 +162,22 @@ def _table(packed: Packed) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         rows = torch.ops.quantized.embedding_bag_unpack(packed)
         parameters = (rows.q_per_channel_scales(), rows.q_per_channel_zero_points())
         scales, zero_points = (numbers.to(torch.float32).unsqueeze(1) for numbers in parameters)
-        return rows.int_repr(), scales, zero_points
+        integers = rows.int_repr()
+        if rows.dtype == torch.quint4x2:
+            # Two numbers in a byte, the first of them in its lower half.
+            halves = torch.stack([integers & 15, integers >> 4], -1)
+            integers = halves.flatten()[: rows.numel()].reshape(rows.shape)
+        return integers, scales, zero_points
 
 
-@handles("quantized::embedding_byte")
+@handles("quantized::embedding_byte", "quantized::embedding_4bit")
 def _embedding(call: NodeCall, packed: Packed, indices: torch.Tensor, *_: ReplayValue) -> torch.Tensor:
     call.trace()
     integers, scales, zero_points = (F.embedding(indices, numbers) for numbers in _table(packed))
     return (integers.to(torch.float32) - zero_points) * scales
 
 
-@handles("quantized::embedding_bag_byte")
+@handles("quantized::embedding_bag_byte", "quantized::embedding_bag_4bit")
 def _embedding_bag(
     call: NodeCall,
     packed: Packed,

@@ -121,3 +121,22 @@ def test_an_output_that_tracing_loses_is_an_error() -> None:
     with pytest.raises(CaptureError) as caught:
         capture(LeavesOutWhileTraced(), torch.ones(3, 4), events=EventLog())
     assert "returns 2 tensors (output['y'], output['cache']) and, while it is traced, 1" in str(caught.value)
+
+
+RUNS: list[torch.Tensor] = []
+
+
+class OnlyTraced(nn.Module):
+    """Notes each run, other than those of the strategies before."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if torch.compiler.is_exporting():
+            raise RuntimeError("only tracing can do this")
+        RUNS.append(x)
+        return x + 1
+
+
+def test_a_model_that_does_not_ask_is_not_run_besides_the_trace() -> None:
+    RUNS.clear()
+    capture(OnlyTraced(), torch.ones(3, 4), follows_example=True, events=EventLog())
+    assert len(RUNS) == 1

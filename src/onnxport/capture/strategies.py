@@ -226,7 +226,12 @@ class Tracing:
 
 
 def _check_nothing_lost(request: Request, recording: Recording) -> None:
-    """Refuse a recording that lacks outputs: models leave out what a trace can't return, a cache for instance."""
+    """Refuse a recording that lacks outputs: models leave out what a trace can't return, a cache for instance.
+
+    Only a model that asks whether it is being traced can do so, and only such a one is run once more.
+    """
+    if not recording.asks:
+        return
     args, kwargs = copied((request.inputs.args, request.inputs.kwargs))
     with torch.no_grad():
         returned = request.model(*args, **kwargs)

@@ -58,11 +58,14 @@ __all__ = [
     "create_graph_by_tracing",
     "get_tracing_state",
     "interpret_graph",
+    "jit_bindings",
     "jit_state",
     "jit_trace",
     "pass_inline",
 ]
 
+# Where functions in Python look up whether a tracer records.
+jit_bindings = _C
 create_graph_by_tracing = _create_graph_by_tracing
 get_tracing_state = _get_tracing_state
 interpret_graph = _C._jit_interpret_graph  # type: ignore[attr-defined]

@@ -285,6 +285,13 @@ PATCHES: tuple[Patch, ...] = (
         entered_in="onnxport.capture.replay.tracing",
     ),
     Patch(
+        replaces=("torch._C._is_tracing", "torch._C._get_tracing_state"),
+        why="A model that asks whether it is being traced may return less then: whether one asks is noted.",
+        known="all",
+        until="never: models ask",
+        entered_in="onnxport.capture.replay.tracing",
+    ),
+    Patch(
         replaces=("torch.autograd.Function.forward",),
         why="A function with a symbolic method is kept whole, however `apply` was reached.",
         known="all",

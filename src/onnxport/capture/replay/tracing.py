@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import inspect
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import TextIO, cast
 
 import torch
@@ -20,7 +22,7 @@ from onnxport.capture.request.inputs import Inputs
 from onnxport.errors import Problem
 from onnxport.torch_graph import Graph
 from onnxport.torch_internals import pytree
-from onnxport.torch_internals.torchscript import TracerWarning, create_graph_by_tracing, jit_trace
+from onnxport.torch_internals.torchscript import TracerWarning, create_graph_by_tracing, jit_bindings, jit_trace
 
 _REASONS = (
     (re.compile(r"Converting a tensor to a Python (\w+)"), "A tensor becomes a Python {0}: its value is fixed."),
@@ -34,7 +36,10 @@ _REASONS = (
 
 @dataclass
 class Recording:
-    """What the tracer recorded of one call: a graph of the input tensors followed by the weights."""
+    """What the tracer recorded of one call: a graph of the input tensors followed by the weights.
+
+    ``asks`` is whether the model's code asked if it is being traced.
+    """
 
     model: torch.nn.Module
     graph: Graph
@@ -42,6 +47,7 @@ class Recording:
     results: list[object]
     out_spec: pytree.TreeSpec
     modules: list[tuple[str, str]]
+    asks: bool
     interpreter: Interpreter = field(default_factory=Interpreter)
 
     @property
@@ -91,9 +97,9 @@ def traced(model: torch.nn.Module, inputs: Inputs, tell: Callable[[Problem], Non
         out_specs[:] = [out_spec]
         return tuple(leaf for leaf in flat if isinstance(leaf, torch.Tensor))
 
-    with _told(tell), _recording_scopes(scopes), torch.no_grad():
+    with _told(tell), _recording_scopes(scopes), _noting_questions() as askers, torch.no_grad():
         graph, _ = create_graph_by_tracing(call, tensors, lambda _: "", False, False)
-    return Recording(model, cast(Graph, graph), list(weights.values()), results, out_specs[0], modules)
+    return Recording(model, cast(Graph, graph), list(weights.values()), results, out_specs[0], modules, bool(askers))
 
 
 def has_packed_weights(model: object) -> bool:
@@ -118,6 +124,28 @@ def script_of(model: torch.nn.Module, inputs: Inputs) -> object:
 
 def _named(model: torch.nn.Module, inputs: Inputs) -> dict[str, object]:
     return dict(inspect.signature(model.forward).bind(*inputs.args, **inputs.kwargs).arguments)
+
+
+@contextlib.contextmanager
+def _noting_questions() -> Iterator[list[str]]:
+    """While the block runs, note which modules outside of torch ask whether they are being traced."""
+    askers: list[str] = []
+
+    def noting(question: Callable[[], object]) -> Callable[[], object]:
+        def asked() -> object:
+            frame: FrameType | None = sys._getframe(1)
+            while frame is not None and frame.f_code is jit_trace.is_tracing.__code__:
+                frame = frame.f_back
+            name = "" if frame is None else str(frame.f_globals.get("__name__"))
+            if name.partition(".")[0] not in ("torch", "onnxport"):
+                askers.append(name)
+            return question()
+
+        return asked
+
+    questions = ("_is_tracing", "_get_tracing_state")
+    with attributes_replaced([(jit_bindings, name, noting(getattr(jit_bindings, name))) for name in questions]):
+        yield askers
 
 
 @contextlib.contextmanager

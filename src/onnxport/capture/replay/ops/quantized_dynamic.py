@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import Protocol, cast
 
 import torch
 import torch.nn.functional as F
@@ -122,7 +122,7 @@ def _recurrent_layer(call: NodeCall, *values: ReplayValue) -> ReplayValue:
     given = [materialized(value) for value in values]
     is_packed = isinstance(given[1], torch.Tensor) and given[1].dtype == torch.int64
     at = 3 if is_packed else 2
-    layers = [_cell_weights(packed) for packed in cast(list[Packed], values[at])]
+    layers = [_cell_weights(packed) for packed in cast(list[_CellWeights], values[at])]
     has_biases = all(bias is not None for *_, bias in layers[0])
     weights = [part() for pair in layers for part, _ in pair]
     biases = [bias for pair in layers for _, bias in pair if has_biases]
@@ -134,9 +134,15 @@ def _recurrent_layer(call: NodeCall, *values: ReplayValue) -> ReplayValue:
     return result
 
 
-def _cell_weights(packed: Packed) -> list[tuple[Callable[[], torch.Tensor], torch.Tensor | None]]:
+class _CellWeights(Protocol):
+    """What is packed for a layer in one direction: its kind, its matrices, and what the matrices hold as well."""
+
+    def __getstate__(self) -> tuple[tuple[str, object, object, object, list[Packed]], str]: ...
+
+
+def _cell_weights(packed: _CellWeights) -> list[tuple[Callable[[], torch.Tensor], torch.Tensor | None]]:
     """The weights for input and state of one layer in one direction, each with its bias."""
-    kind, *_, matrices = packed.__getstate__()[0]  # type: ignore[attr-defined]
+    kind, _, _, _, matrices = packed.__getstate__()[0]
     return [_half_weight(matrix) if "fp16" in kind else _integer_weight(matrix) for matrix in matrices]
 
 

@@ -2,129 +2,27 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import onnx
 import pytest
-import torch
-from packed_layers import AWQ, FP4, GPTQ, HQQ, MXFP4, NF4, NVFP4, BitsAndBytes, Float8Blocks, Int8Channels
-from torch import Tensor, nn
-from torch.nn import functional
+from quantized_models import (
+    CASES,
+    COARSE,
+    LAYERS,
+    PACKED,
+    example,
+    exported_with,
+    least_bytes,
+    moved,
+    packed_model,
+    stored_bytes,
+    with_written_weights,
+)
 
 import onnxport
 from comparison import eager_result
-from onnxport import Quantization
-
-WIDTH = 256
-Layer = Callable[[int, int], nn.Module]
-
-
-class Attention(nn.Module):
-    """Four projections of a layer of any kind, and the attention between them."""
-
-    def __init__(self, layer: Layer) -> None:
-        super().__init__()
-        self.query, self.key, self.value, self.out = (layer(WIDTH, WIDTH) for _ in range(4))
-
-    def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (self._heads(layer(x)) for layer in (self.query, self.key, self.value))
-        y = functional.scaled_dot_product_attention(q / 8, k, v)
-        return self.out(y.transpose(1, 2).flatten(2))
-
-    @staticmethod
-    def _heads(x: Tensor) -> Tensor:
-        return x.unflatten(-1, (4, -1)).transpose(1, 2)
-
-
-class Experts(nn.Module):
-    """Two of three experts for each row, of layers of any kind."""
-
-    def __init__(self, layer: Layer) -> None:
-        super().__init__()
-        self.router = nn.Linear(WIDTH, 3)
-        self.experts = nn.ModuleList(layer(WIDTH, WIDTH) for _ in range(3))
-
-    def forward(self, x: Tensor) -> Tensor:
-        scores, chosen = self.router(x).softmax(-1).topk(2)
-        weights = torch.zeros_like(self.router(x)).scatter(-1, chosen, scores)
-        return torch.stack([expert(x) for expert in self.experts], -1) @ weights.unsqueeze(-1)
-
-
-class Stacked(nn.Module):
-    """Experts whose weights are one tensor."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.up = nn.Parameter(torch.randn(4, WIDTH, WIDTH) / 16)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return (x.unsqueeze(1) @ self.up).relu().sum(1)
-
-
-class Recurrent(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.rnn = nn.LSTM(WIDTH, WIDTH, batch_first=True)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.rnn(x)[0]
-
-
-class Convolution(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(64, 64, 3, padding=1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.conv(x.unflatten(-1, (64, 2, 2)).transpose(1, 2).flatten(3)).relu()
-
-
-class Looked(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.table = nn.Embedding(1000, WIDTH)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.table((x[..., 0].abs() * 200).long())
-
-
-def plain(inputs: int, outputs: int) -> nn.Module:
-    return nn.Linear(inputs, outputs)
-
-
-LAYERS: dict[str, Callable[[Layer], nn.Module]] = {
-    "linear": lambda layer: nn.Sequential(layer(WIDTH, WIDTH), nn.ReLU(), layer(WIDTH, WIDTH)),
-    "attention": Attention,
-    "experts": Experts,
-}
-PACKED: dict[str, Layer] = {
-    "gptq": GPTQ,
-    "gptq-reordered": lambda inputs, outputs: GPTQ(inputs, outputs, ordered=False),
-    "awq": AWQ,
-    "hqq": HQQ,
-    "llm-int8": Int8Channels,
-    "float8-blocks": Float8Blocks,
-    "nf4": lambda inputs, outputs: BitsAndBytes(inputs, outputs, NF4),
-    "fp4": lambda inputs, outputs: BitsAndBytes(inputs, outputs, FP4),
-    "mxfp4": MXFP4,
-    "nvfp4": NVFP4,
-}
-OTHERS: dict[str, Callable[[], nn.Module]] = {
-    "conv": Convolution,
-    "embedding": Looked,
-    "lstm": Recurrent,
-    "stacked-experts": Stacked,
-}
-SCHEMES = ["int8", "int4", "uint4", "dynamic-int8", "static-int8", "float16", "bfloat16"]
-#: By how much results may differ, in parts of their magnitude, where more than weights is rounded.
-COARSE = {"dynamic-int8": 0.1, "static-int8": 0.15, "float16": 5e-3, "bfloat16": 5e-2}
-
-
-def example(rows: int) -> Tensor:
-    return torch.randn(rows, 4, WIDTH)
 
 
 def saved(program: onnxport.ONNXProgram, folder: Path) -> tuple[int, set[str]]:
@@ -134,37 +32,21 @@ def saved(program: onnxport.ONNXProgram, folder: Path) -> tuple[int, set[str]]:
     return path.stat().st_size, kinds
 
 
-def moved(found: Tensor, expected: Tensor) -> float:
-    return float((found - expected).abs().max() / expected.abs().max())
-
-
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("origin", PACKED)
 def test_packed_checkpoint(origin: str, name: str, tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    model = LAYERS[name](PACKED[origin]).eval()
+    model = packed_model(origin, name)
     program = onnxport.export(model, (example(2),), dynamic_shapes=({0: "batch"},), opset_version=21)
     x = example(3)
     assert moved(program(x)[0], eager_result(model, (x,))) < 1e-3
     size, kinds = saved(program, tmp_path)
     assert kinds & {"UINT4", "INT8", "UINT8", "FLOAT8E4M3FN"}
-    stored = sum(tensor.numel() * tensor.element_size() for tensor in (*model.buffers(), *model.parameters()))
-    assert size <= 1.1 * stored
-
-
-CASES = [(scheme, name) for scheme in SCHEMES for name in LAYERS]
-CASES += [(scheme, name) for scheme in ("int8", "int4") for name in ("embedding", "stacked-experts")]
-CASES += [(scheme, name) for scheme in ("int8", "static-int8", "float16") for name in ("conv",)]
-CASES += [(scheme, "lstm") for scheme in ("int8", "float16")]
+    assert size <= 1.1 * stored_bytes(model)
 
 
 @pytest.mark.parametrize(("scheme", "name"), CASES)
 def test_quantized_on_the_way_out(scheme: Any, name: str, tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    model = (LAYERS[name](plain) if name in LAYERS else OTHERS[name]()).eval()
-    options: dict[str, Any] = {"calibration": [(example(8),)]} if scheme == "static-int8" else {}
-    way = Quantization(scheme, include_embeddings=True, **options)
-    program = onnxport.export(model, (example(2),), dynamic_shapes=({0: "batch"},), quantize=way, opset_version=21)
+    model, program = exported_with(scheme, name)
     report = program.quantization
     assert report is not None
     x = example(3)
@@ -172,22 +54,4 @@ def test_quantized_on_the_way_out(scheme: Any, name: str, tmp_path: Path) -> Non
     assert moved(program(x)[0], expected) < COARSE.get(scheme, 1e-3)
     size, kinds = saved(program, tmp_path)
     assert kinds & {"INT8", "INT4", "UINT4", "UINT8", "FLOAT16", "BFLOAT16"}
-    everything = sum(parameter.numel() for parameter in model.parameters())
-    quantized = sum(layer.weight.size for layer in report.layers)
-    halves = 2 * everything if report.converted else 4 * (everything - quantized)
-    assert size <= 1.1 * (halves + report.bytes_after) + 3000
-
-
-def with_written_weights(model: nn.Module, report: Any) -> nn.Module:
-    """The model with the numbers that the file holds."""
-    other = copy.deepcopy(model)
-    state = other.state_dict()
-    for layer in report.layers:
-        real, target = layer.weight.real(), state[layer.name]
-        if layer.name.startswith("rnn."):
-            # The gates in ONNX's order: input, output, forget, cell.
-            real = real.reshape(4, WIDTH, -1)[[0, 2, 3, 1]]
-        elif real.dim() == 3:
-            real = real.mT
-        target.copy_(real.reshape(target.shape))
-    return other
+    assert size <= 1.1 * least_bytes(model, report) + 3000

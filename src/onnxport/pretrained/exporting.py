@@ -14,6 +14,7 @@ from onnxport.pretrained.checkpoint import load_checkpoint, model_task
 from onnxport.pretrained.folder import write_configuration, write_readme, write_tables
 from onnxport.pretrained.parts import Part, differences, export_widest
 from onnxport.pretrained.tasks import Task
+from onnxport.program import ONNXProgram
 from onnxport.quantize import Quantization, as_quantization, opset_for
 from onnxport.targets import find_target
 
@@ -88,6 +89,8 @@ def export_pretrained(
         exported = [export_widest(part, opset_version=opset, target=reader) for part in found.parts(built)]
         parts = tuple(part for part, _ in exported)
         programs = {part.file: program for part, program in exported}
+        if quantize is not None and not verify:
+            _quantize(programs, quantize)
         for file, program in programs.items():
             program.save(path / file, external_data=True)
         write_configuration(built, source, path)
@@ -96,13 +99,18 @@ def export_pretrained(
             write_tables(found.describe(built, parts), path)
         if verify:
             _verify(found, parts, built, path)
-        if quantize is not None:
+        if quantize is not None and verify:
+            _quantize(programs, quantize)
             for file, program in programs.items():
-                program.quantize(quantize)
                 program.save(path / file, external_data=True)
     finally:
         built.train(was_training)
     return PretrainedFolder(path, found.name, tuple(part.file for part in parts), verify)
+
+
+def _quantize(programs: dict[str, ONNXProgram], quantization: str | Quantization) -> None:
+    for program in programs.values():
+        program.quantize(quantization)
 
 
 def _verify(task: Task, parts: tuple[Part, ...], model: Any, path: Path) -> None:

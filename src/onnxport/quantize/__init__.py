@@ -12,11 +12,12 @@ from onnxport.quantize.dynamic import DynamicForm, RoundedInputs
 from onnxport.quantize.graph_edits import GraphEdits
 from onnxport.quantize.grid import IntegerGrid
 from onnxport.quantize.half import convert_to_half
+from onnxport.quantize.joined_products import join_products
 from onnxport.quantize.layers import QuantizationReport, QuantizedLayer
 from onnxport.quantize.lazy_weight import QuantizedWeight
 from onnxport.quantize.microsoft import MicrosoftForm
 from onnxport.quantize.scheme import Quantization, as_quantization
-from onnxport.quantize.standard import StandardForm, blocks_needed
+from onnxport.quantize.standard import CHANNELS_SINCE, StandardForm, blocks_needed
 from onnxport.quantize.static import Ranges, StaticGrids, observed_values, takes_static_grids
 from onnxport.targets import Target
 
@@ -73,6 +74,9 @@ def quantize_model(
         if isinstance(form, StandardForm) and blocks_needed(candidate, weight, edits.opset):
             left.append(Left(candidate.name, "scales for its blocks need opset 21"))
             continue
+        if isinstance(form, StandardForm) and edits.opset < CHANNELS_SINCE:
+            left.append(Left(candidate.name, f"scales for its channels need opset {CHANNELS_SINCE}"))
+            continue
         after = weight.size * weight.bits // 8 + weight.parameter_bytes
         if after + 2 * _ENTRY_BYTES >= weight.bytes_before:
             left.append(Left(candidate.name, "it would not become smaller"))
@@ -86,6 +90,8 @@ def quantize_model(
         layers.append(
             QuantizedLayer(candidate.name, operators, weight.form, weight.bytes_before, written, replaced, weight)
         )
+    if target.name == "onnxruntime":
+        join_products(edits)
     return QuantizationReport(layers, left, scheme=quantization.scheme)
 
 
@@ -118,12 +124,14 @@ def opset_for(asked: int | None, quantization: Quantization | None, target: Targ
 def _check_opset(quantization: Quantization, opset: int, target: Target) -> None:
     """Raise if an opset can't hold what was asked for."""
     needed = quantization.needed_opset
-    if opset >= needed or target.name == "onnxruntime":
+    # The operators of onnxruntime have blocks.
+    if opset >= needed or (target.name == "onnxruntime" and quantization.block is not None):
         return
     others = '`quantize="int8"` without a block size needs 13. ' if needed == 21 else ""
+    own = "" if quantization.block is None else 'With target="onnxruntime" its own operators are written, in any opset.'
     raise OpsetError(
         f"Quantization to {quantization.scheme} needs opset {needed}, and the model has {opset}: export it with "
-        f'opset_version={needed}. {others}With target="onnxruntime" its own operators are written, in any opset.'
+        f"opset_version={needed}. {others}{own}".rstrip()
     )
 
 

@@ -12,6 +12,7 @@ import torch
 
 from onnxport.errors import OnnxExporterError
 from onnxport.quantize.grid import IntegerGrid
+from onnxport.weights.mapped_pages import give_back_pages
 
 # How many numbers are quantized at a time: their copies on the way fit in the cache.
 _PIECE = 1 << 18
@@ -80,9 +81,11 @@ class QuantizedWeight:
                 if self.refine:
                     scale, zero = self.grid.refined(blocks, scale, zero)
                 scales.append(_representable(scale, self.dtype))
-                zeros.append(zero.to(torch.int16))
+                zeros.append(zero[:1, :1] if self.grid.symmetric else zero.to(torch.int16))
         shape = (*self.lead, self.outputs, self.blocks)
-        scale, zero = torch.cat(scales).reshape(shape), torch.cat(zeros).reshape(shape)
+        scale = torch.cat(scales).reshape(shape)
+        # Of a symmetric grid all zero points are one number, which needs no memory.
+        zero = zeros[0].to(torch.int16).expand(shape) if self.grid.symmetric else torch.cat(zeros).reshape(shape)
         if not bool(scale.isfinite().all()):
             raise OnnxExporterError(
                 f"The weight {self.name} can't be quantized: it holds infinity or NaN, or numbers that "
@@ -98,6 +101,7 @@ class QuantizedWeight:
             for start in range(0, self.outputs, count):
                 rows = slice(start, start + count)
                 yield self._integers(matrix[rows], scale[rows], zero[rows])
+            give_back_pages(matrix)
 
     def by_columns(self) -> Iterator[torch.Tensor]:
         """The integers, some inputs at a time: ``[inputs, outputs]``."""
@@ -108,6 +112,7 @@ class QuantizedWeight:
                 blocks = slice(start, start + count)
                 columns = matrix[:, start * self.block : (start + count) * self.block]
                 yield self._integers(columns, scale[:, blocks], zero[:, blocks]).t().contiguous()
+            give_back_pages(matrix)
 
     def error(self) -> float:
         """What rounding loses: the root of the mean square, as a part of that of the weight."""

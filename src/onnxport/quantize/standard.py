@@ -15,7 +15,7 @@ from onnxport.weights.lazy_integers import LazyIntegers, LazyParameters
 
 _D = ir.DataType
 _KINDS = {(-8, 7): _D.INT4, (0, 15): _D.UINT4, (-128, 127): _D.INT8, (-64, 63): _D.INT8, (0, 255): _D.UINT8}
-_BLOCKS_SINCE = 21
+CHANNELS_SINCE, _BLOCKS_SINCE = 13, 21
 
 
 class StandardForm:

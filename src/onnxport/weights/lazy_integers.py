@@ -25,6 +25,10 @@ class LazyIntegers(ir.LazyTensor):
         super().__init__(self._evaluated, dtype=dtype, shape=ir.Shape(shape), name=name)
         self._make = pieces
 
+    def pieces(self) -> Iterator[torch.Tensor]:
+        """Make the integers, some at a time."""
+        return self._make()
+
     def in_bytes(self) -> LazyIntegers:
         """The same with each integer in a byte of its own."""
         kind = ir.DataType.INT8 if self.dtype.is_signed() else ir.DataType.UINT8
@@ -56,6 +60,10 @@ class LazyParameters(ir.LazyTensor):
     def __init__(self, make: Callable[[], torch.Tensor], dtype: ir.DataType, shape: tuple[int, ...], name: str) -> None:
         super().__init__(self._evaluated, dtype=dtype, shape=ir.Shape(shape), name=name)
         self._make = make
+
+    def numbers(self) -> torch.Tensor:
+        """Make the numbers."""
+        return self._make()
 
     def in_bytes(self) -> LazyParameters:
         """The same with each number in a byte of its own."""

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from onnxport.errors import InputError
+from onnxport.weights.mapped_pages import remember_mapping
 
 _DTYPES = {
     "BOOL": torch.bool,
@@ -71,6 +72,8 @@ def _mapped(path: Path) -> dict[str, torch.Tensor]:
     _check_ranges(path, entries, size - _PREFIX.size - length)
     # Copy on write: torch refuses to be quiet about memory it could not write to, and nobody writes to it.
     content = np.memmap(path, mode="c", offset=_PREFIX.size + length) if size > _PREFIX.size + length else None
+    if content is not None:
+        remember_mapping(content)
     return {entry.name: _tensor(entry, content) for entry in entries}
 
 

@@ -1,0 +1,1 @@
+"""Quantized models: decoding beside onnxruntime-genai's builder, and a large checkpoint in little memory."""

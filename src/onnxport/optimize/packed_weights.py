@@ -24,6 +24,7 @@ _D = ir.DataType
 _MOVES = frozenset({"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Flatten"})
 _REAL = frozenset({_D.FLOAT, _D.FLOAT16, _D.BFLOAT16})
 _FLOAT8 = frozenset({_D.FLOAT8E4M3FN, _D.FLOAT8E5M2})
+_PACKED = frozenset(kind for kind in _D if kind.is_integer()) | _FLOAT8
 # Smaller ones are literals of the graph, and not worth the search.
 _LEAST_ELEMENTS = 1024
 _LEAST_BLOCK = 8
@@ -52,10 +53,10 @@ def store_packed_weights(scope: Scope) -> None:
 
 
 def _is_packed(value: ir.Value) -> bool:
-    kind = value.dtype
-    packed = kind is not None and (kind.is_integer() or kind in _FLOAT8)
+    if value.dtype not in _PACKED:
+        return False
     tensor = value.const_value
-    return packed and is_weight(value) and isinstance(tensor, TorchTensor) and tensor.size * 8 >= _LEAST_ELEMENTS
+    return is_weight(value) and isinstance(tensor, TorchTensor) and tensor.size * 8 >= _LEAST_ELEMENTS
 
 
 @dataclass(frozen=True)
@@ -71,14 +72,15 @@ class _Scaled:
 
 
 def _recognised(weight: ir.Value, constants: ConstantValues) -> _Scaled | None:
+    # What most weights fail at comes first: each is asked, where a model has any integers.
+    product = _behind_moves(weight)
+    node = product.producer()
+    if node is None or node.op_type != "Mul":
+        return None
     sources = constants.sources(weight)
     if weight.shape is None or not weight.shape.is_static() or len(weight.shape) != 2 or weight.dtype not in _REAL:
         return None
     if sources is None or math.prod(weight.shape.numpy()) < _LEAST_ELEMENTS or not any(map(_is_packed, sources)):
-        return None
-    product = _behind_moves(weight)
-    node = product.producer()
-    if node is None or node.op_type != "Mul":
         return None
     for numbers, scale in (node.inputs, reversed(node.inputs)):
         if numbers is not None and scale is not None:

@@ -18,7 +18,8 @@ def gelu(op: RuleBuilder, node: ir.Node) -> Replacement:
         # (1 + tanh z) / 2 is sigmoid(2 z), which saves three passes over the tensor.
         twice = 2 * math.sqrt(2 / math.pi)
         factor = op.Add(op.Mul(op.Mul(data, data), op.like(twice * 0.044715, data)), op.like(twice, data))
-        return op.Mul(data, op.Sigmoid(op.Mul(data, factor)))
+        # In this order: onnxruntime's tool for transformers expects a number in what comes second in the other.
+        return op.Mul(op.Sigmoid(op.Mul(data, factor)), data)
     half, one = op.like(0.5, data), op.like(1.0, data)
     error = op.Erf(op.Div(data, op.like(math.sqrt(2), data)))
     return op.Mul(op.Mul(data, op.Add(error, one)), half)

@@ -149,6 +149,50 @@ BODIES = {
         "{ d = Identity(c) t = Mul(s, one) v = Identity(t) r = Add(v, x) }> }",
         [["Loop"], ["Identity", "Add"]],
     ),
+    "a branch that is always taken": (
+        "(float[2] x) => (float[2] y) <bool c = {0}> { z = If(c) <then_branch = t () => (float[2] p) { p = Exp(x) }, "
+        "else_branch = f () => (float[2] q) { a = Neg(x) b = Identity(a) q = Relu(b) }> y = Neg(z) }",
+        [["Neg", "Relu", "Neg"]],
+    ),
+    "a branch that is always taken and gives outputs": (
+        "(float[2] x) => (float[2] y, float[2] z, float[2] w) <bool t = {1}> { c = Not(t) d = Not(c) y, z, w = If(d) "
+        "<then_branch = t () => (float[2] p, float[2] q, float[2] r) { p = Exp(x) q = Identity(x) r = Identity(p) }, "
+        "else_branch = f () => (float[2] i, float[2] j, float[2] k) { i = Neg(x) j = Abs(x) k = Abs(i) }> }",
+        [["Exp", "Identity", "Identity"]],
+    ),
+    "a branch in a branch that is always taken": (
+        IF + "o = Constant<value = bool {1}>() y = If(o) <then_branch = t () => (float[2] p) { p = If(c) "
+        "<then_branch = v () => (float[2] r) { r = Neg(e) }, else_branch = w () => (float[2] s) { s = Abs(e) }> }, "
+        "else_branch = f () => (float[2] q) { q = Add(e, u) }> }",
+        [["Exp", "If"], ["Neg"], ["Abs"]],
+    ),
+    "names of branches that both have them": (
+        "(float[2] x) => (float[2] y) <bool c = {1}, bool d = {0}> { "
+        "h = If(c) <then_branch = t () => (float[2] p) { a = Exp(x) p = Neg(a) }, "
+        "else_branch = f () => (float[2] q) { q = Abs(x) }> "
+        "k = If(d) <then_branch = t () => (float[2] p) { p = Exp(x) }, "
+        "else_branch = f () => (float[2] q) { a = Sqrt(x) q = Sin(a) }> y = Add(h, k) }",
+        [["Exp", "Neg", "Sqrt", "Sin", "Add"]],
+    ),
+    "what a loop computes alike every time": (
+        "(float[2,2] x, float[2,2] w) => (float[2,2] y) <int64 n = {3}, bool go = {1}> { y = Loop(n, go, x) "
+        "<body = b (int64 i, bool c, float[2,2] s) => (bool d, float[2,2] r) <float[2,2] v, float[2,2] t> "
+        "{ d = Identity(c) v = Exp(w) t = Transpose<perm = [1, 0]>(v) r = MatMul(s, t) }> }",
+        [["Exp", "Transpose", "Loop"], ["Identity", "MatMul"]],
+    ),
+    "what a loop in a loop computes alike every time": (
+        "(float[2] x, float[2] w) => (float[2] y) <int64 n = {3}, bool go = {1}> { y = Loop(n, go, x) "
+        "<body = b (int64 i, bool c, float[2] s) => (bool d, float[2] r) { d = Identity(c) r = Loop(n, c, s) "
+        "<body = e (int64 j, bool f, float[2] g) => (bool h, float[2] k) <float[2] v, float[2] t, float[2] o> "
+        "{ h = Identity(f) v = Exp(w) t = Neg(s) o = Add(v, t) k = Mul(g, o) }> }> }",
+        [["Exp", "Loop"], ["Identity", "Neg", "Add", "Loop"], ["Identity", "Mul"]],
+    ),
+    "what a loop may never compute": (
+        "(float[2] x, float[m] w) => (float[2] y) <int64 n = {0}, bool go = {1}, int64[1] at = {9}> "
+        "{ y = Loop(n, go, x) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] r) <float[1] v> "
+        "{ d = Identity(c) v = Gather(w, at) r = Add(s, v) }> }",
+        [["Loop"], ["Identity", "Gather", "Add"]],
+    ),
 }
 
 

@@ -10,10 +10,13 @@ import onnx_ir as ir
 
 from onnxport.graphs import bodies
 from onnxport.optimize.fold import fold
+from onnxport.optimize.known_bodies import compute_once, take_known_branch
 from onnxport.optimize.merge import Seen, merge
 from onnxport.optimize.rules import BY_OPERATOR
 from onnxport.optimize.rules.pattern import Rule
 from onnxport.optimize.scope import Scope
+
+_LOOPS = frozenset({"Loop", "Scan"})
 
 
 def rewrite_forwards(scope: Scope) -> None:
@@ -25,8 +28,14 @@ def _walk(graph: ir.Graph, scope: Scope) -> None:
     seen: Seen = {}
     scope.tally["visits"] += len(graph)
     for node in graph:
-        for body in bodies(node):
-            _walk(body, scope)
+        inner = bodies(node)
+        if inner:
+            if node.op_type == "If" and node.domain == "" and take_known_branch(node, scope):
+                continue
+            for body in inner:
+                _walk(body, scope)
+            if node.op_type in _LOOPS and node.domain == "":
+                compute_once(node, scope)
         # A node with a version of its own may read differently from what the rules know of its operator.
         canonical = node.domain == "" and node.version is None
         if canonical and not (scope.in_function and any(a.is_ref() for a in node.attributes.values())):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
 import torch
@@ -641,3 +643,88 @@ def cond_inside(self: Any, x: Any) -> Any:
     if x.shape[0] > 4:
         return torch.cond(x.sum() > 0, lambda y: y + 1, lambda y: y - 1, (x,))
     return x * 2
+
+
+# What sizes are to Python
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, int)
+
+
+@functools.singledispatch
+def _kind(number: object) -> int:
+    return 4
+
+
+@_kind.register
+def _(number: int) -> int:
+    return 3
+
+
+@program(SIZES)
+def sizes_are_instances_of_int(self: Any, x: Any) -> Any:
+    match x.shape[0]:
+        case int():
+            x = x + 1
+    if _is_whole(x.shape[0]) and isinstance(x.shape[0] / 2, float) and isinstance(x.shape[0] > 2, bool):
+        x = x * _kind(x.shape[0])
+    return x - 1 if isinstance(x.shape[0], torch.Tensor) else x * x.shape[0]
+
+
+@program(SIZES)
+def types_by_identity(self: Any, x: Any) -> Any:
+    x = x * 2 if type(x.shape[0]) is int and type(x.shape[0]) in (int, float) else x - 1
+    return x * 3 if (x.shape[0] > 5) is True else x + 1
+
+
+@program(SIZES)
+def truths_compared(self: Any, x: Any) -> Any:
+    return x * 3 if (x.shape[0] > 5) == True else x + 1  # noqa: E712
+
+
+@program(SIZES)
+def bits_of_a_size(self: Any, x: Any) -> Any:
+    n = x.shape[0]
+    x = x * (n & 3) + (n | 1)
+    return x * 2 if n & (n - 1) == 0 else x - 1
+
+
+@program(SIZES)
+def logarithms_of_a_size(self: Any, x: Any) -> Any:
+    n = x.shape[0]
+    x = x * math.log(n) + math.exp(-n)
+    return x * 2 if math.log2(n).is_integer() else x - 1
+
+
+@program(SIZES)
+def a_write_before_a_size_is_asked(self: Any, x: Any) -> Any:
+    x = x + 0
+    x[:, 1] += 0.5
+    if x.shape[0] > 1:
+        x = F.pad(x, (0, 0, 0, 1))
+    return x
+
+
+@program(SIZES)
+def shapes_compared(self: Any, x: Any) -> Any:
+    match tuple(x.shape):
+        case (8, 3):
+            return x * 2
+        case (1, columns):
+            return x * columns
+    return x - 1 if x.shape in [torch.Size([7, 3]), torch.Size([2, 3])] else x + x.shape[0]
+
+
+@program(SIGNS)
+def tensors_compared(self: Any, x: Any) -> Any:
+    x = x + 1 if torch.equal(x[0], x[0].abs()) else x - 1
+    x = x * 2 if x.allclose(x.abs()) else x * 3
+    return x + 5 if 4 in x else x
+
+
+@program(SIGNS)
+def arithmetic_of_an_item(self: Any, x: Any) -> Any:
+    value = x.max().item()
+    x = x * math.exp(-value) if isinstance(value, float) else x - 1
+    return x * 2 if value * 2 + 1 > 3.5 else x

@@ -18,6 +18,7 @@ from onnxport.capture.diagnosis.guards import squeezed_sizes
 from onnxport.capture.diagnosis.lost_links import check_links
 from onnxport.capture.diagnosis.user_lines import condition_of, line_of_error, line_of_summary, module_of_error
 from onnxport.capture.forks.decisions import LoopOnData, PlainNumber, Schedule, deciding
+from onnxport.capture.forks.kinds import sizes_as_plain_numbers
 from onnxport.capture.forks.paths import completed, violates
 from onnxport.capture.naming import name_axes
 from onnxport.capture.patches import patched_torch
@@ -131,7 +132,8 @@ class Export:
         # A forward hook would be traced into the graph by the bytecode tracer.
         watching = contextlib.nullcontext() if self.strict else watched(request.model, _note(request.events))
         schedule = None if self.strict else request.schedule
-        with watching, explicit_forward(request.model, request.inputs), deciding(schedule):
+        plain = contextlib.nullcontext() if self.strict else sizes_as_plain_numbers()
+        with watching, explicit_forward(request.model, request.inputs), plain, deciding(schedule):
             return torch.export.export(
                 request.model,
                 request.inputs.args,
@@ -158,6 +160,7 @@ class DraftExport:
         with (
             watched(request.model, _note(request.events)),
             explicit_forward(request.model, request.inputs),
+            sizes_as_plain_numbers(),
             _same_buffers(request.model),
         ):
             program = torch.export.draft_export(
@@ -292,6 +295,7 @@ def run(
 
     With ``forking`` the strategy that runs the code notes what Python decides, instead of guarding it.
     """
+    request.rewriting.make_identities_plain(request.model)
     failures: list[Failure] = []
     second_best: Success | None = None
     for strategy in candidates:

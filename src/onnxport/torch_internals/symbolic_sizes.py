@@ -9,7 +9,9 @@ from torch.export.dynamic_shapes import _DimHint, _DimHintType
 from torch.fx.experimental import _config, symbolic_shapes
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.fx.experimental.sym_node import SymNode
-from torch.fx.experimental.symbolic_shapes import _constrain_range_for_size
+from torch.fx.experimental.symbolic_shapes import _constrain_range_for_size, free_unbacked_symbols
+from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 __all__ = [
     "DimHint",
@@ -50,7 +52,14 @@ def example_sizes(environment: symbolic_shapes.ShapeEnv) -> Mapping[sympy.Symbol
 
 
 def truth_in_range(node: SymNode) -> bool | None:
-    """The truth of a condition where the ranges of its symbols and what was checked before settle it, else None."""
+    """The truth of a condition that its symbols settle, else None.
+
+    Of data it is settled by the ranges of its symbols and by what was checked before. Of sizes it is where every size
+    says the same: that operators hold at certain sizes only is no answer to what the model's code asks.
+    """
     assert node.shape_env is not None
-    known = node.shape_env._maybe_evaluate_static(node.expr)
-    return None if known is None else bool(known)
+    if free_unbacked_symbols(node.expr):
+        known = node.shape_env._maybe_evaluate_static(node.expr)
+        return None if known is None else bool(known)
+    bounds = bound_sympy(node.expr, dict.fromkeys(node.expr.free_symbols, ValueRanges(0, int_oo)))
+    return bool(bounds.lower) if bounds.is_singleton() else None

@@ -1,6 +1,8 @@
 """The functions that stand in the expressions of symbolic dimensions, beside sympy's own, and the ranges of symbols."""
 
 from torch.utils._sympy.functions import (
+    BitwiseFn_bitwise_and,
+    BitwiseFn_bitwise_or,
     CeilDiv,
     CeilToInt,
     CleanDiv,
@@ -28,6 +30,8 @@ from torch.utils._sympy.reference import PythonReferenceAnalysis
 from torch.utils._sympy.value_ranges import ValueRangeError, ValueRanges, bound_sympy
 
 __all__ = [
+    "BitwiseFn_bitwise_and",
+    "BitwiseFn_bitwise_or",
     "CeilDiv",
     "CeilToInt",
     "CleanDiv",

@@ -436,6 +436,8 @@ _EMIT: dict[type, Emit] = {
     sym.OpaqueUnaryFn_sqrt: _unary("Sqrt"),
     sym.OpaqueUnaryFn_exp: _unary("Exp"),
     sym.OpaqueUnaryFn_log: _unary("Log"),
+    sym.BitwiseFn_bitwise_and: _fold("BitwiseAnd"),
+    sym.BitwiseFn_bitwise_or: _fold("BitwiseOr"),
     sym.Identity: lambda op, expr, args: args[0],
     sym.Where: _piecewise,
     sympy.Eq: _fold("Equal"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import linecache
 import os
@@ -36,6 +37,8 @@ _ANSWERING = tuple(
 _NUMPY = os.path.join(os.sep, "site-packages", "numpy", "")
 _MODULES = os.path.join(_TORCH, "nn", "")
 _BYTECODE_TRACER = os.path.join(_TORCH, "_dynamo", "")
+# Where the bytecode tracer asks what the code that it traces asks.
+_ASKED_IN_BYTECODE = os.path.join(_BYTECODE_TRACER, "variables", "tensor.py")
 _QUOTED_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 
 # Code without a file: typed at a prompt or in a notebook, or given to exec.
@@ -52,6 +55,11 @@ def _is_users(filename: str) -> bool:
         return False
     # Installed packages may live below the standard library's folder; the models in them count as the user's code.
     return not filename.startswith(_STANDARD_LIBRARY) or "site-packages" in filename
+
+
+def is_users_file(filename: str | None) -> bool:
+    """Whether a file is the user's or a library's other than torch; code without a file is typed by the user."""
+    return filename is None or _is_users(filename)
 
 
 def describe(place: Place) -> str:
@@ -184,6 +192,19 @@ def frame_of_caller() -> FrameType | None:
     return None
 
 
+@lru_cache(maxsize=1024)
+def _passes_on(filename: str) -> bool:
+    """Whether code of a file looks at values for the code that calls it."""
+    return filename in ("<frozen abc>", functools.__file__) or _NUMPY in filename
+
+
+def runs_for_model(frame: FrameType | None) -> bool:
+    """Whether the code of a frame is the user's or a library's, or was called by such code to look at a value."""
+    while frame is not None and _passes_on(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame is not None and _is_users(frame.f_code.co_filename)
+
+
 def line_of_warning(filename: str, line: int) -> str:
     """Return the user's line that a warning is about while it is given, where it names one of torch's or of ours."""
     named = describe((filename, line, "forward"))
@@ -219,6 +240,8 @@ def asker(*, of_data: bool = False) -> Asker:
     while frame is not None and frame.f_code.co_filename != _STRATEGIES:
         filename = frame.f_code.co_filename
         states = filename == _ANSWERING[0] and "check" in frame.f_code.co_name
+        if filename == _ASKED_IN_BYTECODE and frame.f_code.co_name == "evaluate_expr":
+            return "user"
         if of_data and filename.startswith(_MODULES):
             return "library"
         if filename.startswith(_REPLAYED):

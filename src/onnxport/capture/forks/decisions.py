@@ -23,6 +23,7 @@ import torch
 from onnxport.capture.diagnosis.guards import Followed
 from onnxport.capture.diagnosis.user_lines import Asker, asked_by, asker, frame_of_caller, line_of_caller
 from onnxport.capture.diagnosis.zero_sizes import is_otherwise_at_zero
+from onnxport.capture.forks.data_truths import comparisons_of_data
 from onnxport.capture.forks.expressions import is_condition_of_while, is_for_message, is_outvoted
 from onnxport.capture.patches.replacing import attributes_replaced
 from onnxport.errors import CaptureError, OnnxExporterError, Problem
@@ -278,6 +279,7 @@ def _numbers(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
     guard_int, guard_float = SymNode.guard_int, SymNode.guard_float
     rows: Callable[..., Any] = torch.Tensor.__iter__
     shown: Callable[..., str] = torch.SymInt.__repr__
+    same: Callable[..., object] = torch.SymBool.__eq__
 
     def asking(original: Callable[..., Any]) -> Callable[..., Any]:
         def number(node: Any, file: str, line: int) -> Any:
@@ -308,8 +310,16 @@ def _numbers(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
         by = asker() if get_proxy_mode() is not None and size.node.has_hint() else "torch"
         return shown(size) if by == "torch" else schedule.text_of(size, by)
 
+    def is_truth(one: torch.SymBool, other: object) -> object:
+        return (one if other else torch.sym_not(one)) if isinstance(other, bool) else same(one, other)
+
+    def is_no_truth(one: torch.SymBool, other: object) -> object:
+        return is_truth(one, not other) if isinstance(other, bool) else object.__ne__(one, other)
+
     yield SymNode, "guard_int", asking(guard_int)
     yield torch.SymInt, "__repr__", text
+    yield torch.SymBool, "__eq__", is_truth
+    yield torch.SymBool, "__ne__", is_no_truth
     yield SymNode, "guard_float", asking(guard_float)
     yield torch.Tensor, "__iter__", iterated
     yield torch.Tensor, "unbind", unbound(torch.Tensor.unbind)
@@ -372,7 +382,7 @@ def deciding(schedule: Schedule | None) -> Iterator[None]:
         assert isinstance(condition, torch.SymBool)
         return schedule.answer(condition, by)
 
-    rows = [(SymNode, "guard_bool", decide), *_comparisons(schedule), *_numbers(schedule)]
+    rows = [(SymNode, "guard_bool", decide), *_comparisons(schedule), *_numbers(schedule), *comparisons_of_data()]
     with attributes_replaced(rows):
         yield
     if schedule.refusal is not None:

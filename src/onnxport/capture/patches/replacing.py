@@ -6,6 +6,7 @@ Whatever was there is noted before anything is touched, so that an interrupt at 
 from __future__ import annotations
 
 import contextlib
+import gc
 import inspect
 import types
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
@@ -77,6 +78,24 @@ def code_replaced(function: types.FunctionType, by: types.CodeType) -> Iterator[
         yield
     finally:
         function.__code__ = before
+
+
+@contextlib.contextmanager
+def class_replaced(kind: type, shown: property) -> Iterator[None]:
+    """While this is open, the instances of a class show another ``__class__``, which can't be assigned to."""
+    (attributes,) = gc.get_referents(vars(kind))
+    try:
+        attributes["__class__"] = shown
+        _forget_lookups(kind)
+        yield
+    finally:
+        attributes.pop("__class__", None)
+        _forget_lookups(kind)
+
+
+def _forget_lookups(kind: type) -> None:
+    """Python remembers where it found the attributes of a class, until one is assigned."""
+    kind.__doc__ = kind.__doc__
 
 
 def method_replaced(

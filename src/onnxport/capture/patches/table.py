@@ -256,12 +256,34 @@ PATCHES: tuple[Patch, ...] = (
             "torch.SymInt.__repr__",
             "torch.SymInt.__divmod__",
             "torch.SymFloat.is_integer",
+            "torch.SymBool.__eq__",
+            "torch.SymBool.__ne__",
         ),
         why="Python makes a plain number of a size, or text, or as many rows as the example has: the function that "
         "does is rewritten, so that it does not.",
         known="torch 2.13",
         until="never: int, range, len and text of Python are plain",
         entered_in="onnxport.capture.forks.decisions",
+    ),
+    Patch(
+        replaces=(
+            *(f"{owner}.{name}" for owner in ("torch", "torch.Tensor") for name in ("equal", "allclose")),
+            "torch.Tensor.__contains__",
+        ),
+        why="They compare data and answer at once, which fake tensors can't: the answer is a decision.",
+        known="torch 2.13",
+        until="their fake kernels give the truth as a symbol",
+        entered_in="onnxport.capture.forks.decisions",
+    ),
+    Patch(
+        replaces=tuple(
+            f"torch.Sym{kind}.{name}" for kind in ("Int", "Float", "Bool") for name in ("__class__", "__repr__")
+        ),
+        why="To isinstance and match in the model's code a size is no int, which it is in eager mode, and its text is "
+        "the name of a symbol.",
+        known="all",
+        until="torch.SymInt is an int to isinstance, and asks for its value where its text is read",
+        entered_in="onnxport.capture.forks.kinds",
     ),
     Patch(
         replaces=("the code of functions of the model",),

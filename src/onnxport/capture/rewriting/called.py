@@ -9,6 +9,7 @@ import torch
 
 from onnxport.capture.diagnosis.user_lines import line_of_caller
 from onnxport.capture.forks.decisions import is_of_data
+from onnxport.capture.forks.kinds import plain_truth
 from onnxport.capture.rewriting.open_loops import CountedLoop, LoopRefused, RepeatedLoop
 from onnxport.capture.rewriting.open_numbers import OpenItems, as_tensor, items_of, open_function
 from onnxport.errors import Problem
@@ -24,6 +25,7 @@ class Helpers:
 
     open = staticmethod(open_function)
     items = staticmethod(items_of)
+    truth = staticmethod(plain_truth)
     counted = CountedLoop
 
     @staticmethod
@@ -50,7 +52,10 @@ class Helpers:
             return (found,)
 
         text = "for ... in a comprehension"
-        (found,) = CountedLoop(items, body, ("found",), ("found",), (), text, {"found": []}).run()
+        loop = CountedLoop(items, body, ("found",), ("found",), (), text, {"found": []})
+        if loop.unlike is not None:
+            raise loop.refused(loop.unlike)
+        (found,) = loop.run()
         return found
 
     @staticmethod

@@ -11,14 +11,17 @@ from __future__ import annotations
 import ast
 import contextlib
 import gc
+import inspect
 import linecache
+import tokenize
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, TracebackType
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 from onnxport.capture.patches.replacing import code_replaced, items_replaced
-from onnxport.capture.rewriting.syntax import HELPERS, rewritten_definition
+from onnxport.capture.rewriting.identities import functions_with_identities
+from onnxport.capture.rewriting.syntax import HELPERS, rewritten_definition, with_plain_identities
 from onnxport.errors import OnnxExporterError, Problem
 
 _Refusal = TypeVar("_Refusal", bound=OnnxExporterError)
@@ -40,6 +43,7 @@ class Rewriting:
     refusals: list[Problem] = field(default_factory=list)
     _tried: set[CodeType] = field(default_factory=set)
     _replaced: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    _with_identities: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def __enter__(self) -> Rewriting:
         return self
@@ -48,6 +52,18 @@ class Rewriting:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.undo()
+        self._with_identities.close()
+
+    def make_identities_plain(self, model: object) -> None:
+        """Let functions around a model that look at types and truths by identity find those of plain numbers."""
+        for function in functions_with_identities(model):
+            new = _compiled(function.__code__, with_plain_identities)
+            if new is not None:
+                new = new.replace(
+                    co_firstlineno=function.__code__.co_firstlineno, co_qualname=function.__code__.co_qualname
+                )
+                self._with_identities.enter_context(items_replaced(function.__globals__, {HELPERS: self.helpers}))
+                self._with_identities.enter_context(code_replaced(function, new))
 
     def may_help(self, code: CodeType) -> bool:
         """Whether a function has not been rewritten yet, nor was it in vain."""
@@ -56,7 +72,7 @@ class Rewriting:
     def rewrite(self, code: CodeType) -> None:
         """Let the functions with this code run from a rewritten source, if there is one; try no more than once."""
         self._tried.add(code)
-        new = _compiled(code)
+        new = _compiled(code, rewritten_definition)
         if new is None:
             return
         self._tried.add(new)
@@ -79,22 +95,34 @@ class Rewriting:
         self.in_force = False
 
 
-def _compiled(code: CodeType) -> CodeType | None:
+def _compiled(code: CodeType, rewritten: Callable[[ast.FunctionDef], ast.FunctionDef | None]) -> CodeType | None:
     """The code of a function's rewritten source; None where there is no source or it has another shape by now."""
-    source = "".join(linecache.getlines(code.co_filename))
-    try:
-        tree = ast.parse(source)
-    except SyntaxError:
+    definition = _definition(code)
+    if definition is None:
         return None
-    definition = next((node for node in ast.walk(tree) if _defines(node, code)), None)
-    if not isinstance(definition, ast.FunctionDef):
+    made = rewritten(definition)
+    if made is None:
         return None
-    module = _enclosed(rewritten_definition(definition), code)
+    module = _enclosed(made, code)
     found = _find(compile(module, code.co_filename, "exec"), lambda one: _is_like(one, code))
     return found if found is not None and found.co_freevars == code.co_freevars else None
 
 
-def _defines(node: ast.AST, code: CodeType) -> bool:
+def _definition(code: CodeType) -> ast.FunctionDef | None:
+    """The statement that defines a function, at its place in the file."""
+    lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
+    try:
+        block = inspect.getblock(lines)
+        # A statement that is indented stands in another.
+        nested = block[0][:1].isspace() if block else False
+        tree = ast.parse("".join(["if True:\n", *block] if nested else block))
+    except (SyntaxError, IndentationError, tokenize.TokenError):
+        return None
+    ast.increment_lineno(tree, code.co_firstlineno - (2 if nested else 1))
+    return next((node for node in ast.walk(tree) if _defines(node, code)), None)
+
+
+def _defines(node: ast.AST, code: CodeType) -> TypeGuard[ast.FunctionDef]:
     if not isinstance(node, ast.FunctionDef) or node.name != code.co_name:
         return False
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])

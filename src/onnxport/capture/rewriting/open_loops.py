@@ -227,13 +227,19 @@ class CountedLoop(OpenLoop):
         super().__init__(*described)
         self.items = items
         self.length: Size = items.length
-        self.needs_first = False
+        #: Why the loop can't be captured from its first iteration on.
+        self.unlike: Exception | None = None
         try:
             self.learn()
         except AskedInLoop:
             raise
-        except Exception:  # noqa: BLE001 - after the first iteration variables may be other things; then it is told
-            self.needs_first = True
+        except Exception as error:  # noqa: BLE001 - after the first iteration variables may be other things; then it is told
+            self.unlike = error
+
+    @property
+    def needs_first(self) -> bool:
+        """Whether the first iteration has to run before the loop."""
+        return self.unlike is not None
 
     @property
     def surely_runs(self) -> bool:
@@ -249,7 +255,7 @@ class CountedLoop(OpenLoop):
     def take_first(self) -> None:
         """Run the first iteration before the loop."""
         self.values = list(self._iterate(0, self.values))
-        self.done, self.needs_first = 1, False
+        self.done, self.unlike = 1, None
         try:
             self.learn()
         except AskedInLoop:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from onnxport.capture.forks.kinds import PLAIN_KINDS
 from onnxport.capture.replay.values.stand_ins import Number
 
 Size = int | torch.SymInt
@@ -139,13 +140,6 @@ def _abs(value: Any) -> Any:
     return abs(value)
 
 
-def _isinstance(value: Any, kind: Any) -> bool:
-    for symbolic, plain in ((torch.SymInt, int), (torch.SymFloat, float), (torch.SymBool, bool)):
-        if isinstance(value, symbolic) and isinstance(plain(), kind):
-            return True
-    return isinstance(value, kind)
-
-
 def _range(*bounds: Any) -> Any:
     if not any(isinstance(bound, torch.SymInt) for bound in bounds):
         return range(*bounds)
@@ -200,6 +194,28 @@ def _sqrt(value: Any) -> Any:
     return torch.sym_sqrt(value) if isinstance(value, torch.SymInt | torch.SymFloat) else math.sqrt(value)
 
 
+def _by_tensor(plain: Callable[..., float], function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., Any]:
+    """A function of numbers that is computed as a tensor where only run time knows the number."""
+
+    def compute(value: Any, *others: Any) -> Any:
+        if others or not isinstance(value, torch.SymInt | torch.SymFloat):
+            return plain(value, *others)
+        return function(as_tensor(value).to(torch.float64)).item()
+
+    return compute
+
+
+def _log2(number: torch.Tensor) -> torch.Tensor:
+    """The logarithm to base 2, exact for powers of 2, as it is in eager mode: it is mostly rounded up or down."""
+    found = torch.log2(number)
+    whole = torch.round(found)
+    return torch.where(torch.exp2(whole) == number, whole, found)
+
+
+def _type(value: Any) -> Any:
+    return PLAIN_KINDS.get(type(value), type(value))
+
+
 def _unbind(tensor: torch.Tensor, dim: int = 0) -> Any:
     if not isinstance(tensor.shape[dim], torch.SymInt):
         return tensor.unbind(dim)
@@ -212,7 +228,6 @@ _OPEN: dict[object, Callable[..., Any]] = {
     len: _len,
     divmod: _divmod,
     abs: _abs,
-    isinstance: _isinstance,
     range: _range,
     enumerate: _enumerate,
     zip: _zip,
@@ -220,7 +235,13 @@ _OPEN: dict[object, Callable[..., Any]] = {
     sum: _sum,
     list: _list,
     tuple: _tuple,
+    type: _type,
     math.sqrt: _sqrt,
+    math.log2: _by_tensor(math.log2, _log2),
+    **{
+        getattr(math, name): _by_tensor(getattr(math, name), getattr(torch, name))
+        for name in ("exp", "log", "log10", "sin", "cos", "tan", "tanh", "atan")
+    },
     torch.stack: _stack,
     torch.cat: _cat,
     torch.concat: _cat,

@@ -28,9 +28,23 @@ from typing import TypeVar
 
 _Made = TypeVar("_Made", bound=ast.AST)
 HELPERS = "__onnxport_helpers__"
-_CALLED = {"int", "float", "len", "divmod", "abs", "isinstance", "range", "enumerate", "zip", "reversed", "sum"}
-_CALLED |= {"list", "tuple"}
-_ATTRIBUTES = {"sqrt", "unbind", "stack", "cat", "concat", "concatenate"}
+_CALLED = {
+    "int",
+    "float",
+    "len",
+    "divmod",
+    "abs",
+    "range",
+    "enumerate",
+    "zip",
+    "reversed",
+    "sum",
+    "list",
+    "tuple",
+    "type",
+}
+_ATTRIBUTES = {"unbind", "stack", "cat", "concat", "concatenate"}
+_ATTRIBUTES |= {"sqrt", "log2", "exp", "log", "log10", "sin", "cos", "tan", "tanh", "atan"}
 _CHANGING = {"append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "reverse", "sort"}
 # What leaves a loop early, or makes its body no function.
 _LEAVING = (ast.Break, ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr)
@@ -45,8 +59,42 @@ def rewritten_definition(definition: ast.FunctionDef) -> ast.FunctionDef:
     return ast.copy_location(made, definition)
 
 
-class _Rewriter(ast.NodeTransformer):
+def with_plain_identities(definition: ast.FunctionDef) -> ast.FunctionDef | None:
+    """A function in which ``type(n) is int`` and ``(n > 2) is True`` hold for sizes; None without such a thing."""
+    rewriter = _Identities()
+    made = rewriter.visit(copy.deepcopy(definition))
+    made.decorator_list = []
+    return made if rewriter.found else None
+
+
+class _Identities(ast.NodeTransformer):
+    """Makes types and truths of sizes those of plain numbers where they are looked at by identity."""
+
+    def __init__(self) -> None:
+        self.found = False
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        self.generic_visit(node)
+        truth = all(
+            isinstance(op, ast.Is | ast.IsNot) and isinstance(other, ast.Constant) and isinstance(other.value, bool)
+            for op, other in zip(node.ops, node.comparators, strict=True)
+        )
+        if truth:
+            self.found = True
+            node.left = _at(node, _helper("truth", node.left))
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id == "type" and len(node.args) == 1 and not node.keywords:
+            self.found = True
+            node.func = _at(node, _helper("open", node.func))
+        return node
+
+
+class _Rewriter(_Identities):
     def __init__(self, definition: ast.FunctionDef) -> None:
+        super().__init__()
         self._reads = [name for statement in definition.body for name in _reads(statement)]
         self._locals = {argument.arg for argument in ast.walk(definition.args) if isinstance(argument, ast.arg)}
         self._locals |= {name for statement in definition.body for name in _assigned_names(statement)}
@@ -58,10 +106,8 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
-        known = (isinstance(node.func, ast.Name) and node.func.id in _CALLED) or (
-            isinstance(node.func, ast.Attribute) and node.func.attr in _ATTRIBUTES
-        )
-        if known:
+        named = isinstance(node.func, ast.Name) and node.func.id in _CALLED and not _makes_class(node)
+        if named or (isinstance(node.func, ast.Attribute) and node.func.attr in _ATTRIBUTES):
             node.func = _at(node, _helper("open", node.func))
         return node
 
@@ -171,6 +217,10 @@ class _Rewriter(ast.NodeTransformer):
     def _fresh(self, name: str) -> str:
         self._count += 1
         return f"__onnxport_{name}_{self._count}"
+
+
+def _makes_class(node: ast.Call) -> bool:
+    return isinstance(node.func, ast.Name) and node.func.id == "type" and len(node.args) != 1
 
 
 class _Continuing(ast.NodeTransformer):

@@ -1,0 +1,41 @@
+"""Functions of torch that answer Python with a truth of data at once: their tensors are asked for it instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+
+from onnxport.capture.diagnosis.user_lines import asker
+from onnxport.torch_internals.symbolic_sizes import get_proxy_mode
+
+
+def comparisons_of_data() -> Iterator[tuple[object, str, object]]:
+    """The functions, with what the model's code calls in their place: owner, name, function."""
+    for owner in (torch, torch.Tensor):
+        yield owner, "equal", _asking(_equal, owner.equal)
+        yield owner, "allclose", _asking(_close, owner.allclose)
+    yield torch.Tensor, "__contains__", _asking(_holds, torch.Tensor.__contains__)
+
+
+def _asking(ours: Callable[..., bool], original: Callable[..., bool]) -> Callable[..., bool]:
+    def compare(*args: object, **kwargs: object) -> bool:
+        is_models = get_proxy_mode() is not None and asker() != "torch"
+        return (ours if is_models else original)(*args, **kwargs)
+
+    return compare
+
+
+def _equal(input: torch.Tensor, other: torch.Tensor) -> bool:
+    same = input.dim() == other.dim() and all(a == b for a, b in zip(input.shape, other.shape, strict=True))
+    return same and bool(torch.eq(input, other).all())
+
+
+def _close(
+    input: torch.Tensor, other: torch.Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
+    return bool(torch.isclose(input, other, rtol, atol, equal_nan).all())
+
+
+def _holds(tensor: torch.Tensor, element: object) -> bool:
+    return bool((tensor == element).any())

@@ -38,4 +38,4 @@ def _close(
 
 
 def _holds(tensor: torch.Tensor, element: object) -> bool:
-    return bool((tensor == element).any())
+    return bool(torch.eq(tensor, element).any())  # type: ignore[call-overload]

@@ -25,7 +25,7 @@ PLAIN_KINDS: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch
 @contextlib.contextmanager
 def sizes_as_plain_numbers() -> Iterator[None]:
     """While the block runs, sizes are instances of int to the model's code."""
-    texts = [(own, "__repr__", _written(own.__repr__, plain)) for own, plain in PLAIN_KINDS.items()]
+    texts = [(own, "__repr__", _written(vars(own)["__repr__"], plain)) for own, plain in PLAIN_KINDS.items()]
     with contextlib.ExitStack() as stack, attributes_replaced(texts):
         for own, plain in PLAIN_KINDS.items():
             stack.enter_context(class_replaced(own, _shown(own, plain)))

@@ -85,9 +85,9 @@ def _capture(module: torch.nn.Module, size: tuple[int, int]) -> EventLog:
 WARNED = {
     AsksSize: "rows is greater than 3",
     Truncates: "equals 10",
-    AsksParity: r"Mod\(rows, 2\) equals 1",
-    AsksRemainder: r"Mod\(rows, 3\) differs from 0",
-    PadsToWhole: "columns / 3 is a whole number",
+    AsksParity: "rows is odd",
+    AsksRemainder: "rows is no multiple of 3",
+    PadsToWhole: "columns is a multiple of 3",
     ComparesRatio: "equals 1.2",
     Chunks: "equals 3",
     Squeezes: "rows differs from 1, which squeeze would drop",

@@ -104,7 +104,7 @@ JOIN = [
     case("aten::split.Tensor", lambda x: x.split(2, -1), R("b", 5)),
     case("aten::unsafe_split.Tensor", lambda x: torch.unsafe_split(x, 2, -1), R("b", 4)),
     case("aten::chunk", lambda x: x.chunk(3, 1), R("b", 7)),
-    case("aten::chunk", lambda x: x.chunk(2), R("m", 2), name="run-time size", warns="It is right only where"),
+    case("aten::chunk", lambda x: x.chunk(2), R("m", 2), name="run-time size", warns="differs from 1"),
     case("aten::unsafe_chunk", lambda x: torch.unsafe_chunk(x, 3, 1), R("b", 4)),
     case("aten::tensor_split.sections", lambda x: x.tensor_split(3, 1), R("b", 7)),
     case("aten::tensor_split.sections", lambda x: x.tensor_split(1), R("n", 2), name="one"),

@@ -15,6 +15,7 @@ import sympy  # type: ignore[import-untyped]
 import torch
 
 from onnxport.capture.diagnosis.forced_sizes import Asked, fixed_value
+from onnxport.capture.diagnosis.size_words import condition_in_words
 from onnxport.capture.diagnosis.user_lines import Asker
 from onnxport.errors import Problem, listing, warn
 from onnxport.events import EventLog
@@ -57,14 +58,15 @@ def report_assumptions(
     """
     problems = []
     for expression, by, where in _guards(programs, names, same, asked):
-        shown = _sentence(expression)
+        misleads = _fixes_a_value(expression) or _is_branch(expression, by)
+        shown = condition_in_words(expression, solve=misleads)
         events.add("assumption", "capture", shown, where=where)
-        if _fixes_a_value(expression) or _is_branch(expression, by):
+        if misleads:
             problems.append(Problem(f"It is right only where {shown}", where))
     for decision in followed:
         # Whether an axis is empty may have been asked, which is no question of a size that sympy takes for positive.
         expression = _named(decision.expression, names, same, positive=None)
-        shown = _sentence(expression if decision.outcome else sympy.Not(expression))
+        shown = condition_in_words(expression if decision.outcome else sympy.Not(expression))
         events.add("assumption", "capture", f"{shown} ({decision.reason})", where=decision.where)
         if _is_branch(expression, decision.by):
             problems.append(Problem(f"It is right only where {shown}: {decision.reason}", decision.where))
@@ -85,7 +87,7 @@ def limit_of(
 ) -> SizeLimit:
     """The limit that a fact about sizes must hold, unless one of others does."""
     named = [_named(one, names, {}, positive=None) for one in (fact, *unless)]
-    words = _sentence(named[0]) + "".join(f", unless {_sentence(one)}" for one in named[1:])
+    words = condition_in_words(named[0]) + "".join(f", unless {condition_in_words(one)}" for one in named[1:])
     return SizeLimit(sympy.Or(*named), words, raised, where)
 
 
@@ -175,30 +177,3 @@ def _is_branch(expression: sympy.Basic, by: Asker) -> bool:
         return False
     one_or_none = 0 in expression.args or (1 in expression.args and len(expression.free_symbols) == 1)
     return by == "user" or not one_or_none
-
-
-_RELATIONS = {
-    sympy.Eq: "equals",
-    sympy.Ne: "differs from",
-    sympy.StrictGreaterThan: "is greater than",
-    sympy.StrictLessThan: "is less than",
-    sympy.GreaterThan: "is at least",
-    sympy.LessThan: "is at most",
-}
-
-
-def _sentence(expression: sympy.Basic) -> str:
-    relation = _RELATIONS.get(type(expression))
-    if relation is None:
-        return f"{expression} holds"
-    left, right = expression.args
-    for whole, fraction in ((left, right), (right, left)):
-        if isinstance(whole, ToFloat) and whole.args[0] == sympy.floor(fraction):
-            return f"{_shown(fraction)} {'is' if relation == 'equals' else 'is not'} a whole number"
-    return f"{left} {relation} {right}"
-
-
-def _shown(fraction: sympy.Basic) -> str:
-    if isinstance(fraction, IntTrueDiv | FloatTrueDiv):
-        return " / ".join(f"({part})" if part.is_Add or part.is_Mul else str(part) for part in fraction.args)
-    return str(fraction)

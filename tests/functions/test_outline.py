@@ -50,7 +50,7 @@ ROWS: dict[str, tuple[str, str, list[str], int]] = {
         ["Block", "Block"],
         1,
     ),
-    "two-different": ("a = Relu(x) b = Neg(a) c = Neg(b) y = Relu(c)", "aabb", ["Block", "Block_1"], 2),
+    "two-different": ("a = Relu(x) b = Neg(a) c = Neg(b) y = Relu(c)", "aabb", ["Block", "Block.1"], 2),
     "another-between": ("a = Relu(x) r = Exp(x) b = Neg(a) y = Add(b, r)", "a-a-", ["Exp", "Block", "Add"], 1),
     "a-reader-between": ("a = Relu(x) r = Exp(a) b = Neg(a) y = Add(b, r)", "a-a-", ["Block", "Exp", "Add"], 1),
     "interleaved": ("a = Relu(x) r = Exp(a) b = Neg(r) y = Add(b, r)", "a-a-", ["Relu", "Exp", "Neg", "Add"], 0),
@@ -58,7 +58,7 @@ ROWS: dict[str, tuple[str, str, list[str], int]] = {
     "unknown-between": (
         "a = Relu(x) b = Neg(a) c = Exp(b) y = Add(b, c)",
         "a?b-",
-        ["Block", "Neg", "Block_1", "Add"],
+        ["Block", "Neg", "Block.1", "Add"],
         2,
     ),
     "two-outputs": ("a = Relu(x) b = Neg(a) y = Add(a, b)", "aa-", ["Block", "Add"], 1),

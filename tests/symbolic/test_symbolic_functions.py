@@ -256,6 +256,17 @@ def test_convolutions_go_by_the_name_they_have_in_a_trace(
     assert operators(program) == ["my::Conv"]
 
 
+@pytest.mark.parametrize("dynamo", [True, False])
+def test_operators_with_several_names_go_by_the_one_in_a_trace(dynamo: bool) -> None:
+    class Inverted(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.inverse(x)
+
+    with registered("aten::linalg_inv", lambda g, x: g.op("com.microsoft::Inverse", x).setType(x.type())):
+        program = onnxport.export(Inverted(), (torch.eye(3),), dynamo=dynamo, opset_version=17)
+    assert operators(program) == ["com.microsoft::Inverse"]
+
+
 # Autograd functions
 
 

@@ -157,7 +157,7 @@ class _Outliner:
         number, unique = 0, name
         while (domain, unique, "") in self._model.functions:
             number += 1
-            unique = f"{name}_{number}"
+            unique = f"{name}.{number}"
         graph = ir.Graph(_formal_inputs(region), [], nodes=[], opset_imports={}, name=unique)
         function = ir.Function(domain, unique, graph=graph, attributes=[])
         self._model.functions[function.identifier()] = function

@@ -11,7 +11,7 @@ from onnxport.options import Options
 from onnxport.symbolic.session.calling import by_symbolic
 from onnxport.symbolic.session.function_calls import function_translation, keeps_whole
 from onnxport.symbolic.session.registration import Symbolic, operators_of_libraries, registered_symbolic
-from onnxport.symbolic.session.traced_names import CONVOLUTION, Arrange, traced_as
+from onnxport.symbolic.session.traced_names import Arrange, traced_as
 from onnxport.torch_internals.operators import OpOverload
 from onnxport.translate import REGISTRY
 from onnxport.translate.registry import Lookup, Translation
@@ -43,11 +43,9 @@ def symbolic_lookup(options: Options) -> Lookup:
         function = registered_symbolic(name, options.opset)
         if function is not None:
             return made(function, target, target, None, of_complex)
-        convolution = registered_symbolic(CONVOLUTION._schema.name, options.opset)
-        traced = None if convolution is None else traced_as(target)
-        if convolution is None or traced is None:
-            return None
-        return made(convolution, target, *traced, of_complex)
+        traced = traced_as(target)
+        function = None if traced is None else registered_symbolic(traced[0]._schema.name, options.opset)
+        return None if function is None or traced is None else made(function, target, *traced, of_complex)
 
     def made(
         function: Symbolic,

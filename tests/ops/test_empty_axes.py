@@ -23,6 +23,7 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
     "matrices by vectors": lambda x: (x @ x.new_ones(x.shape[1]), x.t() @ x.new_ones(x.shape[0])),
     "merged beside a kept axis": lambda x: (x[:, :, None, None] * torch.ones(2, 3)).flatten(1, 2).transpose(0, 1) * 2,
     "Kronecker products": lambda x: torch.kron(x, torch.ones(2, 2)),
+    "diagonals filled": lambda x: x.clone().fill_diagonal_(3),
     "truth values shifted": lambda x: ((x > 0) << 1, (x > 0) >> 1, (x > 0) << (x > 1).long()),
     "running sums of exponentials": lambda x: (x.logcumsumexp(0), x.logcumsumexp(1)),
 }

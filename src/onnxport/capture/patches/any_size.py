@@ -36,6 +36,7 @@ def operators_of_any_size() -> contextlib.AbstractContextManager[None]:
         _aten.gradient.scalarrayint: _gradient_of_scalars,
         _aten.gradient.scalarrayarray: _gradient_of_scalars,
         _aten.pad_sequence.default: _pad_sequence,
+        _aten.fill_diagonal_.default: _fill_diagonal,
         _aten.repeat_interleave.self_Tensor: _repeat_each,
     }
     shapes: dict[OpOverload, Kernel] = {
@@ -217,6 +218,16 @@ def _pad_sequence(
         amounts = [0, missing] if padding_side == "right" else [missing, 0]
         padded.append(torch.constant_pad_nd(sequence.to(sequences[0].dtype), [*behind, *amounts], padding_value))
     return torch.stack(padded, 0 if batch_first else 1)
+
+
+def _fill_diagonal(self: torch.Tensor, fill_value: float, wrap: bool = False) -> torch.Tensor:
+    if self.dim() == 2 and not wrap:
+        self.diagonal().fill_(fill_value)
+        return self
+    filled: torch.Tensor = _aten.fill_diagonal_.default._op_dk(
+        DispatchKey.CompositeImplicitAutograd, self, fill_value, wrap
+    )
+    return filled
 
 
 def _pooled_to(self: torch.Tensor, output_size: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:

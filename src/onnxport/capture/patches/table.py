@@ -91,6 +91,7 @@ PATCHES: tuple[Patch, ...] = (
             "gradient.scalarrayint",
             "gradient.scalarrayarray",
             "pad_sequence.default",
+            "fill_diagonal_.default",
             "repeat_interleave.self_Tensor",
             "adaptive_max_pool3d.default",
             "fractional_max_pool3d.default",

@@ -111,12 +111,12 @@ quantized-cases: $(STAMP) ## quantized models through both exporters into docs/q
 	OMP_NUM_THREADS=1 PYTHONPATH=tests:tests/quantized .venv-torchao/bin/python tests/quantized/quantized_runs.py \
 		--write docs/quantized_cases.md
 
-test-oldest: ## run the tests of capture, prepare and program with the oldest versions that are declared
-	$(PYTHON) tools/versions.py oldest --env .venv-oldest --keep --only capture prepare program
+test-oldest: ## run the core selection with the oldest versions that are declared
+	$(PYTHON) tools/versions.py 2.9.0+oldest --env .venv-oldest --keep
 
 TORCH ?=
 
-test-versions: ## run a core selection with each version of torch and write docs/compatibility.md (TORCH="2.9.0 2.15.0" for less)
+test-versions: ## run a core selection with each version of torch and write docs/compatibility.md (TORCH="2.9.0 2.15.0" for less, TORCH="2.14.1 --python python3.13" for another Python)
 	$(PYTHON) tools/versions.py $(TORCH)
 
 CONSUMERS ?= --write docs/consumers.md

@@ -2,12 +2,12 @@
 
     python tools/versions.py                       all of VERSIONS, one after another
     python tools/versions.py 2.9.0 2.15.0          these
-    python tools/versions.py oldest --env .venv-oldest --keep --only capture prepare program
+    python tools/versions.py 2.13.0+oldest         2.13 with the oldest of everything else that pyproject.toml declares
+    python tools/versions.py 2.14.1 --python python3.13 --env .venv-313 --keep --only capture prepare
 
 An environment is built, used and removed before the next; ``--keep`` leaves it for the next run. What was counted takes
-its place in the table of docs/compatibility.md, where the rows of versions that weren't run stay as they are.
-
-``oldest`` is torch's oldest version with the oldest of everything else that pyproject.toml declares.
+its place in the table of docs/compatibility.md, with the commit it was counted on; rows of versions that weren't run
+and columns of parts that weren't stay as they are.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-import venv
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +28,9 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "compatibility.md"
+CONSTRAINTS = ROOT / "constraints.txt"
 VERSIONS = ("2.9.0", "2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0")
-# What is run, by the heading of its column. Of the operators, every third test.
+# What is run, by the heading of its column. Of the operators, every third row of their tables, in one form.
 SELECTION = {
     "capture": "tests/capture",
     "prepare": "tests/prepare",
@@ -55,17 +55,23 @@ class Count:
 
 
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
-    """Keep every third test of the operators that this torch has; this module is a plugin of the runs it starts."""
+    """Keep every third row of the operators that this torch has; this module is a plugin of the runs it starts.
+
+    Of a row's tests the last in its first dtype is kept: with sizes that vary where the row has that, at all opsets.
+    """
     from onnxport.translate.registry import torch_schema
 
-    operators = [item for item in items if item.nodeid.startswith(OPERATORS)]
-    left_out = {
-        id(item)
-        for index, item in enumerate(operators)
-        if index % 3 or not all(torch_schema(name) for name in item.callspec.params["row"].covers if "aten::" in name)
-    }
-    config.hook.pytest_deselected(items=[item for item in items if id(item) in left_out])
-    items[:] = [item for item in items if id(item) not in left_out]
+    tests: dict[int, Any] = {}
+    for item in items:
+        if item.nodeid.startswith(OPERATORS):
+            row, dtype = item.callspec.params["row"], item.callspec.params["dtype"]
+            if dtype == row.dtypes[0] and all(torch_schema(name) for name in row.covers if "aten::" in name):
+                tests[id(row)] = item
+    kept = {id(item) for item in list(tests.values())[::3]}
+    left_out = [item for item in items if item.nodeid.startswith(OPERATORS) and id(item) not in kept]
+    config.hook.pytest_deselected(items=left_out)
+    gone = set(map(id, left_out))
+    items[:] = [item for item in items if id(item) not in gone]
 
 
 def declared() -> list[str]:
@@ -80,19 +86,24 @@ def oldest(requirements: Iterable[str]) -> list[str]:
     return [requirement.replace(">=", "==") for requirement in requirements]
 
 
-def build(environment: Path, torch: str, requirements: Sequence[str], constraints: Path | None) -> Path:
-    """Make an environment and return its interpreter; one that is there already is used as it is."""
+def build(environment: Path, interpreter: str, version: str) -> Path:
+    """Make an environment with a version of torch and return its interpreter; one that is there is used as it is."""
+    torch, _, others = version.partition("+")
     python = environment / "bin" / "python"
     done = environment / ".onnxport-installed"
-    wanted = "\n".join([torch, *requirements])
+    pins = [line for line in CONSTRAINTS.read_text("utf-8").splitlines() if not line.startswith("torch==")]
+    requirements = oldest(declared()) if others == "oldest" else declared()
+    wanted = "\n".join([interpreter, torch, *requirements])
     if done.exists() and done.read_text(encoding="utf-8") == wanted:
         return python
-    venv.create(environment, clear=True, with_pip=True)
+    subprocess.run([interpreter, "-m", "venv", "--clear", str(environment)], check=True)
     quietly = ["-q", "--no-cache-dir", "--no-compile", "--disable-pip-version-check"]
     install = [str(python), "-m", "pip", "install", *quietly]
-    subprocess.run([*install, f"torch=={torch}"], check=True)
-    pins = [] if constraints is None else ["-c", str(constraints)]
-    subprocess.run([*install, *pins, *requirements], check=True)
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
+        constraints.write("" if others == "oldest" else "\n".join(pins))
+        constraints.flush()
+        subprocess.run([*install, f"torch=={torch}"], check=True)
+        subprocess.run([*install, "-c", constraints.name, *requirements], check=True)
     done.write_text(wanted, encoding="utf-8")
     return python
 
@@ -134,16 +145,26 @@ def installed(python: Path) -> list[str]:
 
 
 def write_row(versions: Sequence[str], counts: dict[str, Count]) -> None:
-    """Put the counts in the table, in the place of the row for the same versions."""
-    cells = [str(counts[part]) if part in counts else "–" for part in SELECTION]
-    row = f"| {' | '.join([*versions, *cells])} |"
+    """Put the counts in the table, in the place of those for the same versions."""
     text = PAGE.read_text(encoding="utf-8")
     head, start, rest = text.partition("<!-- rows of tools/versions.py -->\n")
     table, end, tail = rest.partition("<!-- end of rows -->")
-    title, rule, *rows = table.splitlines()
-    kept = [old for old in rows if _cells(old)[: len(versions)] != list(versions)]
-    ordered = sorted([*kept, row], key=lambda one: [_number(cell) for cell in _cells(one)[: len(versions)]])
-    PAGE.write_text(head + start + "\n".join([title, rule, *ordered]) + "\n" + end + tail, encoding="utf-8")
+    title, rule, *lines = table.splitlines()
+    rows = {tuple(cells[: len(versions)]): cells[len(versions) :] for cells in map(_cells, lines)}
+    before = dict(zip(SELECTION, rows.get(tuple(versions), ()), strict=False))
+    cells = [str(counts[part]) if part in counts else before.get(part, "–") for part in SELECTION]
+    rows[tuple(versions)] = [*cells, _commit()]
+    ordered = sorted(rows, key=lambda key: [_number(version) for version in key])
+    lines = [f"| {' | '.join([*key, *rows[key]])} |" for key in ordered]
+    PAGE.write_text(head + start + "\n".join([title, rule, *lines]) + "\n" + end + tail, encoding="utf-8")
+
+
+def _commit() -> str:
+    """The commit that is checked out, marked where files of the package or its tests differ from it."""
+    git = ["git", "-C", str(ROOT)]
+    commit = subprocess.run([*git, "rev-parse", "--short=9", "HEAD"], check=True, capture_output=True, text=True)
+    changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "src", "tests"], check=False).returncode
+    return commit.stdout.strip() + ("+" if changed else "")
 
 
 def _cells(row: str) -> list[str]:
@@ -157,30 +178,23 @@ def _number(version: str) -> list[int]:
 def main(arguments: Sequence[str]) -> int:
     """Run what was asked for; 1 if a test failed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("versions", nargs="*", default=VERSIONS, help="of torch; or 'oldest'")
+    parser.add_argument(
+        "versions", nargs="*", default=VERSIONS, help="of torch; '2.13.0+oldest': the oldest of all else"
+    )
     parser.add_argument("--env", type=Path, default=ROOT / ".venv-versions", help="where to build environments")
+    parser.add_argument("--python", default=sys.executable, help="the interpreter to build environments with")
     parser.add_argument("--keep", action="store_true", help="leave the environment for the next run")
     parser.add_argument("--only", nargs="+", choices=SELECTION, default=list(SELECTION), help="parts of the selection")
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args(arguments)
-    pins = [
-        line for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines() if not line.startswith("torch==")
-    ]
     failed = 0
     for version in options.versions:
-        with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
-            constraints.write("\n".join(pins))
-            constraints.flush()
-            if version == "oldest":
-                python = build(options.env, VERSIONS[0], oldest(declared()), None)
-            else:
-                python = build(options.env, version, declared(), Path(constraints.name))
+        python = build(options.env, options.python, version)
         counts = run(python, options.only, options.workers)
         for part, count in counts.items():
             print(f"torch {version}, {part}: {count}", *count.failed, sep="\n  ")
             failed += len(count.failed)
-        if list(options.only) == list(SELECTION):
-            write_row(installed(python), counts)
+        write_row(installed(python), counts)
         if not options.keep:
             shutil.rmtree(options.env)
     return int(failed > 0)

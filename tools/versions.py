@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "compatibility.md"
 CONSTRAINTS = ROOT / "constraints.txt"
 VERSIONS = ("2.9.0", "2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0")
-# What is run, by the heading of its column. Of the operators, every third row of their tables, in one form.
+# What is run, by the heading of its column.
 SELECTION = {
     "capture": "tests/capture",
     "prepare": "tests/prepare",
@@ -38,7 +38,9 @@ SELECTION = {
     "operators": "tests/ops/test_cases.py",
     "models": "tests/models/test_zoo.py",
 }
+STAGES = ("tests/capture", "tests/prepare", "tests/program")
 OPERATORS = "tests/ops/test_cases.py"
+OF_TORCH = ("aten::", "torch_nn::")
 PACKAGES = ("torch", "python", "onnx", "onnx_ir", "onnxruntime")
 
 
@@ -54,24 +56,34 @@ class Count:
         return f"{self.passed} of {self.run}" if self.run else "–"
 
 
-def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
-    """Keep every third row of the operators that this torch has; this module is a plugin of the runs it starts.
+def pytest_addoption(parser: Any) -> None:
+    """This module is a plugin of the runs it starts."""
+    parser.addoption("--every", type=int, default=1, help="keep every so many tests of the stages")
 
-    Of a row's tests the last in its first dtype is kept: with sizes that vary where the row has that, at all opsets.
+
+def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
+    """Keep every third row of the operators, and of the stages' tests every so many as was asked for."""
+    stages = [item for item in items if item.nodeid.startswith(STAGES)]
+    operators = _in_one_form(item for item in items if item.nodeid.startswith(OPERATORS))
+    sampled = {item.nodeid for item in items if item.nodeid.startswith((*STAGES, OPERATORS))}
+    kept = {item.nodeid for item in [*stages[:: config.getoption("--every")], *operators[::3]]}
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in sampled - kept])
+    items[:] = [item for item in items if item.nodeid not in sampled - kept]
+
+
+def _in_one_form(items: Iterable[Any]) -> list[Any]:
+    """One test of each row that this torch has the operators of: in its first dtype, the last.
+
+    That is the one with sizes that vary, where the row has such a form, and at all opsets.
     """
     from onnxport.translate.registry import torch_schema
 
     tests: dict[int, Any] = {}
     for item in items:
-        if item.nodeid.startswith(OPERATORS):
-            row, dtype = item.callspec.params["row"], item.callspec.params["dtype"]
-            if dtype == row.dtypes[0] and all(torch_schema(name) for name in row.covers if "aten::" in name):
-                tests[id(row)] = item
-    kept = {id(item) for item in list(tests.values())[::3]}
-    left_out = [item for item in items if item.nodeid.startswith(OPERATORS) and id(item) not in kept]
-    config.hook.pytest_deselected(items=left_out)
-    gone = set(map(id, left_out))
-    items[:] = [item for item in items if id(item) not in gone]
+        row, dtype = item.callspec.params["row"], item.callspec.params["dtype"]
+        if dtype == row.dtypes[0] and all(torch_schema(name) for name in row.covers if name.startswith(OF_TORCH)):
+            tests[id(row)] = item
+    return list(tests.values())
 
 
 def declared() -> list[str]:
@@ -108,12 +120,12 @@ def build(environment: Path, interpreter: str, version: str) -> Path:
     return python
 
 
-def run(python: Path, parts: Sequence[str], workers: int) -> dict[str, Count]:
+def run(python: Path, parts: Sequence[str], every: int, workers: int) -> dict[str, Count]:
     """Run the parts and count."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         arguments = [*("-m", "pytest", "-q", "-p", "versions", "-p", "no:cacheprovider")]
-        arguments += ["-n", str(workers), "--tb=short", f"--junitxml={report}"]
+        arguments += ["-n", str(workers), f"--every={every}", "--tb=short", f"--junitxml={report}"]
         paths = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([f"{ROOT}/src", f"{ROOT}/tools"])}
         subprocess.run([python, *arguments, *(SELECTION[part] for part in parts)], cwd=ROOT, env=paths)
         cases = list(ElementTree.parse(report).iter("testcase"))
@@ -185,12 +197,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--python", default=sys.executable, help="the interpreter to build environments with")
     parser.add_argument("--keep", action="store_true", help="leave the environment for the next run")
     parser.add_argument("--only", nargs="+", choices=SELECTION, default=list(SELECTION), help="parts of the selection")
+    parser.add_argument("--every", type=int, default=3, help="so many-th test of the stages is run; 1: all")
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args(arguments)
     failed = 0
     for version in options.versions:
         python = build(options.env, options.python, version)
-        counts = run(python, options.only, options.workers)
+        counts = run(python, options.only, options.every, options.workers)
         for part, count in counts.items():
             print(f"torch {version}, {part}: {count}", *count.failed, sep="\n  ")
             failed += len(count.failed)

@@ -70,8 +70,8 @@ ANTIALIASED = [
 
 
 def _both(operator: str, shape: tuple[int | str, ...], size: list[int], *rest: object, name: str = "both") -> Case:
-    function = getattr(OPS, operator).default
-    return case(f"aten::{operator}", lambda x: function(x, size, *rest), R("b", 2, *shape), name=name)
+    # Looked up when it is called: not every version of torch has all of them.
+    return case(f"aten::{operator}", lambda x: getattr(OPS, operator)(x, size, *rest), R("b", 2, *shape), name=name)
 
 
 BOTH = [

@@ -66,8 +66,9 @@ RESIZED: dict[str, Case] = {
         IMAGES,
         ON_IMAGE,
     ),
-    "lanczos": (_lanczos, IMAGE, IMAGES, ON_IMAGE),
 }
+if hasattr(torch.ops.aten, "_upsample_lanczos2d_aa"):
+    RESIZED["lanczos"] = (_lanczos, IMAGE, IMAGES, ON_IMAGE)
 
 
 # A factor that leaves short axes as long as they were.

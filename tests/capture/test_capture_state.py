@@ -173,7 +173,8 @@ def test_lists_that_forward_appends_to_are_as_before() -> None:
             return x + self.seen[-1]
 
     model = Appends()
-    with pytest.warns(UserWarning, match=r"self\.seen.*register_buffer"):
+    # torch 2.9 names it otherwise, and says no more.
+    with pytest.warns(UserWarning, match=r"self\.seen.*register_buffer|side effects.*'self'\]\.seen"):
         program = onnxport.export(model, (torch.ones(2),))
     assert model.seen == []
     assert program(torch.ones(2))[0].tolist() == [2.0, 2.0]

@@ -15,9 +15,11 @@ import pytest
 import torch
 
 import onnxport
+from comparison import assert_agrees
 from onnxport.capture import capture
 from onnxport.capture.patches import PATCHES, Patch, patched_torch
 from onnxport.events import EventLog
+from onnxport.torch_internals.fake_tensors import op_implementations_dict
 from onnxport.torch_internals.layers import device_constructors
 
 SOURCE = Path(onnxport.__file__).parent
@@ -209,3 +211,19 @@ def test_default_devices_still_reach_what_was_replaced() -> None:
     capture(Makes(), torch.ones(3), events=EventLog())
     with torch.device("meta"):
         assert torch.linspace(0, 1, 3).is_meta
+
+
+def test_counts_have_their_own_type_whatever_the_fake_kernel_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Counts(torch.nn.Module):
+        def forward(self, x: torch.Tensor, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return torch.bincount(x) // 2, torch.bincount(x, weights) / 3
+
+    told = op_implementations_dict[torch.ops.aten.bincount.default]
+
+    def of_older_versions(mode: Any, operator: Any, inputs: Any, *rest: Any, **options: Any) -> Any:
+        return inputs.new_empty(told(mode, operator, inputs, *rest, **options).shape)
+
+    monkeypatch.setitem(op_implementations_dict, torch.ops.aten.bincount.default, of_older_versions)
+    x, weights = torch.tensor([1, 2, 2, 5], dtype=torch.int32), torch.tensor([0.5, 1.0, 2.0, 4.0])
+    program = onnxport.export(Counts(), (x, weights), dynamic_shapes=({0: "n"}, {0: "n"}))
+    assert_agrees(program, Counts(), (x[1:], weights[1:]))

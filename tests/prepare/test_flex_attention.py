@@ -13,6 +13,12 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 import onnxport
 from comparison import assert_agrees
 
+# What torch 2.9 and 2.10 say of every call that isn't compiled, and of the argument that later ones keep.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile:UserWarning"),
+    pytest.mark.filterwarnings("ignore:return_lse is deprecated:FutureWarning"),
+]
+
 
 class Flex(nn.Module):
     """Attention with a score function (``self`` is its first argument), a mask function, and other options."""

@@ -482,9 +482,11 @@ def _assumptions(report: Any, names: Mapping[str, str]) -> Iterator[Problem]:
         ]
         where = line_of_summary(traceback.FrameSummary(*frame) for frame in frames)
         if failure.failure_type == FailureType.DATA_DEPENDENT_ERROR:
-            decided = str(data["result"]) in ("True", "False")
+            asked = condition_of(where)
+            # Until torch 2.11 the truth of a condition is 1 or 0 here.
+            decided = str(data["result"]) in ("True", "False") or asked != condition_of("")
             taken = "goes the example's way" if decided else f"assumes {data['result']}"
-            what = f"{condition_of(where)} depends on the data; the export {taken}."
+            what = f"{asked} depends on the data; the export {taken}."
             yield Problem(what, where, "State the fact with torch._check(...), or use torch.where or torch.cond.")
         elif failure.failure_type == FailureType.GUARD_ADDED:
             assumed = re.sub(r"\b[su]\d+\b", lambda symbol: names.get(symbol[0], symbol[0]), str(data["expr"]))

@@ -23,6 +23,7 @@ __all__ = [
     "is_contiguous_for_memory_format_or_false",
     "op_implementations_dict",
     "prims_common",
+    "storage_of",
 ]
 
 # Real tensors within a capture: to look at weights, or to run a function on made-up values.
@@ -34,3 +35,12 @@ def fake_behind(tensor: torch.Tensor) -> FakeTensor | None:
     if isinstance(tensor, FunctionalTensor):
         tensor = tensor.from_functional()
     return tensor if isinstance(tensor, FakeTensor) else None
+
+
+def storage_of(tensor: torch.Tensor) -> int | None:
+    """What tells the memory of a tensor from that of others; None for one that torch says has none of its own."""
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except NotImplementedError:
+        # Within torch.vmap, torch 2.9 keeps the mapped tensors themselves with the nodes of a graph.
+        return None

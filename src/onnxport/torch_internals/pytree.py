@@ -39,6 +39,6 @@ get_node_type = _get_node_type
 
 
 def children_of(spec: TreeSpec) -> list[TreeSpec]:
-    """The structures of what a container holds. ``TreeSpec.children()`` came with torch 2.12, in place of a field."""
+    """The structures of what a container holds. ``TreeSpec.children()`` came with torch 2.10, in place of a field."""
     children: list[TreeSpec] = spec.children() if hasattr(spec, "children") else spec.children_specs
     return children

@@ -124,7 +124,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         "Wrap that code with torch.library.custom_op and torch.library.register_fake, and give it a translation.",
     ),
     Explanation(
-        r"(?:UnsupportedOperator|DynamicOutputShape)Exception: (\S+)"
+        r"(?:UnsupportedOperator|DynamicOutputShape)Exception: (\w+\.\w+\.\w+)"
         r"|does not support running with fake tensors|no fake impl",
         "The operator {0} cannot be run without values, so its result's shape is not known.",
         "Register how it computes shapes with torch.library.register_fake, or use another operator.",

@@ -16,6 +16,7 @@ from onnxport.capture.request.inputs import Inputs
 from onnxport.errors import CaptureError, Problem
 from onnxport.quantized_parts import taken_apart
 from onnxport.torch_internals import pytree
+from onnxport.torch_internals.fake_tensors import storage_of
 
 
 def check_links(
@@ -84,7 +85,7 @@ def _dependencies(program: torch.export.ExportedProgram, names: Sequence[str]) -
 
 def _memory(node: torch.fx.Node) -> int | None:
     value = node.meta.get("val")
-    return int(value.untyped_storage()._cdata) if isinstance(value, torch.Tensor) else None
+    return storage_of(value) if isinstance(value, torch.Tensor) else None
 
 
 def _varies(value: object) -> bool:

@@ -19,6 +19,7 @@ from onnxport.capture.patches.fourier import transforms_of_any_size
 from onnxport.capture.patches.packed import sequences_packed
 from onnxport.capture.patches.quick_shapes import shapes_told_at_once
 from onnxport.capture.patches.recurrent import recurrences_of_any_length
+from onnxport.capture.patches.result_types import types_as_computed
 from onnxport.capture.patches.shifts import shifts_of_truth_values
 from onnxport.capture.patches.tensor_numbers import numbers_in_and_out_of_tensors
 from onnxport.torch_internals.symbolic_sizes import config as symbolic_config
@@ -186,6 +187,13 @@ PATCHES: tuple[Patch, ...] = (
         known="torch 2.13",
         until="their bindings take SymInt and fake tensors, and tolist keeps its length open",
         enter=numbers_in_and_out_of_tensors,
+    ),
+    Patch(
+        replaces=("torch._subclasses.fake_impls.op_implementations_dict",),
+        why="The fake kernel of bincount gives the type of its input, where counts are int64 and sums of weights not.",
+        known="torch 2.9 to 2.12",
+        until="torch 2.13 is the oldest version that is declared",
+        enter=types_as_computed,
     ),
     Patch(
         replaces=("torch._subclasses.fake_impls.get_fast_op_impls()",),

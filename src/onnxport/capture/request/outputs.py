@@ -12,6 +12,7 @@ from onnxport.capture.request.trees import leaves, register_containers, steps_of
 from onnxport.errors import CaptureError, InputError, Problem, warn
 from onnxport.events import EventLog
 from onnxport.torch_internals import pytree
+from onnxport.torch_internals.fake_tensors import FakeTensor
 
 _NUMBERS = (bool, int, float, complex, torch.SymInt, torch.SymFloat, torch.SymBool)
 _REMEDY = "Return tensors (in tuples, lists, dicts or dataclasses); leave this value out, or wrap the model to drop it."
@@ -53,10 +54,26 @@ _QUANTIZING = tuple(
 
 
 def check_kept(program: torch.export.ExportedProgram) -> None:
-    """Refuse a capture in which tensors are quantized: torch.export does not keep their scales."""
+    """Refuse a capture that lacks something: the scales of what it quantizes, or values computed where it can't see."""
     overloads = (getattr(packet, name) for packet in _QUANTIZING for name in packet.overloads())
     if any(program.graph.find_nodes(op="call_function", target=overload) for overload in overloads):
         raise CaptureError("The model quantizes a tensor, of which torch.export does not keep the scale.")
+    if _has_unseen_values(program):
+        raise CaptureError("There is a fake tensor in the exported program constants.")
+
+
+def _has_unseen_values(program: torch.export.ExportedProgram) -> bool:
+    """Whether a constant is a tensor without values, though all that was given had some.
+
+    torch.export asks this itself from 2.10 on.
+    """
+    unseen = [
+        name
+        for name, value in program.constants.items()
+        if isinstance(value, FakeTensor) and name.startswith("lifted_tensor")
+    ]
+    given = pytree.tree_leaves((program.example_inputs, list(program.state_dict.values()))) if unseen else []
+    return bool(unseen) and not any(isinstance(value, FakeTensor) for value in given)
 
 
 def check_outputs(program: torch.export.ExportedProgram, events: EventLog) -> None:

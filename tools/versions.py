@@ -5,6 +5,8 @@
     python tools/versions.py 2.13.0+oldest         2.13 with the oldest of everything else that pyproject.toml declares
     python tools/versions.py 2.14.1 --python python3.13 --env .venv-313 --keep --only capture prepare
 
+    python tools/versions.py 2.9.0 --again         only what failed when 2.9.0 was run last
+
 An environment is built, used and removed before the next; ``--keep`` leaves it for the next run. What was counted takes
 its place in the table of docs/compatibility.md, with the commit it was counted on; rows of versions that weren't run
 and columns of parts that weren't stay as they are.
@@ -13,6 +15,7 @@ and columns of parts that weren't stay as they are.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -20,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +31,7 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "compatibility.md"
+RESULTS = ROOT / "build" / "versions"
 CONSTRAINTS = ROOT / "constraints.txt"
 VERSIONS = ("2.9.0", "2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0")
 # What is run, by the heading of its column.
@@ -59,16 +63,26 @@ class Count:
 def pytest_addoption(parser: Any) -> None:
     """This module is a plugin of the runs it starts."""
     parser.addoption("--every", type=int, default=1, help="keep every so many tests of the stages")
+    parser.addoption("--again", default="", help="keep the tests that failed, by this file of results")
 
 
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
-    """Keep every third row of the operators, and of the stages' tests every so many as was asked for."""
+    """Keep every third row of the operators and every so many tests of the stages, or what failed last time."""
+    if config.getoption("--again"):
+        before = json.loads(Path(config.getoption("--again")).read_text(encoding="utf-8"))
+        items[:] = [item for item in items if before.get(_name_in_reports(item.nodeid)) is False]
+        return
     stages = [item for item in items if item.nodeid.startswith(STAGES)]
     operators = _in_one_form(item for item in items if item.nodeid.startswith(OPERATORS))
     sampled = {item.nodeid for item in items if item.nodeid.startswith((*STAGES, OPERATORS))}
     kept = {item.nodeid for item in [*stages[:: config.getoption("--every")], *operators[::3]]}
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in sampled - kept])
     items[:] = [item for item in items if item.nodeid not in sampled - kept]
+
+
+def _name_in_reports(nodeid: str) -> str:
+    path, _, name = nodeid.partition("::")
+    return f"{path.removesuffix('.py').replace('/', '.')}.{name}"
 
 
 def _in_one_form(items: Iterable[Any]) -> list[Any]:
@@ -120,27 +134,37 @@ def build(environment: Path, interpreter: str, version: str) -> Path:
     return python
 
 
-def run(python: Path, parts: Sequence[str], every: int, workers: int) -> dict[str, Count]:
-    """Run the parts and count."""
+def run(python: Path, parts: Sequence[str], results: Path, asked: Sequence[str]) -> dict[str, Count]:
+    """Run the parts, with what is asked of pytest beside them, and count; what an earlier run found is kept with it."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        arguments = [*("-m", "pytest", "-q", "-p", "versions", "-p", "no:cacheprovider")]
-        arguments += ["-n", str(workers), f"--every={every}", "--tb=short", f"--junitxml={report}"]
+        arguments = [*("-m", "pytest", "-q", "-p", "versions", "-p", "no:cacheprovider"), *asked]
+        arguments += ["--tb=short", f"--junitxml={report}"]
         paths = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([f"{ROOT}/src", f"{ROOT}/tools"])}
         subprocess.run([python, *arguments, *(SELECTION[part] for part in parts)], cwd=ROOT, env=paths)
-        cases = list(ElementTree.parse(report).iter("testcase"))
-    return {part: _count(case for case in cases if _is_in(case, SELECTION[part])) for part in parts}
+        outcomes = read_report(report)
+    if "--again" in " ".join(asked):
+        # What failed and is no longer there is a test that this torch no longer gets.
+        before = json.loads(results.read_text(encoding="utf-8"))
+        outcomes = {**{name: passed for name, passed in before.items() if passed}, **outcomes}
+    results.parent.mkdir(parents=True, exist_ok=True)
+    results.write_text(json.dumps(outcomes, indent=0), encoding="utf-8")
+    return {part: _count(outcomes, SELECTION[part]) for part in parts}
 
 
-def _is_in(case: ElementTree.Element, path: str) -> bool:
-    return case.get("classname", "").startswith(path.removesuffix(".py").replace("/", "."))
+def read_report(report: Path) -> dict[str, bool]:
+    """Of each test that was not skipped, whether it passed."""
+    tags = {
+        f"{case.get('classname')}.{case.get('name')}": {child.tag for child in case}
+        for case in ElementTree.parse(report).iter("testcase")
+    }
+    return {name: not found & {"failure", "error"} for name, found in tags.items() if "skipped" not in found}
 
 
-def _count(cases: Iterable[ElementTree.Element]) -> Count:
-    outcomes = {f"{case.get('classname')}.{case.get('name')}": {child.tag for child in case} for case in cases}
-    ran = {name: tags for name, tags in outcomes.items() if "skipped" not in tags}
-    failed = tuple(name for name, tags in ran.items() if tags & {"failure", "error"})
-    return Count(len(ran) - len(failed), len(ran), failed)
+def _count(outcomes: Mapping[str, bool], path: str) -> Count:
+    prefix = path.removesuffix(".py").replace("/", ".")
+    own = {name: passed for name, passed in outcomes.items() if name.startswith(prefix)}
+    return Count(sum(own.values()), len(own), tuple(name for name, passed in own.items() if not passed))
 
 
 def installed(python: Path) -> list[str]:
@@ -198,12 +222,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--keep", action="store_true", help="leave the environment for the next run")
     parser.add_argument("--only", nargs="+", choices=SELECTION, default=list(SELECTION), help="parts of the selection")
     parser.add_argument("--every", type=int, default=3, help="so many-th test of the stages is run; 1: all")
+    parser.add_argument("--again", action="store_true", help="run what failed last time, and count it with the rest")
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args(arguments)
     failed = 0
     for version in options.versions:
         python = build(options.env, options.python, version)
-        counts = run(python, options.only, options.every, options.workers)
+        results = RESULTS / f"{'-'.join(installed(python))}.json"
+        asked = ["-n", str(options.workers), f"--again={results}" if options.again else f"--every={options.every}"]
+        counts = run(python, options.only, results, asked)
         for part, count in counts.items():
             print(f"torch {version}, {part}: {count}", *count.failed, sep="\n  ")
             failed += len(count.failed)

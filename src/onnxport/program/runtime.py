@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -155,6 +156,7 @@ def from_ort_value(value: onnxruntime.OrtValue) -> torch.Tensor:
     if to_torch_dtype(dtype) not in _CARRIED:
         return array_to_torch(value.numpy(), dtype)
     # onnxruntime makes no array of these, so the bytes are copied from where they are.
-    content = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
+    # (OrtValue.tensor_size_in_bytes() is younger than the oldest onnxruntime that is declared.)
+    content = ctypes.string_at(value.data_ptr(), math.prod(value.shape()) * int(dtype.itemsize))
     flat = np.frombuffer(content, dtype=_CARRIERS[int(dtype.itemsize)])
     return array_to_torch(flat.reshape(value.shape()), dtype)

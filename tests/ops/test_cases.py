@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import Any
 
+import onnx
+import onnxruntime
 import pytest
 import torch
 from matrix import check, identity, rows
@@ -12,7 +15,23 @@ from matrix import check, identity, rows
 from cases import Case
 from onnxport.errors import OpsetError
 
-DEFAULT, NEWEST = 20, 26
+
+def _newest() -> int:
+    """The newest opset that is written, or that the installed onnx and onnxruntime take."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    for opset in range(min(26, onnx.defs.onnx_opset_version()), 20, -1):
+        x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1])
+        y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1])
+        graph = onnx.helper.make_graph([onnx.helper.make_node("Neg", ["x"], ["y"])], "negated", [x], [y])
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=10)
+        with contextlib.suppress(onnxruntime.capi.onnxruntime_pybind11_state.InvalidArgument):
+            onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+            return opset
+    return 20
+
+
+DEFAULT, NEWEST = 20, _newest()
 # Every case can be written at the first of these, and at the second too unless its row says what the error is.
 OLDER, OLDEST = 18, 9
 

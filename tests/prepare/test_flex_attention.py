@@ -16,6 +16,7 @@ from comparison import assert_agrees
 # What torch 2.9 and 2.10 say of every call that isn't compiled, and of the argument that later ones keep.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile:UserWarning"),
+    pytest.mark.filterwarnings("ignore:You are calling torch.compile inside torch.export:UserWarning"),
     pytest.mark.filterwarnings("ignore:return_lse is deprecated:FutureWarning"),
 ]
 

@@ -85,13 +85,19 @@ test-torchao: $(STAMP) ## run the tests of quantized models with torchao, in an 
 	$(BIN)/pip install -q --no-deps --upgrade --target $$(ls -d .venv-torchao/lib/python*/site-packages) torchao==0.18.0
 	OMP_NUM_THREADS=1 .venv-torchao/bin/python -m pytest -n $(WORKERS) tests/quantized
 
-.PHONY: test-genai language-models
+.PHONY: test-genai decoding language-models
 
 test-genai: $(STAMP) ## run exported folders in onnxruntime-genai, in an environment beside .venv that sees its packages
 	test -x .venv-genai/bin/python || $(BIN)/python -m venv --without-pip .venv-genai
 	$(BIN)/python -c "import site; print(site.getsitepackages()[0])" > $$(ls -d .venv-genai/lib/python*/site-packages)/main.pth
 	$(BIN)/pip install -q --no-deps --upgrade --target $$(ls -d .venv-genai/lib/python*/site-packages) onnxruntime-genai==0.18.0
 	OMP_NUM_THREADS=1 .venv-genai/bin/python -m pytest -n $(WORKERS) tests/pretrained/test_genai.py
+
+DECODING := build/decoding/134M
+decoding: $(STAMP) ## time a token of a Llama-style decoder of 134 million parameters, of our files, torch.onnx's and onnxruntime-genai's builder's
+	$(BIN)/python -m benchmarks.decoding $(DECODING) --prepare
+	.venv-genai/bin/python -m onnxruntime_genai.models.builder -i $(DECODING)/checkpoint -o $(DECODING)/builder -p fp32 -e cpu -c build/cache
+	$(BIN)/python -m benchmarks.decoding $(DECODING)
 
 language-models: $(STAMP) ## export a small model of every decoder of transformers and write docs/language_models.md
 	OMP_NUM_THREADS=1 $(BIN)/python tools/language_models.py --out build/language_models.json

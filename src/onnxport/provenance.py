@@ -43,6 +43,9 @@ GRAPH_SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
 RANGE_CONSTRAINTS = "pkg.torch.export.ExportedProgram.range_constraints"
 SIZE_LIMITS = "onnxport.size_limits"
 """Of the graph: what the model's code demands of the sizes of axes, in words, and what it raises else."""
+# Of the model.
+CACHE_BUFFERS = "onnxport.cache_buffers"
+"""Of the model: inputs that may be longer than what they hold, with the outputs that follow them in the same memory."""
 # Of weights: the normalisation that one holds as well, how its elements follow from the state dict's where a file has
 # them in another order, and the other names of the state dict that one stands for.
 FOLDED = "onnxport.folded"

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from test_cache import ROWS as CACHE_ROWS
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -59,6 +60,23 @@ class Squeeze(nn.Module):
         return functional.hardswish(self.conv(images)).mean(self.axes, keepdim=self.keeps)
 
 
+class Rotary(nn.Module):
+    """Heads whose halves are turned by angles that follow from the input, the same in both halves or not."""
+
+    def __init__(self, other: float = 1.0, scale: float = 1.0, sign: float = -1.0) -> None:
+        super().__init__()
+        self.other, self.scale, self.sign = other, scale, sign
+
+    def forward(self, x: Tensor) -> Tensor:
+        heads = x.unflatten(2, (2, 4)).transpose(1, 2)
+        half = x[..., :1] * torch.arange(1.0, 3.0)
+        angles = torch.cat([half, half if self.other == 1.0 else half * self.other], dim=-1)
+        cosine, sine = (one[:, None] * self.scale for one in (angles.cos(), angles.sin()))
+        first, second = heads[..., :2], heads[..., 2:]
+        crossed = torch.cat([-second if self.sign < 0 else second, first], dim=-1)
+        return (heads * cosine + crossed * sine).transpose(1, 2).flatten(2)
+
+
 class Row(NamedTuple):
     make: Callable[[], nn.Module]
     inputs: int
@@ -72,6 +90,9 @@ ROWS = {
     "heads with a scale": Row(lambda: Heads(scale=0.3), 2, {"MultiHeadAttention": 1}),
     "heads that share keys": Row(lambda: Heads(keys=2), 2, {"MultiHeadAttention": 0}),
     "heads of causal attention": Row(lambda: Heads(causal=True), 2, {"MultiHeadAttention": 0}),
+    "rotary": Row(Rotary, 1, {"RotaryEmbedding": 1, "Neg": 0, "Slice": 1}),
+    "rotary with other angles in the second half": Row(lambda: Rotary(other=2.0), 1, {"RotaryEmbedding": 0}),
+    "rotary in the other direction": Row(lambda: Rotary(sign=1.0), 1, {"RotaryEmbedding": 0}),
     "heads that stay apart": Row(lambda: Heads(apart=True), 2, {"MultiHeadAttention": 0}),
     "pool": Row(Squeeze, 1, {"GlobalAveragePool": 1, "ReduceMean": 0}),
     "pool of one axis": Row(lambda: Squeeze((3,)), 1, {"GlobalAveragePool": 0}),
@@ -105,7 +126,7 @@ def test_fusion(row: Row, opset: int) -> None:
 
 
 def test_every_fusion_has_a_row() -> None:
-    assert set(FUSIONS) <= set(ROWS)
+    assert set(FUSIONS) <= {*ROWS, *CACHE_ROWS}
     assert all(fusion.gain and fusion.requires for fusion in FUSIONS.values())
 
 
@@ -125,5 +146,7 @@ def test_the_default_target_has_no_operator_of_a_runtime() -> None:
 
 def test_an_unknown_fusion_is_an_error() -> None:
     target = onnxport.Target("mine", fusions=("everything",))
-    with pytest.raises(InputError, match="no fusion 'everything'; known are 'residual', 'heads', 'pool'"):
+    with pytest.raises(
+        InputError, match="no fusion 'everything'; known are 'residual', 'heads', 'pool', 'rotary', 'cache'"
+    ):
         onnxport.export(nn.ReLU(), (torch.ones(2),), target=target)

@@ -53,16 +53,17 @@ CONFIGS: dict[str, Any] = {
 }
 
 
-def exported(name: str, out: Path) -> None:
+def exported(name: str, out: Path, target: str = "onnx", *, verify: bool = False) -> None:
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(CONFIGS[name]).eval()
-    onnxport.export_pretrained(model, out, verify=False)
+    onnxport.export_pretrained(model, out, target=target, verify=verify)
 
 
+@pytest.mark.parametrize("target", ["onnx", "onnxruntime"])
 @pytest.mark.parametrize("name", CONFIGS)
-def test_the_runtime_generates_the_same_tokens(name: str, tmp_path: Path) -> None:
+def test_the_runtime_generates_the_same_tokens(name: str, target: str, tmp_path: Path) -> None:
     runtime = pytest.importorskip("onnxruntime_genai")
-    exported(name, tmp_path)
+    exported(name, tmp_path, target)
     prompts = [[5, 6, 7, 8], [9, 10, 11, 12]]
     model = runtime.Model(str(tmp_path))
     parameters = runtime.GeneratorParams(model)
@@ -75,10 +76,18 @@ def test_the_runtime_generates_the_same_tokens(name: str, tmp_path: Path) -> Non
         assert list(generator.get_sequence(row)[4 : 4 + len(wanted)]) == wanted
 
 
+@pytest.mark.parametrize("name", ["mistral", "qwen3"])
+def test_caches_are_buffers_for_onnxruntime(name: str, tmp_path: Path) -> None:
+    exported(name, tmp_path, "onnxruntime", verify=True)
+    assert json.loads((tmp_path / "genai_config.json").read_text())["search"]["past_present_share_buffer"] is True
+    assert len(Session(tmp_path).model.buffers) == 4
+
+
 def test_what_is_written_of_a_model(tmp_path: Path) -> None:
     exported("llama", tmp_path)
     section = json.loads((tmp_path / "genai_config.json").read_text())["model"]
     assert section["decoder"]["inputs"]["past_key_names"] == "past_key_values.%d.key"
     assert section["decoder"]["outputs"]["present_value_names"] == "present.%d.value"
     assert (section["decoder"]["num_key_value_heads"], section["decoder"]["head_size"]) == (2, 8)
+    assert Session(tmp_path).model.buffers == frozenset()
     assert (section["context_length"], section["eos_token_id"], section["pad_token_id"]) == (64, 98, 0)

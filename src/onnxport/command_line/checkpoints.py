@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from onnxport.command_line.answers import Answer, ExitCode
 
@@ -21,6 +22,7 @@ class CheckpointRequest:
     target: str
     opset: int | None
     verify: bool
+    weights: Literal["copy", "reference"]
 
 
 def export_checkpoint(asked: CheckpointRequest, answer: Answer) -> None:
@@ -44,6 +46,7 @@ def export_checkpoint(asked: CheckpointRequest, answer: Answer) -> None:
             target=asked.target,
             opset_version=asked.opset,
             verify=asked.verify,
+            weights=asked.weights,
         )
     except DifferenceError as error:
         print(f"error: {error}", file=sys.stderr)

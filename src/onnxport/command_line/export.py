@@ -32,6 +32,8 @@ example's (follow), or an error (refuse)."""
 _QUANTIZE = """Quantize the weights: int8, int4 or uint4; with options, as in
 int4:block_size=64,refine=hqq,exclude=lm_head.*"""
 _VERIFY = "Compare with the model in onnxruntime; the default for checkpoints."
+_WEIGHTS = """Where the weights of a checkpoint are: in a file of their own (copy), or in the checkpoint's safetensors
+files as they are (reference)."""
 _STRICT = "Refuse what would be a warning: sizes or branches that were taken from the example."
 
 
@@ -51,6 +53,7 @@ def export_command(
     quantize: Annotated[str | None, typer.Option(help=_QUANTIZE)] = None,
     verify: Annotated[bool | None, typer.Option("--verify/--no-verify", help=_VERIFY)] = None,
     task: Annotated[str | None, typer.Option(help="What a checkpoint is used for, if not what it says.")] = None,
+    weights: Annotated[Literal["copy", "reference"], typer.Option(help=_WEIGHTS)] = "copy",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The same as OUTPUT.")] = None,
     report: Annotated[bool, typer.Option("--report", help="Write a report beside the file.")] = False,
     external_data: ExternalData = False,
@@ -70,7 +73,7 @@ def export_command(
     output = out if output is None else output
     with answering(as_json=as_json, quiet=quiet) as answer:
         if Path(model).is_dir():
-            asked = CheckpointRequest(model, output, task, dtype, quantize, target, opset, verify is not False)
+            asked = CheckpointRequest(model, output, task, dtype, quantize, target, opset, verify is not False, weights)
             export_checkpoint(asked, answer)
             return
         from onnxport.command_line.call import example_call

@@ -8,7 +8,7 @@ from onnxport.onnx_build.opsets import CONTRIBUTED_DOMAIN
 from onnxport.optimize.rules.pattern import made_by
 from onnxport.optimize.scope import Scope, known_dims
 
-_SWAP = [0, 2, 1, 3]
+SWAP = [0, 2, 1, 3]
 _PLAIN = frozenset({"scale", "is_causal"})
 
 
@@ -22,9 +22,9 @@ def attend_by_heads(node: ir.Node, scope: Scope) -> bool:
         return False
     if len(node.outputs) != 1 or any(value is not None for value in node.inputs[3:]):
         return False
-    operands = [_joined(value) for value in node.inputs[:3]]
+    operands = [joined_operand(value) for value in node.inputs[:3]]
     given = [value for value in operands if value is not None]
-    joined = _joined_result(node, scope)
+    joined = joined_result(node, scope)
     if len(given) != 3 or joined is None or given[0].dtype != ir.DataType.FLOAT:
         return False
     heads = {_heads(value) for value in node.inputs[:3]}
@@ -44,10 +44,10 @@ def _heads(value: ir.Value | None) -> int | None:
     return dim if isinstance(dim, int) else None
 
 
-def _joined(value: ir.Value | None) -> ir.Value | None:
+def joined_operand(value: ir.Value | None) -> ir.Value | None:
     """``x`` of ``Transpose(Reshape(x))``, if the last axis of ``x`` holds the heads one after the other."""
     swap = made_by(value, "Transpose")
-    if swap is None or list(swap.attributes.get_ints("perm", [])) != _SWAP:
+    if swap is None or list(swap.attributes.get_ints("perm", [])) != SWAP:
         return None
     apart = made_by(swap.inputs[0], "Reshape")
     source = apart.inputs[0] if apart is not None else None
@@ -60,12 +60,33 @@ def _joined(value: ir.Value | None) -> ir.Value | None:
     return source if before == (*after[:2], heads * size) else None
 
 
-def _joined_result(node: ir.Node, scope: Scope) -> ir.Node | None:
+def with_heads_joined(node: ir.Node, value: ir.Value | None, scope: Scope) -> ir.Value:
+    """A value of batch, heads, positions and size with its heads one after the other in the last axis.
+
+    It is what the heads were taken apart from, if it can be found; else a new node before ``node`` joins them.
+    """
+    assert value is not None and value.dtype is not None
+    source = joined_operand(value)
+    if source is not None:
+        return source
+    batch, heads, length, size = known_dims(value) or ()
+    assert isinstance(heads, int) and isinstance(size, int)
+    swap = made_by(value, "Transpose")
+    if swap is not None and list(swap.attributes.get_ints("perm", [])) == SWAP and swap.inputs[0] is not None:
+        apart = swap.inputs[0]
+    else:
+        perm = [ir.AttrInt64s("perm", SWAP)]
+        apart = scope.insert_before(node, "Transpose", [value], value.dtype, [batch, length, heads, size], perm)
+    shape = scope.int64s(0, 0, heads * size)
+    return scope.insert_before(node, "Reshape", [apart, shape], value.dtype, [batch, length, heads * size])
+
+
+def joined_result(node: ir.Node, scope: Scope) -> ir.Node | None:
     """The Reshape that joins the heads of the result, if nothing else reads the result."""
-    swap = _only_reader(node, "Transpose", scope)
-    if swap is None or list(swap.attributes.get_ints("perm", [])) != _SWAP:
+    swap = only_reader(node, "Transpose", scope)
+    if swap is None or list(swap.attributes.get_ints("perm", [])) != SWAP:
         return None
-    joined = _only_reader(swap, "Reshape", scope)
+    joined = only_reader(swap, "Reshape", scope)
     if joined is None:
         return None
     before, after = known_dims(swap.outputs[0]), known_dims(joined.outputs[0])
@@ -74,7 +95,8 @@ def _joined_result(node: ir.Node, scope: Scope) -> ir.Node | None:
     return joined if after == (*before[:2], before[2] * before[3]) and joined.graph is node.graph else None
 
 
-def _only_reader(node: ir.Node, op_type: str, scope: Scope) -> ir.Node | None:
+def only_reader(node: ir.Node, op_type: str, scope: Scope) -> ir.Node | None:
+    """The node of this operator that alone reads the result of another."""
     value = node.outputs[0]
     if value.is_graph_output() or scope.counts.get(value, 0) != 1:
         return None

@@ -1,7 +1,8 @@
 """A decoder in onnxruntime: what its file takes and keeps, and one decoding of a batch.
 
 States (``past_key_values.…``) are the outputs of the call before (``present.…``). They stay where onnxruntime put them
-and are bound to the next call's inputs.
+and are bound to the next call's inputs. Those that a file takes as buffers are as long from the start as they will be,
+and each call writes to them in place.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import torch
 
 from onnxport.errors import InputError
 from onnxport.program.runtime import from_ort_value, to_ort_value
+from onnxport.provenance import CACHE_BUFFERS
 from onnxport.weights.torch_tensor import TorchTensor
 
 if TYPE_CHECKING:
@@ -42,21 +44,22 @@ class DecoderModel:
         self.plain = {value.name: value for value in inputs if not value.name.startswith(_PAST)}
         self.states = {value.name: value for value in inputs if value.name.startswith(_PAST)}
         self.outputs = [value.name for value in session.get_outputs()]
+        self.buffers = frozenset(session.get_modelmeta().custom_metadata_map.get(CACHE_BUFFERS, "").split())
         unknown = [name for name in self.plain if name not in _KNOWN]
         if unknown or "input_ids" not in self.plain:
             raise InputError(
                 f"A decoder takes {', '.join(_KNOWN)} and states; this file takes {', '.join(self.plain)}."
             )
 
-    def start(self, batch: int) -> Decoding:
-        """Begin to decode a batch of that many rows, with nothing seen."""
-        return Decoding(self, batch)
+    def start(self, batch: int, positions: int) -> Decoding:
+        """Begin to decode a batch of that many rows and at most so many positions, with nothing seen."""
+        return Decoding(self, batch, positions)
 
-    def empty_states(self, batch: int) -> dict[str, onnxruntime.OrtValue]:
-        """States of which nothing was seen: no positions, and zeros where a state has a fixed size."""
-        sizes = {"batch": batch, "past": 0}
+    def empty_states(self, batch: int, positions: int) -> dict[str, onnxruntime.OrtValue]:
+        """States of which nothing was seen: no positions, all of them in a buffer, zeros where a size is fixed."""
         made = {}
         for name, value in self.states.items():
+            sizes = {"batch": batch, "past": positions if name in self.buffers else 0}
             shape = [size if isinstance(size, int) else sizes[size] for size in value.shape]
             made[name] = to_ort_value(TorchTensor(torch.zeros(shape, dtype=_DTYPES[value.type])))
         return made
@@ -65,9 +68,9 @@ class DecoderModel:
 class Decoding:
     """One decoding: the states of a batch between its calls."""
 
-    def __init__(self, model: DecoderModel, batch: int) -> None:
+    def __init__(self, model: DecoderModel, batch: int, positions: int) -> None:
         self._model = model
-        self._states = model.empty_states(batch)
+        self._states = model.empty_states(batch, positions)
         self._seen = torch.empty(batch, 0, dtype=torch.int64)
 
     def advance(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -89,10 +92,17 @@ class Decoding:
         for name, value in self._states.items():
             binding.bind_ortvalue_input(name, value)
         for name in model.outputs:
-            binding.bind_output(name)
+            state = _PAST + name.removeprefix(_PRESENT)
+            if state in model.buffers:
+                binding.bind_ortvalue_output(name, self._states[state])
+            else:
+                binding.bind_output(name)
         model.session.run_with_iobinding(binding)
         found = dict(zip(model.outputs, binding.get_outputs(), strict=True))
-        self._states = {name: found[_PRESENT + name.removeprefix(_PAST)] for name in self._states}
+        # Buffers stay the objects that they are, which own their memory.
+        self._states |= {
+            name: found[_PRESENT + name.removeprefix(_PAST)] for name in self._states if name not in model.buffers
+        }
         return from_ort_value(found["logits"])[:, -1]
 
     def _plain(self, tokens: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor) -> dict[str, torch.Tensor]:

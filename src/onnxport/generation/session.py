@@ -118,7 +118,7 @@ class Session:
         choose = choice.chooser()
         going = [True] * len(prompts)
         tokens, mask = left_padded(prompts, self.pad_token_id)
-        decoding = self.model.start(len(prompts))
+        decoding = self.model.start(len(prompts), tokens.shape[1] + max_new_tokens)
         for _ in range(max_new_tokens):
             logits = decoding.advance(tokens, mask)
             chosen = choose(logits)

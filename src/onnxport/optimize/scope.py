@@ -178,16 +178,22 @@ class Scope:
     ) -> ir.Value:
         """The result of a new node before another, with that one's provenance; nothing reads it yet."""
         made = ir.Node("", op_type, list(inputs), attributes)
-        for value in inputs:
-            self.counts[value] = self.counts.get(value, 0) + 1
         result = made.outputs[0]
-        result.name = self._names.unique(f"{node.outputs[0].name}_{op_type}")
         result.type, result.shape = ir.TensorType(dtype), ir.Shape(shape)
-        made.name = f"node_{result.name}"
+        self.insert_node_before(node, made)
+        return result
+
+    def insert_node_before(self, node: ir.Node, made: ir.Node) -> None:
+        """Put a new node before another, with that one's provenance; nothing reads its results yet."""
+        for value in made.inputs:
+            if value is not None:
+                self.counts[value] = self.counts.get(value, 0) + 1
+        for output in made.outputs:
+            output.name = self._names.unique(f"{node.outputs[0].name}_{made.op_type}")
+        made.name = f"node_{made.outputs[0].name}"
         pass_on(node, made)
         assert node.graph is not None
         node.graph.insert_before(node, made)
-        return result
 
     def free_name(self, name: str) -> str:
         """A name like this that nothing has yet."""
@@ -260,6 +266,17 @@ class Scope:
         self.pool[key] = made
         self._arrays[made] = array
         return made
+
+    def int64s(self, *numbers: int) -> ir.Value:
+        """A literal of these numbers in a row."""
+        name = "_".join(["i64", *map(str, numbers)])
+        return self.literal(np.array(numbers, dtype=np.int64), ir.DataType.INT64, name)
+
+    def once(self, key: Hashable, make: Callable[[], ir.Value]) -> ir.Value:
+        """What several rewrites share, made for the first of them, which must come before the others."""
+        if key not in self.pool:
+            self.pool[key] = make()
+        return self.pool[key]
 
     def add_initializer(self, tensor: ir.TensorProtocol, name: str) -> ir.Value:
         """Register a tensor in the root graph."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +16,30 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from onnxport.errors import InputError
 from onnxport.pretrained.library import transformers
 from onnxport.pretrained.tasks import Model, Task, detect_task, find_task, model_classes
-from onnxport.weights.safetensors import mapped_tensors
+from onnxport.weights.safetensors import MappedFile, mapped_file
 
 _SINGLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
-def load_checkpoint(place: str | Path, task: str | None, dtype: torch.dtype | None) -> tuple[Model, Task]:
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model of a checkpoint, its task, and the files that its weights are mapped from, if they are."""
+
+    model: Model
+    task: Task
+    files: tuple[MappedFile, ...] = ()
+
+
+def load_checkpoint(
+    place: str | Path, task: str | None, dtype: torch.dtype | None, *, as_stored: bool = False
+) -> Checkpoint:
     """The model of a directory, or of a name on the hub that the library can reach, and its task.
 
     Args:
         place: A directory with ``config.json`` and weights.
         task: The name of the task; None for the one that the configuration's architecture has.
         dtype: The element type of weights; None for that of the configuration.
+        as_stored: Take the element type that most of the weights are stored in, and no other.
     """
     library = transformers()
     directory = Path(place)
@@ -34,11 +48,19 @@ def load_checkpoint(place: str | Path, task: str | None, dtype: torch.dtype | No
     config = library.AutoConfig.from_pretrained(str(place))
     found = _task(config, task)
     kind = _model_class(found, config)
+    files = tuple(map(mapped_file, _weight_files(directory)))
     wanted = dtype if dtype is not None else _dtype(config)
-    model = _mapped_model(kind, config, directory, wanted)
-    if model is None:
-        model = kind.from_pretrained(str(place), dtype=wanted)
-    return model.eval(), found
+    if as_stored:
+        wanted = _stored_dtype(files, wanted)
+        if dtype not in (None, wanted):
+            raise InputError(
+                f"The weights in {place} are stored as {wanted} and can't be referred to there as {dtype}: leave out "
+                'the dtype, or weights="reference".'
+            )
+    model = _mapped_model(kind, config, files, wanted)
+    if model is not None:
+        return Checkpoint(model.eval(), found, files)
+    return Checkpoint(kind.from_pretrained(str(place), dtype=wanted).eval(), found)
 
 
 def model_task(model: Model, task: str | None) -> Task:
@@ -68,17 +90,26 @@ def _dtype(config: Model) -> torch.dtype:
     return dtype if isinstance(dtype, torch.dtype) else torch.float32
 
 
-def _mapped_model(kind: Model, config: Model, directory: Path, dtype: torch.dtype) -> Model | None:
+def _stored_dtype(files: Sequence[MappedFile], default: torch.dtype) -> torch.dtype:
+    """The element type of floating point that has the most bytes."""
+    count: Counter[torch.dtype] = Counter()
+    for file in files:
+        for tensor in file.tensors.values():
+            if tensor.dtype.is_floating_point:
+                count[tensor.dtype] += tensor.nbytes
+    return count.most_common(1)[0][0] if count else default
+
+
+def _mapped_model(kind: Model, config: Model, files: Sequence[MappedFile], dtype: torch.dtype) -> Model | None:
     """The model over mapped weights; None where files and model name their weights differently, or there are none.
 
     The library renames, splits and stacks the weights of some checkpoints when it loads them, and is left to it.
     """
-    files = _weight_files(directory)
     if not files:
         return None
     with _parameters_on_meta(), _default_dtype(dtype):
         model = kind(config)
-    tensors = mapped_tensors(files)
+    tensors = {name: tensor for file in files for name, tensor in file.tensors.items()}
     own = model.state_dict()
     fitting = {name: tensor for name, tensor in tensors.items() if name in own and own[name].shape == tensor.shape}
     model.load_state_dict(

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from onnxport.errors import DifferenceError
-from onnxport.pretrained.checkpoint import load_checkpoint, model_task
+from onnxport.pretrained.checkpoint import Checkpoint, load_checkpoint, model_task
 from onnxport.pretrained.folder import write_configuration, write_readme, write_tables
 from onnxport.pretrained.parts import Part, differences, export_widest
+from onnxport.pretrained.referenced import check_reference, placed_beside
 from onnxport.pretrained.tasks import Task
 from onnxport.program import ONNXProgram
 from onnxport.quantize import Quantization, as_quantization, opset_for
@@ -39,6 +40,7 @@ def export_pretrained(
     target: str | None = None,
     opset_version: int | None = None,
     verify: bool = True,
+    weights: Literal["copy", "reference"] = "copy",
 ) -> PretrainedFolder:
     """Export a pretrained model of transformers to a folder that runs its task.
 
@@ -54,6 +56,9 @@ def export_pretrained(
         target: The reader that files are written for, as in :func:`onnxport.export`.
         opset_version: The opset of the files.
         verify: Run the task with the folder and with the model, and fail where they differ.
+        weights: ``"reference"`` leaves the weights in the checkpoint's safetensors files, in their element type, and
+            refers to them there. Readers take data from the model's own folder alone, so the files get a second name
+            in it (a hard link, which takes no space), unless the folder is the checkpoint's own.
 
     Returns:
         What was written.
@@ -73,16 +78,20 @@ def export_pretrained(
     >>> folder.task, folder.files, len(generated[0])
     ('text-generation', ('model.onnx',), 4)
     """
+    if weights == "reference":
+        check_reference(model, quantize)
+    source = None
     if isinstance(model, torch.nn.Module):
-        source, found = None, model_task(model, task)
-        built: Any = model if dtype is None else model.to(dtype)
+        loaded = Checkpoint(model if dtype is None else model.to(dtype), model_task(model, task))
     else:
         source = Path(model) if Path(model).is_dir() else None
-        built, found = load_checkpoint(os.fspath(model), task, dtype)
+        loaded = load_checkpoint(os.fspath(model), task, dtype, as_stored=weights == "reference")
+    built, found = loaded.model, loaded.task
     reader = "onnx" if target is None else target
     opset = opset_for(opset_version, None if quantize is None else as_quantization(quantize), find_target(reader))
     path = Path(out)
     path.mkdir(parents=True, exist_ok=True)
+    in_place = placed_beside(loaded.files, path) if weights == "reference" else None
     was_training = built.training
     built.eval()
     try:
@@ -92,11 +101,12 @@ def export_pretrained(
         if quantize is not None and not verify:
             _quantize(programs, quantize)
         for file, program in programs.items():
-            program.save(path / file, external_data=True)
+            program.save(path / file, external_data=True, in_place=in_place)
         write_configuration(built, source, path)
-        write_readme(found, parts, built, path)
+        if source is None or not path.samefile(source):
+            write_readme(found, parts, built, path)
         if found.describe is not None:
-            write_tables(found.describe(built, parts), path)
+            write_tables(found.describe(built, parts, list(programs.values())), path)
         if verify:
             _verify(found, parts, built, path)
         if quantize is not None and verify:

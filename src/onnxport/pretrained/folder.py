@@ -18,7 +18,7 @@ _WEIGHTS = ".index.json"
 
 def write_configuration(model: Model, source: Path | None, out: Path) -> None:
     """Put the configuration and, from a checkpoint's directory, all small files that belong to it into the folder."""
-    if source is not None:
+    if source is not None and not out.samefile(source):
         for file in sorted(source.iterdir()):
             if file.is_file() and file.suffix in _COPIED and not file.name.endswith(_WEIGHTS):
                 shutil.copyfile(file, out / file.name)

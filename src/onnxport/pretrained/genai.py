@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from onnxport.pretrained.parts import Part
 from onnxport.pretrained.states import PAST, PRESENT
 from onnxport.pretrained.tasks.task import Model
+from onnxport.program import ONNXProgram
+from onnxport.provenance import CACHE_BUFFERS
 
 _KINDS = ("key", "value")
 """States that the runtime keeps. Version 0.18 leaves those of convolutions and recurrences unbound."""
@@ -15,12 +17,12 @@ _UNKNOWN_LENGTH = 2048
 """For models that have no longest context."""
 
 
-def genai_config(model: Model, parts: Sequence[Part]) -> dict[str, dict[str, object]]:
+def genai_config(model: Model, parts: Sequence[Part], programs: Sequence[ONNXProgram]) -> dict[str, dict[str, object]]:
     """The file by its name; none for a model whose states the runtime has no place for.
 
     The model is of the type ``decoder``: nothing but its inputs and outputs is known of it, so that any model will do.
     """
-    (part,) = parts
+    (part,), (program,) = parts, programs
     example = part.inputs(part.sizes)
     states = {name.removeprefix(f"{PAST}."): tensor.shape for name, tensor in example.items() if name.startswith(PAST)}
     keys = {(shape[1], shape[3]) for name, shape in states.items() if name.endswith(".key")}
@@ -48,7 +50,9 @@ def genai_config(model: Model, parts: Sequence[Part]) -> dict[str, dict[str, obj
         **_tokens(model, config),
         "decoder": decoder,
     }
-    search = {"do_sample": False, "max_length": length, "num_beams": 1, "past_present_share_buffer": False}
+    buffers = program.model.metadata_props.get(CACHE_BUFFERS, "").split()
+    shared = {f"{PAST}.{name}" for name in states} <= set(buffers)
+    search = {"do_sample": False, "max_length": length, "num_beams": 1, "past_present_share_buffer": shared}
     return {"genai_config.json": {"model": section, "search": search}}
 
 

@@ -35,6 +35,7 @@ from onnxport.torch_internals.fake_tensors import disable_current_modes
 from onnxport.torch_internals.subclasses import plain_tensors
 from onnxport.weights.converted import ConvertedTensor
 from onnxport.weights.disk import Disk
+from onnxport.weights.in_place import WeightsInPlace
 from onnxport.weights.lazy_integers import LazyIntegers
 from onnxport.weights.metadata import Metadata, check_metadata
 from onnxport.weights.safetensors import Files, mapped_tensors
@@ -256,6 +257,7 @@ class ONNXProgram:
         metadata: Metadata | None = None,
         target: str | Target | None = None,
         sync: bool = True,
+        in_place: WeightsInPlace | None = None,
     ) -> None:
         """Save the model.
 
@@ -275,6 +277,7 @@ class ONNXProgram:
             target: The reader that the file is written for, as in ``export``, which is the default; the program stays
                 as it is.
             sync: Wait until the files are on the device (``fsync``), so that they outlast a loss of power.
+            in_place: Files beside the destination that hold weights already, which are referred to there.
 
         Raises:
             TypeError: ``external_data`` is true and the destination is not a path.
@@ -299,6 +302,7 @@ class ONNXProgram:
                     metadata=amount,
                     inner_shapes=reader.inner_shapes,
                     fold_batch_norm=self.fold_batch_norm,
+                    in_place=in_place,
                 ),
                 external_data=external_data,
                 disk=Disk(sync=sync),

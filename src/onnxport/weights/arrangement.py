@@ -103,11 +103,15 @@ class Arrangement:
     joined: dict[str, JoinedLayer] = field(default_factory=dict)
 
 
-def arrange(graph: ir.Graph, outputs: Collection[ir.Value]) -> Arrangement:
+def arrange(
+    graph: ir.Graph,
+    outputs: Collection[ir.Value],
+    stays: Callable[[ir.TensorProtocol], bool] = lambda tensor: False,
+) -> Arrangement:
     """Find the nodes of a graph that only rearrange weights, and what is written in their place.
 
     A weight that something else reads as well stays as it is, with the nodes that rearrange it, so that tied weights
-    are one. A weight of which only the layout changes keeps its name.
+    are one, and so does one that ``stays`` says it of. A weight of which only the layout changes keeps its name.
 
     >>> import onnx_ir as ir, torch
     >>> from onnxport.weights.arrangement import arrange
@@ -122,7 +126,7 @@ def arrange(graph: ir.Graph, outputs: Collection[ir.Value]) -> Arrangement:
     (Shape([3, 2]), ['Transpose'])
     """
     arranged = _arranged_values(graph, outputs)
-    roots = _written_values(arranged) if arranged else []
+    roots = _written_values(arranged, stays) if arranged else []
     if not roots:
         return Arrangement(dict(graph.initializers))
     kept_names = _sole_roots(roots, arranged)
@@ -200,11 +204,11 @@ def _weight(value: ir.Value) -> Arranged | None:
     return Arranged((raw,), tuple(raw.shape), {value: raw.numel()}, str(value.name))
 
 
-def _written_values(arranged: dict[ir.Value, Arranged]) -> list[ir.Value]:
+def _written_values(arranged: dict[ir.Value, Arranged], stays: Callable[[ir.TensorProtocol], bool]) -> list[ir.Value]:
     """Those that something reads which is no rearrangement; what can't be written that way is taken out of the table.
 
-    A weight is bound by a reader that needs it as it is, and by being needed more than once; then so is whatever else
-    it is arranged with.
+    A weight is bound by a reader that needs it as it is, by being needed more than once, and where it is to stay; then
+    so is whatever else it is arranged with.
     """
     while True:
         roots = [value for value in arranged if any(not _is_arranged(user, arranged) for user, _ in value.uses())]
@@ -218,6 +222,7 @@ def _written_values(arranged: dict[ir.Value, Arranged]) -> list[ir.Value]:
             for source in value.sources
             if taken.get(source, 0) > _weight_size(source)
             or any(not _is_arranged(user, arranged) for user, _ in source.uses())
+            or (source.const_value is not None and stays(source.const_value))
         }
         lost = [value for value, item in arranged.items() if not bound.isdisjoint(item.sources)]
         if not lost:

@@ -54,19 +54,57 @@ def mapped_tensors(files: Files) -> dict[str, torch.Tensor]:
     paths = [files] if isinstance(files, str | os.PathLike) else list(files)
     tensors: dict[str, torch.Tensor] = {}
     for path in paths:
-        tensors.update(_mapped(Path(path)))
+        tensors.update(mapped_file(path).tensors)
     return tensors
 
 
-def _mapped(path: Path) -> dict[str, torch.Tensor]:
+@dataclass(frozen=True)
+class MappedFile:
+    """A safetensors file in memory: its tensors, and where their bytes stand in it.
+
+    Attributes:
+        path: The file.
+        tensors: Its tensors by name, over the mapped bytes.
+        start: Where in the file the bytes of tensors begin.
+        address: Where in memory they begin.
+        size: How many there are.
+    """
+
+    path: Path
+    tensors: dict[str, torch.Tensor]
+    start: int
+    address: int
+    size: int
+
+    def offset(self, tensor: torch.Tensor) -> int | None:
+        """Where in the file a tensor begins, if it is elements of the file one after another."""
+        place = tensor.data_ptr() - self.address
+        inside = place >= 0 and place + tensor.nbytes <= self.size
+        return self.start + place if inside and tensor.nbytes and tensor.is_contiguous() else None
+
+
+def mapped_file(file: str | os.PathLike[str]) -> MappedFile:
+    """Map one safetensors file.
+
+    >>> import os, tempfile, torch
+    >>> from safetensors.torch import save_file
+    >>> from onnxport.weights.safetensors import mapped_file
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.safetensors")
+    ...     save_file({"weight": torch.ones(2), "bias": torch.ones(1)}, path)
+    ...     file = mapped_file(path)
+    >>> file.offset(file.tensors["weight"]) - file.offset(file.tensors["bias"]), file.offset(torch.ones(2))
+    (4, None)
+    """
+    path = Path(file)
     try:
         size = path.stat().st_size
-        with path.open("rb") as file:
-            start = file.read(_PREFIX.size)
+        with path.open("rb") as opened:
+            start = opened.read(_PREFIX.size)
             length = _PREFIX.unpack(start)[0] if len(start) == _PREFIX.size else size
             if length > min(size - _PREFIX.size, _MAX_HEADER_BYTES):
                 raise _refused(path, "its header is longer than the file, or than 100 MB")
-            entries = _entries(path, file.read(length))
+            entries = _entries(path, opened.read(length))
     except OSError as error:
         raise InputError(f"{path} can't be read: {error}.") from error
     _check_ranges(path, entries, size - _PREFIX.size - length)
@@ -74,7 +112,9 @@ def _mapped(path: Path) -> dict[str, torch.Tensor]:
     content = np.memmap(path, mode="c", offset=_PREFIX.size + length) if size > _PREFIX.size + length else None
     if content is not None:
         remember_mapping(content)
-    return {entry.name: _tensor(entry, content) for entry in entries}
+    tensors = {entry.name: _tensor(entry, content) for entry in entries}
+    address, count = (0, 0) if content is None else (content.ctypes.data, content.nbytes)
+    return MappedFile(path, tensors, _PREFIX.size + length, address, count)
 
 
 @dataclass(frozen=True)

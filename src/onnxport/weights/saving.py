@@ -134,7 +134,7 @@ def _contents(layout: Layout, usual: str) -> FileContents:
     def model(location: str) -> Iterator[bytes | memoryview]:
         if location == usual:
             return _pieces(layout.model)
-        return iter([relocated(b"".join(_pieces(layout.model)), location)])
+        return iter([relocated(b"".join(_pieces(layout.model)), usual, location)])
 
     return FileContents(model, _pieces(layout.data) if layout.data else None)
 

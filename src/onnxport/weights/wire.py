@@ -17,6 +17,7 @@ import onnx_ir as ir
 
 from onnxport.errors import OnnxExporterError, Problem
 from onnxport.weights.arrangement import Arrangement, arrange
+from onnxport.weights.in_place import WeightsInPlace
 from onnxport.weights.inner_shapes import forget_inner_shapes, leave_sizes_to_the_reader
 from onnxport.weights.kinds import is_weight
 from onnxport.weights.metadata import Metadata, inner_graphs, trim_metadata
@@ -51,6 +52,7 @@ class Selection:
     metadata: Metadata = "full"
     inner_shapes: bool = True
     fold_batch_norm: bool = False
+    in_place: WeightsInPlace | None = None
 
 
 @dataclass
@@ -99,20 +101,27 @@ def single_file(model: ir.Model, selection: Selection) -> Layout:
 
 
 def with_data_file(model: ir.Model, selection: Selection, location: str) -> Layout:
-    """Lay the model out as a small file and a data file that it refers to as ``location``."""
+    """Lay the model out as a small file and a data file that it refers to as ``location``.
+
+    Weights that stand in files already are referred to there, and are not in the data file.
+    """
     arrangement = _arrangement(model, selection)
     tensors = _spliced(arrangement, selection)
-    offsets: dict[str, int] = {}
+    places: dict[str, tuple[str, int]] = {}
     data: list[Piece] = []
     end = 0
     for name, tensor in tensors.items():
         if not selection.weights and is_weight(arrangement.initializers[name]):
             continue
+        there = None if selection.in_place is None else selection.in_place.place(tensor)
+        if there is not None:
+            places[name] = there
+            continue
         boundary = PAGE_BYTES if tensor.nbytes >= PAGED_FROM_BYTES else ALIGNMENT_BYTES
-        offsets[name] = -(-end // boundary) * boundary
-        data += [bytes(offsets[name] - end), tensor]
-        end = offsets[name] + tensor.nbytes
-    proto = _skeleton(model, selection, arrangement, tensors, lambda name: (location, offsets.get(name, 0)))
+        offset = -(-end // boundary) * boundary
+        data += [bytes(offset - end), tensor]
+        places[name], end = (location, offset), offset + tensor.nbytes
+    proto = _skeleton(model, selection, arrangement, tensors, lambda name: places.get(name, (location, 0)))
     return Layout(model=[proto.SerializeToString()], data=data)
 
 
@@ -129,12 +138,12 @@ def as_proto(model: ir.Model, selection: Selection) -> onnx.ModelProto:
     return proto
 
 
-def relocated(model: bytes, location: str) -> bytes:
-    """The model of a layout with a data file, referring to that file by another name."""
+def relocated(model: bytes, usual: str, location: str) -> bytes:
+    """The model of a layout with a data file, referring to that file by another name than its usual one."""
     proto = onnx.ModelProto.FromString(model)
     for initializer in proto.graph.initializer:
         for entry in initializer.external_data:
-            if entry.key == "location":
+            if entry.key == "location" and entry.value == usual:
                 entry.value = location
     return bytes(proto.SerializeToString())
 
@@ -180,7 +189,8 @@ def _arrangement(model: ir.Model, selection: Selection) -> Arrangement:
     if not selection.weights or selection.weights_as_inputs:
         return Arrangement(dict(graph.initializers))
     outputs = graph.outputs if selection.outputs is None else selection.outputs
-    arrangement = arrange(graph, outputs)
+    stays = (lambda tensor: False) if selection.in_place is None else selection.in_place.holds
+    arrangement = arrange(graph, outputs, stays)
     if selection.fold_batch_norm:
         fold_written_norms(graph, outputs, arrangement)
     return arrangement

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from onnxport.errors import Problem
 from onnxport.pretrained.parts import Part
+from onnxport.program import ONNXProgram
 
 Model: TypeAlias = Any
 """A ``transformers.PreTrainedModel``, whose class is known only when the library is there."""
@@ -31,7 +32,8 @@ class Task:
         readme: Lines of Python that run the folder, for its README; they come after ``folder = "..."``.
         check: Runs the task in the saved folder and in the library, and returns where the two differ, beyond the
             comparison of each part at all its sizes, which every task has.
-        describe: Files besides the models, as a table of JSON by file name.
+        describe: Files besides the models, as a table of JSON by file name, from the model, the parts and what was
+            exported of them.
     """
 
     name: str
@@ -39,4 +41,4 @@ class Task:
     parts: Callable[[Model], Sequence[Part]]
     readme: Sequence[str]
     check: Callable[[Model, Path], list[Problem]] | None = None
-    describe: Callable[[Model, Sequence[Part]], dict[str, dict[str, object]]] | None = None
+    describe: Callable[[Model, Sequence[Part], Sequence[ONNXProgram]], dict[str, dict[str, object]]] | None = None

@@ -1,0 +1,114 @@
+"""Attention over a cache: which models are written with onnxruntime's operator, and the values of eager with each."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import onnxport
+from onnxport.provenance import CACHE_BUFFERS
+
+HEADS, KEPT, SIZE = 4, 2, 8
+
+
+class Cached(nn.Module):
+    """One layer of a decoder, with something about it that may stand in the way."""
+
+    def __init__(self, window: int | None = None, kind: str = "causal", turned: bool = False) -> None:
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(16, heads * SIZE) for heads in (HEADS, KEPT, KEPT))
+        self.window, self.kind, self.turned = window, kind, turned
+
+    def forward(self, x: Tensor, mask: Tensor, past_k: Tensor, past_v: Tensor) -> tuple[Tensor, ...]:
+        seen, new = past_k.shape[2], x.shape[1]
+        torch._check(mask.shape[1] == seen + new)
+        q, k, v = (layer(x).unflatten(2, (-1, SIZE)).transpose(1, 2) for layer in (self.q, self.k, self.v))
+        if self.turned:
+            q, k = q.sin(), k.cos()
+        keys, values = torch.cat([past_k, k], 2), torch.cat([past_v, v], 2)
+        at, place = torch.arange(seen + new)[None, None, None], (torch.arange(new) + seen)[None, None, :, None]
+        allowed = mask.bool()[:, None, None]
+        if self.kind == "causal":
+            allowed = (at <= place) & allowed
+        elif self.kind == "one later":
+            allowed = (at <= place + 1) & allowed
+        elif self.kind == "behind nothing":
+            allowed = (at <= torch.arange(new)[None, None, :, None]) & allowed
+        if self.window is not None:
+            allowed = (at > place - self.window) & allowed
+        found = functional.scaled_dot_product_attention(q, keys, values, attn_mask=allowed, enable_gqa=True)
+        # What is masked as a whole gives zeros.
+        found = found.masked_fill(~allowed.any(-1, keepdim=True), 0.0)
+        total = keys.sum() if self.kind == "read again" else keys
+        return found.transpose(1, 2).flatten(2), total, values
+
+
+class Row(NamedTuple):
+    model: Cached
+    written: int
+    window: int | None = None
+
+
+ROWS = {
+    "cache": Row(Cached(), 1),
+    "window": Row(Cached(window=3), 1, 3),
+    "operations on heads": Row(Cached(turned=True), 1),
+    "no order": Row(Cached(kind="any"), 0),
+    "one later position": Row(Cached(kind="one later"), 0),
+    "positions that leave out the past": Row(Cached(kind="behind nothing"), 0),
+    "window without order": Row(Cached(window=3, kind="any"), 0),
+}
+
+
+def inputs(batch: int, new: int, seen: int, padding: int = 0) -> tuple[Tensor, ...]:
+    generator = torch.Generator().manual_seed(new)
+    mask = torch.ones(batch, seen + new, dtype=torch.int64)
+    mask[0, :padding] = 0
+    past = [torch.randn(batch, KEPT, seen, SIZE, generator=generator) for _ in range(2)]
+    return torch.randn(batch, new, 16, generator=generator), mask, *past
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
+def test_cache(row: Row) -> None:
+    model = row.model.eval()
+    axes = ({0: "batch", 1: "new"}, {0: "batch", 1: "seen + new"}, *[{0: "batch", 2: "seen"}] * 2)
+    program = onnxport.export(model, inputs(2, 4, 3), dynamic_shapes=axes, target="onnxruntime")
+    fused = [node for node in program.model.graph if node.op_type == "GroupQueryAttention"]
+    assert len(fused) == row.written
+    if row.window is not None:
+        assert fused[0].attributes.get_int("local_window_size", 0) == row.window
+    names = [str(value.name) for value in program.model.graph.inputs[2:]]
+    assert program.model.metadata_props.get(CACHE_BUFFERS, "").split() == (names if fused else [])
+    for given in (inputs(2, 5, 0, padding=2), inputs(3, 1, 9, padding=4), inputs(1, 4, 6, padding=7), inputs(2, 1, 0)):
+        with torch.no_grad():
+            expected = model(*given)
+        for wanted, found in zip(expected, program(*given), strict=True):
+            torch.testing.assert_close(found, wanted, atol=2e-5, rtol=1e-4)
+
+
+def test_a_buffer_is_longer_than_what_it_holds() -> None:
+    model = ROWS["window"].model.eval()
+    axes = ({0: "batch", 1: "new"}, {0: "batch", 1: "seen + new"}, *[{0: "batch", 2: "seen"}] * 2)
+    program = onnxport.export(model, inputs(2, 4, 3), dynamic_shapes=axes, target="onnxruntime")
+    x, mask, keys, values = inputs(2, 1, 5, padding=3)
+    with torch.no_grad():
+        expected = model(x, mask, keys, values)
+    rest = torch.full((2, KEPT, 7, SIZE), torch.nan)
+    found = program(x, mask, torch.cat([keys, rest], 2), torch.cat([values, rest], 2))
+    torch.testing.assert_close(found[0], expected[0], atol=2e-5, rtol=1e-4)
+    for wanted, whole in zip(expected[1:], found[1:], strict=True):
+        assert whole.shape[2] == 12
+        torch.testing.assert_close(whole[:, :, :6], wanted, atol=2e-5, rtol=1e-4)
+
+
+def test_keys_that_something_else_reads_are_joined_as_before() -> None:
+    model = Cached(kind="causal").eval()
+    again = Cached(kind="read again").eval()
+    axes = ({0: "batch", 1: "new"}, {0: "batch", 1: "seen + new"}, *[{0: "batch", 2: "seen"}] * 2)
+    for module, count in ((model, 1), (again, 0)):
+        program = onnxport.export(module, inputs(2, 4, 3), dynamic_shapes=axes, target="onnxruntime")
+        assert [node.op_type for node in program.model.graph].count("GroupQueryAttention") == count

@@ -405,15 +405,6 @@ def a_result_computed_beside_the_graph(folder: Path) -> None:
     onnxport.export(Net(forward), (X,))
 
 
-@says("does not depend on input", "torch operators")
-def a_mask_without_axes(folder: Path) -> None:
-    class Masked(nn.Module):
-        def forward(self, x: Any, mask: Any) -> Any:
-            return x[mask]  # here
-
-    onnxport.export(Masked(), (X, torch.tensor(True)))
-
-
 @says("only at run time", "torch._check")
 def a_size_by_value(folder: Path) -> None:
     def forward(x: Any) -> Any:

@@ -33,6 +33,7 @@ READ = [
     case("aten::index.Tensor", lambda x, i: x[i], R(5, "n"), I("b", 2, low=-5)),
     case("aten::index.Tensor", lambda x, i: x[:, i], R("b", 5, 2), I("n", low=-5), name="second axis"),
     case("aten::index.Tensor", lambda x, i: x[i], R(5, "n"), I(), name="0-d index"),
+    case("aten::index.Tensor", lambda x, m: x[m], R("n", 4), B(), name="0-d mask"),
     case("aten::index.Tensor", lambda x, i, j: x[i, j], R(5, 5, "b"), I("n", low=-5), I("n"), name="two"),
     case("aten::index.Tensor", lambda x, i, j: x[i[:, None], j], R(5, 5, 2), I("n"), I("m"), name="broadcasting"),
     case("aten::index.Tensor", lambda x, i, j: x[:, i, j], R("b", 5, 5, 2), I("n"), I("n"), name="two inner"),

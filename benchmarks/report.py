@@ -96,8 +96,11 @@ def environment() -> str:
     return f"Python {platform.python_version()}, {versions}; {platform.machine()}, {os.cpu_count()} cores"
 
 
-def markdown(results: Results, rounds: int, command: str, load: tuple[float, float]) -> str:
-    """Return the results as a Markdown page; the load before and after tells how far to trust wall-clock figures."""
+def markdown(results: Results, rounds: int, command: str, load: tuple[float, float], starting: str = "") -> str:
+    """Return the results as a Markdown page; the load before and after tells how far to trust wall-clock figures.
+
+    ``starting`` is the section about imports, where it was measured.
+    """
     page = [
         "# Benchmark results",
         "",
@@ -117,6 +120,7 @@ def markdown(results: Results, rounds: int, command: str, load: tuple[float, flo
     ]
     if results.rows:
         page += ["## Models", "", *_markdown(HEADINGS, _lines(results)), ""]
+    page += [starting] if starting else []
     page += [
         "## Targets",
         "",

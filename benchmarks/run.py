@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
+from benchmarks.imports import starting_section
 from benchmarks.measure import Timing, latencies, max_error, median_timing, node_count, quiet, session, timed_export
 from benchmarks.memory import ROOT, in_subprocess
 from benchmarks.models import GROWTH, MODELS, TINY, BenchModel, by_name
@@ -151,7 +152,9 @@ def main() -> None:
     if output is not None:
         selection = [] if whole else ["--models", *arguments.models]
         command = " ".join(["python -m benchmarks.run", *selection, *(["--quick"] if arguments.quick else [])])
-        output.write_text(markdown(results, rounds, command, (load_before, os.getloadavg()[0])), encoding="utf-8")
+        loads = (load_before, os.getloadavg()[0])
+        starting = starting_section() if whole and not arguments.quick else ""
+        output.write_text(markdown(results, rounds, command, loads, starting), encoding="utf-8")
         console.print(f"wrote {output}")
     sys.exit(1 if results.failures else 0)
 

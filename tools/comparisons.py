@@ -97,6 +97,7 @@ def page(results: str, consumers: str) -> str:
     """The page itself."""
     measured = next(line for line in results.splitlines() if line.startswith("Measured by"))
     figures = results.split("## Targets")[1].strip()
+    starting = results.split("## Starting")[1].split("## Targets")[0].strip()
     readers = consumers.split("\n## ")[0].split("\n\n")
     return f"""# Comparisons
 
@@ -111,6 +112,10 @@ Written by `make comparisons` from `benchmarks/RESULTS.md` and [what readers tak
 ![Peak memory by model](images/export_memory.svg)
 
 {figures}
+
+## Starting
+
+{starting}
 
 ## Readers
 

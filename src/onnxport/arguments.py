@@ -1,14 +1,18 @@
-"""Arguments of ``export`` that are kept for code written for older versions of ``torch.onnx``."""
+"""What ``export`` is called with: of which type each argument is, and which are kept for older code."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import enum
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
-from onnxport.errors import warn
+from onnxport.errors import ArgumentTypeError, Problem, warn
+from onnxport.export_types import OperatorExportTypes, TrainingMode
 from onnxport.torch_internals.layers import DropoutNd, NormBase
 
 # Each deprecated argument: its default, and what to do instead.
@@ -37,6 +41,74 @@ class Description:
     output_names: Sequence[str] | None
     dynamic_shapes: Any
     dynamic_axes: Mapping[str, Mapping[int, str] | Sequence[int]] | None = None
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str) and all(map(_is_name, value))
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _by_name(value: object) -> bool:
+    return isinstance(value, Mapping) and all(map(_is_name, value))
+
+
+def _are_versions(value: object) -> bool:
+    return isinstance(value, Mapping) and all(type(version) is int for version in value.values())
+
+
+def _is_one_of(kind: type[enum.IntEnum], value: object) -> bool:
+    try:
+        kind(int(value))  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+# What an argument must be unless it is None, where None says something, and how it is written.
+_FORMS: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    "kwargs": (_by_name, 'a dict from parameter to value, as in {"mask": mask}'),
+    "input_names": (_are_names, 'a list of names, as in ["x", "mask"]'),
+    "output_names": (_are_names, 'a list of names, as in ["scores"]'),
+    "dynamic_axes": (_by_name, 'a dict by input name, as in {"x": {0: "batch"}}'),
+    "custom_translation_table": (
+        lambda value: isinstance(value, Mapping),
+        "a dict from operator to translation, as in {torch.ops.mylib.op: translation}",
+    ),
+    "artifacts_dir": (lambda value: isinstance(value, str | os.PathLike), 'the path of a folder, as in "reports"'),
+    "training": (partial(_is_one_of, TrainingMode), "one of TrainingMode: EVAL, PRESERVE or TRAINING"),
+    "operator_export_type": (
+        partial(_is_one_of, OperatorExportTypes),
+        "one of OperatorExportTypes, such as ONNX",
+    ),
+    "custom_opsets": (_are_versions, 'a dict from domain to version, as in {"mylib": 1}'),
+}
+
+
+def check_forms(**given: object) -> None:
+    """Refuse arguments that are not of the type they must be, all of them at once.
+
+    >>> from onnxport.arguments import check_forms
+    >>> check_forms(input_names=["x"], kwargs=None)
+    >>> check_forms(input_names="x")
+    Traceback (most recent call last):
+    ...
+    onnxport.errors.ArgumentTypeError: `input_names` is 'x'; write a list of names, as in ["x", "mask"].
+    """
+    stated = {name: value for name, value in given.items() if value is not None or name == "artifacts_dir"}
+    wrong = [name for name, value in stated.items() if not _FORMS[name][0](value)]
+    problems = [Problem(f"`{name}` is {_shown(given[name])}; write {_FORMS[name][1]}.") for name in wrong]
+    if len(problems) == 1:
+        raise ArgumentTypeError.about(problems[0])
+    if problems:
+        raise ArgumentTypeError("Arguments of export are not what they must be:", problems)
+
+
+def _shown(value: object) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"an object of type {type(value).__name__}"
 
 
 def described(model: object, given: Description) -> Description:

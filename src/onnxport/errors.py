@@ -6,13 +6,14 @@ import functools
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import ParamSpec, Self, TypeVar
 
 _PACKAGE = os.path.dirname(__file__) + os.sep
 _DEBUG = "ONNXPORT_DEBUG"
+_TAKES_ANY_KEYWORD = 0x08  # inspect.CO_VARKEYWORDS; inspect itself takes its time to load
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
@@ -93,12 +94,18 @@ def with_plain_errors(function: Callable[_Parameters, _Result]) -> Callable[_Par
     What the exporter raises says what is wrong and on which line, so that frames of torch and of this package would
     only hide it. They are left out of the traceback, and the error that was the cause is kept as ``__context__``, which
     is not printed. With ``ONNXPORT_DEBUG=1`` in the environment everything is printed. Other errors pass as they are.
+    An argument that the function has not is told with the one that may be meant.
     """
+    code = function.__code__
+    takes_any = bool(code.co_flags & _TAKES_ANY_KEYWORD)
+    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
     @functools.wraps(function)
     def called_by_user(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
         __tracebackhide__ = True  # pytest and IPython leave out this frame, too
         try:
+            if not takes_any and not kwargs.keys() <= set(known):
+                raise _unknown_argument(function.__name__, kwargs, known)
             return function(*args, **kwargs)
         except OnnxExporterError as error:
             if os.environ.get(_DEBUG, "0") not in ("", "0"):
@@ -110,12 +117,40 @@ def with_plain_errors(function: Callable[_Parameters, _Result]) -> Callable[_Par
     return called_by_user
 
 
+def _unknown_argument(function: str, given: Iterable[str], known: Sequence[str]) -> ArgumentTypeError:
+    import difflib
+
+    unknown = next(name for name in given if name not in known)
+    close = [name for name in known if name.startswith(unknown)] or difflib.get_close_matches(unknown, known, 1)
+    meant = f"; did you mean {close[0]}?" if close else f". It has {', '.join(known)}."
+    return ArgumentTypeError(f"{function} has no argument {unknown!r}{meant}")
+
+
 class OnnxExporterWarning(UserWarning):
     """Warnings the exporter gives: the export goes on, but the user should know."""
 
 
+def in_one_line(message: str) -> str:
+    """A message of several lines as one, as a warning is: points one after another, places in parentheses.
+
+    >>> from onnxport.errors import Problem, in_one_line, listing
+    >>> in_one_line(listing("Sizes are fixed:", [Problem("n is 2", "model.py:7"), Problem("m is 3", remedy="Pass m.")]))
+    'Sizes are fixed: n is 2 (model.py:7); m is 3. Pass m.'
+    """
+    said = ""
+    for line in filter(None, map(str.strip, message.splitlines())):
+        place = next((line[len(word) :] for word in ("first at ", "at ") if line.startswith(word)), "")
+        if place:
+            said = f"{said.removesuffix('.')} ({place})"
+        elif line.startswith("- "):
+            said += f"{' ' if said.endswith(':') or not said else '; '}{line[2:]}"
+        else:
+            said += f"{'' if not said or said[-1] in '.:;,!?' else '.'} {line}"
+    return said.strip()
+
+
 def warn(message: str, category: type[Warning] = OnnxExporterWarning) -> None:
-    """Warn at the line that called the package, however deep inside the cause was found."""
+    """Warn in one line, at the line that called the package, however deep inside the cause was found."""
     level, depth = 2, 1
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -123,7 +158,7 @@ def warn(message: str, category: type[Warning] = OnnxExporterWarning) -> None:
         if frame.f_code.co_filename.startswith(_PACKAGE):
             level = depth + 1
         frame = frame.f_back
-    warnings.warn(message, category, stacklevel=level)
+    warnings.warn(in_one_line(message), category, stacklevel=level)
 
 
 class CaptureError(OnnxExporterError):

@@ -135,7 +135,7 @@ def export(
     torch.Size([7, 2])
     """
     # The stages take a second to load, which whoever imports the package would wait for.
-    from onnxport.arguments import Description, warn_of_deprecated
+    from onnxport.arguments import Description, check_forms, warn_of_deprecated
     from onnxport.artifacts import Artifacts
     from onnxport.exporter import Destination, run_export
     from onnxport.functions import check_request
@@ -147,6 +147,17 @@ def export(
     from onnxport.targets.fit import check_target_opset
     from onnxport.weights.metadata import check_metadata
 
+    check_forms(
+        kwargs=kwargs,
+        input_names=input_names,
+        output_names=output_names,
+        dynamic_axes=dynamic_axes,
+        custom_translation_table=custom_translation_table,
+        artifacts_dir=artifacts_dir,
+        training=training,
+        operator_export_type=operator_export_type,
+        custom_opsets=custom_opsets,
+    )
     if dynamo:
         warn_of_deprecated(
             fallback=fallback,

@@ -80,7 +80,7 @@ def run_export(
     One at a time: what is replaced in torch meanwhile belongs to the process, so other threads wait.
     """
     model = as_module(model)
-    if destination is not None and isinstance(destination.file, str | os.PathLike):
+    if destination is not None:
         check_destination(destination.file)
     if options.training == TrainingMode.EVAL:
         warn_of_training(model)

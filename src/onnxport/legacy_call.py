@@ -18,7 +18,8 @@ from onnxport.arguments import Description
 from onnxport.artifacts import Artifacts
 from onnxport.capture.replay import as_mirror, has_packed_weights
 from onnxport.capture.request.callables import as_module
-from onnxport.capture.request.inputs import bind, keywords_at_the_end, named_tensors
+from onnxport.capture.request.input_names import named_tensors
+from onnxport.capture.request.inputs import bind, keywords_at_the_end
 from onnxport.errors import InputError, warn
 from onnxport.exporter import Destination, run_export
 from onnxport.options import Options

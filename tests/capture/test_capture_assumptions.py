@@ -8,6 +8,7 @@ import warnings
 import pytest
 import torch
 
+import onnxport
 from onnxport.capture import capture
 from onnxport.errors import OnnxExporterWarning
 from onnxport.events import EventLog
@@ -111,3 +112,29 @@ def test_others_are_events_only(module: type[torch.nn.Module], told: str) -> Non
         warnings.simplefilter("error", OnnxExporterWarning)
         events = _capture(module(), (4, 6))
     assert told in " ".join(event.message for event in events.of("assumption"))
+
+
+def test_what_is_asked_of_the_memory_of_an_example_is_no_assumption() -> None:
+    """The example is a view of a tensor with one axis more, which torch checks to be of size 2."""
+    example = torch.view_as_complex(torch.ones(3, 4, 2))
+    with warnings.catch_warnings(action="error", category=OnnxExporterWarning):
+        program = onnxport.export(torch.nn.Identity(), (example,), dynamic_shapes=({0: "n"},))
+    assert program(torch.ones(5, 4, dtype=torch.complex64))[0].dtype == torch.complex64
+
+
+def test_guards_of_compiled_functions_are_torchs() -> None:
+    """What torch.compile made before asks whether it serves for the sizes of a call."""
+
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 + x.shape[0]
+
+    compiled = torch.compile(double, backend="eager", dynamic=False)
+    compiled(torch.ones(4, 3))
+
+    class Calling(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return compiled(x)
+
+    with warnings.catch_warnings(action="error", category=OnnxExporterWarning):
+        program = onnxport.export(Calling(), (torch.ones(5, 3),), dynamic_shapes=({0: "n"},))
+    torch.testing.assert_close(program(torch.ones(4, 3))[0], double(torch.ones(4, 3)))

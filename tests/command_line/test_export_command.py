@@ -120,8 +120,8 @@ REFUSALS = [
     ("absent.py:Net", "There is no file absent.py"),
     ("absent_module:Net", "There is no Python module absent_module"),
     ("net.py:Other", "net.py has no Other"),
-    ("net.py:number", "is a int, not a torch.nn.Module"),
-    ("net.py:CONSTANT", "is a str, not a torch.nn.Module"),
+    ("net.py:number", "gives an object of type int, not a torch.nn.Module"),
+    ("net.py:CONSTANT", "gives an object of type str, not a torch.nn.Module"),
     (
         "weights.pt",
         "holds a state dict: 2 weights, and no model. Name the code that builds the model: --arch",
@@ -214,3 +214,28 @@ def test_a_wrong_result_has_an_exit_code_of_its_own(folder: Path) -> None:
         result = CliRunner().invoke(app, ["export", "net.py:Net", "-i", "x=3,4", "--verify"])
     assert result.exit_code == 3
     assert "0 of 2 comparisons agree" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (
+            "raise RuntimeError('operator torchvision::nms does not exist')",
+            "(operator torchvision::nms does not exist)",
+        ),
+        ("import a_package_that_is_not_there", "(No module named 'a_package_that_is_not_there')"),
+    ],
+)
+def test_a_library_that_is_broken(folder: Path, code: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "timm").mkdir()
+    (folder / "timm" / "__init__.py").write_text(code)
+    monkeypatch.syspath_prepend(folder)
+    result = CliRunner().invoke(app, ["export", "timm:resnet18", "-i", "1,3,32,32"])
+    assert result.exit_code == 1
+    assert f"timm can't be imported {said}. Install what it needs" in result.output
+    assert "Traceback" not in result.output
+
+
+def test_an_input_of_another_name(folder: Path) -> None:
+    result = CliRunner().invoke(app, ["export", "net.py:Net", "-i", "y=3,4"])
+    assert (result.exit_code, "net.py:Net takes x; y is none of its inputs." in result.output) == (1, True)

@@ -134,13 +134,13 @@ def test_lengths_of_numpy_are_refused_with_the_line() -> None:
         return pad_packed_sequence(pack(x, lengths.numpy()), batch_first=True)[0]
 
     with (
-        pytest.warns(OnnxExporterWarning, match="values are fixed.\n.*lengths.numpy") as told,
+        pytest.warns(OnnxExporterWarning, match="values are fixed .*lengths.numpy") as told,
         pytest.raises(CaptureError, match=r"does not depend on input 'inputs\[1\]'.*\n.*lengths.numpy"),
     ):
         exported_and_compared(packed, EXAMPLE)
     # The tracer saw a function of ours where it warned of this.
     constants = [str(one.message) for one in told if "torch.as_tensor makes a constant" in str(one.message)]
-    assert ["test_packed_graphs" in text.split("\n")[1] for text in constants] == [True]
+    assert ["test_packed_graphs" in text for text in constants] == [True]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

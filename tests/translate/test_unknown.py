@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -64,3 +66,20 @@ def test_unused_unknown_operators_do_no_harm() -> None:
             return x + 1
 
     assert onnxport.export(Unused(), (torch.ones(2),))(torch.ones(2))[0].tolist() == [2.0, 2.0]
+
+
+def test_constants_and_types_as_onnx_writes_them() -> None:
+    def to_double(op: Any, x: Any) -> Any:
+        two = op.Constant(value_float=2.0)
+        ones = op.Constant(value=torch.ones(3))
+        axes = op.Constant(value_ints=[0])
+        one = op.Cast(op.Squeeze(op.Unsqueeze(op.Constant(value_int=1), axes), axes), to=1)
+        return op.Mul(op.Mul(x, op.Constant(value_floats=[1.0, 1.0, 1.0])), op.Mul(two, op.Mul(ones, one)))
+
+    class Doubling(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return double(x)
+
+    example = torch.arange(3.0)
+    program = onnxport.export(Doubling(), (example,), custom_translation_table={double: to_double})
+    torch.testing.assert_close(program(example)[0], example * 2)

@@ -13,7 +13,7 @@ from onnxport.capture.diagnosis import forced_sizes
 from onnxport.capture.diagnosis.guards import report_assumptions
 from onnxport.capture.exploring import explore
 from onnxport.capture.forks.paths import Fork
-from onnxport.capture.naming import name_axes
+from onnxport.capture.naming import name_axes, user_inputs
 from onnxport.capture.patches import one_export_at_a_time
 from onnxport.capture.patches.export_flag import exporting, is_in_onnx_export
 from onnxport.capture.preserved import preserved
@@ -21,6 +21,7 @@ from onnxport.capture.replay import as_mirror, has_packed_weights, script_of, sc
 from onnxport.capture.request.contexts import check_contexts
 from onnxport.capture.request.dynamic_shapes import declare
 from onnxport.capture.request.fake_mode import enable_fake_mode, on_the_models_device
+from onnxport.capture.request.input_names import names_in_file
 from onnxport.capture.request.inputs import Inputs, bind, check_model, check_names
 from onnxport.capture.request.outputs import check_outputs
 from onnxport.capture.rewriting.called import Helpers
@@ -119,7 +120,7 @@ def capture(
     captured.failures = success.failures
     captured.size_limits = explored.size_limits
     captured.forks = explored.tree if isinstance(explored.tree, Fork) else None
-    captured.input_names = () if input_names is None else input_names
+    captured.input_names = names_in_file(inputs, user_inputs(program), () if input_names is None else input_names)
     captured.output_names = () if output_names is None else output_names
     captured.output_dim_names = declared.output_dim_names
     axis_names = name_axes(program, sizes, captured.input_names, events)

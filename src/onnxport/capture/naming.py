@@ -31,7 +31,7 @@ _KNOWN_AXES: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (re.compile(r"input_ids|inputs_embeds"), ("batch", "sequence")),
     (re.compile(r"decoder_input_ids|decoder_inputs_embeds"), ("batch", "decoder_sequence")),
     (re.compile(r"pixel_values"), ("batch", "channels", "height", "width")),
-    (re.compile(r"past_key_values\w*"), ("batch", "heads", _PAST, "")),
+    (re.compile(r"past_key_values[\w.]*"), ("batch", "heads", _PAST, "")),
 )
 """Inputs by whose names, which all libraries for such models share, one knows what their axes are."""
 
@@ -148,6 +148,11 @@ def name_axes(
     for symbol, name in unbacked_names(program).items():
         names.dims.setdefault(symbol, free.unique(name))
     return names
+
+
+def user_inputs(program: torch.export.ExportedProgram) -> list[str]:
+    """What the capture calls the tensors and numbers that the program takes."""
+    return [node.name for node in _user_inputs(program)]
 
 
 def _user_inputs(program: torch.export.ExportedProgram) -> Iterator[torch.fx.Node]:

@@ -16,7 +16,13 @@ from onnxport.capture.diagnosis import forced_sizes
 from onnxport.capture.diagnosis.explanations import explain
 from onnxport.capture.diagnosis.guards import squeezed_sizes
 from onnxport.capture.diagnosis.lost_links import check_links
-from onnxport.capture.diagnosis.user_lines import condition_of, line_of_error, line_of_summary, module_of_error
+from onnxport.capture.diagnosis.user_lines import (
+    condition_of,
+    line_of_error,
+    line_of_summary,
+    module_of_error,
+    raised_on_purpose,
+)
 from onnxport.capture.forks.decisions import LoopOnData, PlainNumber, Schedule, deciding
 from onnxport.capture.forks.kinds import sizes_as_plain_numbers
 from onnxport.capture.forks.paths import completed, violates
@@ -441,14 +447,17 @@ _UNEXPLAINED = (
     "so that torch.export can trace it."
 )
 
+_RAISED = "The model's own code raises this: check that it runs with these inputs in eager mode."
+
 
 def _all_failed(request: Request, failures: list[Failure]) -> CaptureError:
     """Say once why, in the words of the strategy that is understood best; ``failures`` of the error has them all."""
     first = _most_useful(failures)
     where = line_of_error(first.error) or module_of_error(first.error, request.model)
-    what, remedy = _short(first.error), _UNEXPLAINED
-    # Strategies fail in different words; the first that is understood speaks for all.
-    for failure in (first, *failures):
+    own = raised_on_purpose(first.error)
+    what, remedy = _short(first.error), _RAISED if own else _UNEXPLAINED
+    # Strategies fail in different words; the first that is understood speaks for all, unless the model says it itself.
+    for failure in [first] if own else [first, *failures]:
         explained = explain(failure.error, line_of_error(failure.error) or where)
         if explained is None and isinstance(failure.error, CaptureError):
             # What a replay refuses, it refuses with its reason and what to do.

@@ -94,6 +94,11 @@ def _check_given(model: torch.nn.Module, reference: str, positional: int, named:
     missing = [
         one.name for one in _parameters(model)[positional:] if one.default is one.empty and one.name not in named
     ]
+    variable = any(one.kind is one.VAR_KEYWORD for one in inspect.signature(model.forward).parameters.values())
+    known = [one.name for one in _parameters(model)]
+    unknown = [name for name in named if name not in known]
+    if unknown and not variable:
+        raise InputError(f"{reference} takes {', '.join(known)}; {', '.join(unknown)} is none of its inputs.")
     if missing:
         examples = " ".join(f"--input {name}=batch@2,3" for name in missing)
         raise InputError(f"{reference} takes {', '.join(missing)}, of which there is no example: {examples}")

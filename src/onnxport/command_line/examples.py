@@ -128,12 +128,16 @@ def read_tensors(path: Path) -> torch.Tensor | Mapping[str, torch.Tensor] | Sequ
     try:
         if path.suffix == ".safetensors":
             return mapped_tensors(path)
+        if path.suffix == ".npz" and not zipfile.is_zipfile(path) and path.exists():
+            raise InputError(f"{path} is no file of numpy.savez.")
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as arrays:
                 return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
         if path.suffix == ".npy":
             return torch.from_numpy(np.load(path, allow_pickle=False))
         content: object = torch.load(path, weights_only=True, map_location="cpu")
+    except InputError:
+        raise
     except pickle.UnpicklingError as error:
         raise InputError(
             f"{path} holds a pickle of more than tensors, which is not loaded; save tensors only."

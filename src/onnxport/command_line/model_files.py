@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -83,6 +84,8 @@ def _load_program(path: Path, *, allow_pickle: bool) -> torch.export.ExportedPro
     # What reads these files takes long to import, and other models don't need it.
     from onnxport.torch_internals.archives import CodeInFileError, load_program
 
+    if not zipfile.is_zipfile(path):
+        raise InputError(f"{path} is no captured program. Write one with torch.export.save.")
     try:
         return load_program(path, run_code=allow_pickle)
     except CodeInFileError as error:

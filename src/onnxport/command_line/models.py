@@ -48,12 +48,17 @@ def _of_library(call: Call) -> object:
     package, function = _LIBRARIES[call.place]
     try:
         make = getattr(importlib.import_module(package), function)
-    except ImportError as error:
-        raise InputError(f"{call.place} is not installed: pip install {call.place}") from error
+    except Exception as error:
+        # A native library that does not fit torch raises anything.
+        if isinstance(error, ModuleNotFoundError) and error.name == call.place:
+            raise InputError(f"{call.place} is not installed: pip install {call.place}") from error
+        reason = str(error).strip().partition("\n")[0]
+        needed = f"Install what it needs, in the build for torch {torch.__version__}."
+        raise InputError(f"{call.place} can't be imported ({reason}). {needed}") from error
     return called(f"{call.place}:{call.name}", lambda *args, **kwargs: make(call.name, *args, **kwargs), call)
 
 
 def _checked(reference: str, model: object) -> TorchModel:
     if not isinstance(model, torch.nn.Module | torch.export.ExportedProgram):
-        raise InputError(f"{reference} is a {type(model).__name__}, not a torch.nn.Module.")
+        raise InputError(f"{reference} gives an object of type {type(model).__name__}, not a torch.nn.Module.")
     return model.eval() if isinstance(model, torch.nn.Module) else model

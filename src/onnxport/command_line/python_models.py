@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import importlib
 import importlib.util
 import inspect
@@ -68,13 +69,18 @@ def load_python(call: Call, reference: str) -> object:
     found: object = module
     for part in name.split("."):
         if not hasattr(found, part):
-            raise InputError(f"{call.place} has no {name}.")
+            raise InputError(f"{call.place} has no {name}{_similar(name, found)}")
         found = getattr(found, part)
     if callable(found) and not isinstance(found, torch.nn.Module):
         return called(reference, found, call)
     if call.args or call.kwargs:
         raise InputError(f"{call.place}:{name} is a module already, and takes no arguments here.")
     return found
+
+
+def _similar(name: str, owner: object) -> str:
+    close = difflib.get_close_matches(name.rpartition(".")[2], [one for one in vars(owner) if not one.startswith("_")])
+    return f"; did you mean {close[0]}?" if close else "."
 
 
 def called(reference: str, make: Callable[..., object], call: Call) -> object:

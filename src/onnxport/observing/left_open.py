@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import torch
 
+from onnxport.capture.request.input_names import named_leaves
 from onnxport.errors import Problem
-from onnxport.observing.naming import named_leaves
 from onnxport.observing.observed_calls import ObservedCall, varying_axes
 
 _MASK = "attention_mask"

@@ -6,18 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import torch
 
-from onnxport.capture.request.caches import CacheState, cache_states
-from onnxport.capture.request.inputs import default_name
-from onnxport.capture.request.trees import Leaf, branch, leaves
+from onnxport.capture.request.input_names import NamedLeaf, named_leaves
+from onnxport.capture.request.trees import branch
 from onnxport.observing.growth import Lengths
-
-_SIDES = {"self_attention_cache": "decoder", "cross_attention_cache": "encoder"}
-"""What the two halves of an encoder-decoder's cache are called, after the part whose positions they hold."""
 
 _NEW = ("decoder_input_ids", "decoder_inputs_embeds", "input_ids", "inputs_embeds")
 """Inputs over the new positions, the surest first."""
@@ -25,37 +20,6 @@ _NEW = ("decoder_input_ids", "decoder_inputs_embeds", "input_ids", "inputs_embed
 _ENCODED = ("encoder_outputs", "encoder_hidden_states")
 _IMAGES = ("pixel_values",)
 _ABOUT_TEXT = ("_ids", "_mask", "_embeds", *_ENCODED)
-
-
-@dataclass(frozen=True)
-class NamedLeaf:
-    """A leaf of the inputs or outputs, its name in the file, and what it is if a cache holds it."""
-
-    leaf: Leaf
-    name: str
-    state: CacheState | None = None
-    side: str = ""
-
-
-def named_leaves(value: object, parameter: str) -> list[NamedLeaf]:
-    """The leaves of an argument, in order, with the names of the inputs they become."""
-    return list(_named(value, parameter, (parameter,), parameter, ""))
-
-
-def _named(value: object, path: str, steps: tuple[str | int, ...], name: str, side: str) -> Iterator[NamedLeaf]:
-    states = cache_states(value)
-    if states is not None:
-        for leaf, state in zip(leaves(value, path, steps), states, strict=True):
-            middle = f"{state.layer}.{side}" if side else f"{state.layer}"
-            yield NamedLeaf(leaf, f"{name}.{middle}.{state.kind}", state, side)
-        return
-    here = branch(value)
-    if here is None:
-        leaf = Leaf(path, steps, value)
-        yield NamedLeaf(leaf, default_name(leaf))
-        return
-    for step, suffix, child in zip(here.steps, here.suffixes, here.children, strict=True):
-        yield from _named(child, path + suffix, (*steps, step), name, _SIDES.get(str(step), side))
 
 
 def output_names(result: object) -> list[str] | None:

@@ -13,11 +13,12 @@ import torch
 
 from onnxport.capture.patches.replacing import method_replaced
 from onnxport.capture.request.dynamic_shapes import nest
+from onnxport.capture.request.input_names import NamedLeaf, named_leaves
 from onnxport.capture.request.trees import Leaf, leaves
-from onnxport.errors import InputError, Problem, warn
+from onnxport.errors import InputError, Problem, warn, with_plain_errors
 from onnxport.observing.growth import grown, observed_sizes
 from onnxport.observing.left_open import left_open, masked
-from onnxport.observing.naming import NamedLeaf, axis_names, named_leaves, output_names
+from onnxport.observing.naming import axis_names, output_names
 from onnxport.observing.observed_calls import ObservedCall, bound, nested, result_tensors, varying_axes
 from onnxport.program import ONNXProgram
 from onnxport.program.runtime import Initializer
@@ -91,6 +92,7 @@ class InputObserver:
         with method_replaced(model, watched, signature, method_name):
             yield self
 
+    @with_plain_errors
     def infer_dynamic_shapes(self, set_batch_dimension_for: Identifiers = None) -> Any:
         """Return the axes that vary, in the structure of ``infer_arguments()``.
 
@@ -106,6 +108,7 @@ class InputObserver:
             shapes[name] = nest(value, specs)
         return tuple(shapes.values()) if self._all_positional() else shapes
 
+    @with_plain_errors
     def infer_arguments(
         self,
         index_or_args_or_kwargs: int | tuple[object, ...] | dict[str, object] | None = None,
@@ -141,6 +144,7 @@ class InputObserver:
             return args, {name: value for name, value in call.arguments.items() if name not in positional}
         return tuple(call.arguments.values()) if self._all_positional() else dict(call.arguments)
 
+    @with_plain_errors
     def for_export(self, set_batch_dimension_for: Identifiers = None) -> dict[str, Any]:
         """Return the arguments of ``onnxport.export``: example inputs, the axes that vary, and names.
 
@@ -165,12 +169,14 @@ class InputObserver:
             found["output_names"] = example.output_names
         return found
 
+    @with_plain_errors
     def left_open(self, set_batch_dimension_for: Identifiers = None) -> list[Problem]:
         """Say what the calls did not show and an export would therefore fix, each with the line that would show it."""
         self._require_calls()
         assert self._signature is not None
         return list(left_open(masked(self.calls), self._signature, self._varying(set_batch_dimension_for)))
 
+    @with_plain_errors
     def describe(self, set_batch_dimension_for: Identifiers = None) -> str:
         """Say what was concluded: a line for each input with its axes, and what the calls left open.
 
@@ -210,6 +216,7 @@ class InputObserver:
             shapes[name] = nest(value, iter([spec(leaf.path) for leaf in leaves(value, name, (name,))]))
         return tuple(shapes.values()) if self._all_positional() else shapes
 
+    @with_plain_errors
     def check_discrepancies(
         self,
         onnx_program: ONNXProgram,
@@ -276,7 +283,7 @@ class InputObserver:
 
     def _require_calls(self) -> None:
         if not self.calls:
-            raise InputError("No call was observed. ObservedCall the model inside `with observer(model):`.")
+            raise InputError("No call was observed. Call the model inside `with observer(model):`.")
 
     def _names(self) -> list[str]:
         """All arguments that any call had, as the signature orders them."""

@@ -45,7 +45,17 @@ def load_checkpoint(
     directory = Path(place)
     if directory.is_dir() and not (directory / "config.json").is_file():
         raise InputError(f"{directory} has no config.json, so it is no checkpoint of transformers.")
-    config = library.AutoConfig.from_pretrained(str(place))
+    # A name on the hub is "model" or "owner/model".
+    is_path = directory.is_absolute() or len(directory.parts) > 2 or str(place).startswith(".")
+    if is_path and not directory.exists():
+        raise InputError(f"There is no folder {directory}.")
+    try:
+        config = library.AutoConfig.from_pretrained(str(place))
+    except OSError as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(
+            f"{place} is no folder with a checkpoint, and can't be loaded by that name: {reason}"
+        ) from error
     found = _task(config, task)
     kind = _model_class(found, config)
     files = tuple(map(mapped_file, _weight_files(directory)))

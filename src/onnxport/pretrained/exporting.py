@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import torch
 
-from onnxport.errors import DifferenceError
+from onnxport.errors import DifferenceError, with_plain_errors
 from onnxport.pretrained.checkpoint import Checkpoint, load_checkpoint, model_task
 from onnxport.pretrained.folder import write_configuration, write_readme, write_tables
 from onnxport.pretrained.parts import Part, differences, export_widest
@@ -30,6 +30,7 @@ class PretrainedFolder:
     verified: bool
 
 
+@with_plain_errors
 def export_pretrained(
     model: str | os.PathLike[str] | torch.nn.Module,
     out: str | os.PathLike[str],

@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 import torch
 
 from onnxport.capture.request.caches import check_cache
+from onnxport.capture.request.input_names import named_leaves
 from onnxport.capture.request.trees import register_containers
 from onnxport.errors import InputError
-from onnxport.observing.naming import named_leaves
 from onnxport.pretrained.dry_run import dry_run
 from onnxport.pretrained.parts import Sizes, Tensors
 from onnxport.torch_internals import pytree

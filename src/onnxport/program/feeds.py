@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 import torch
 from torch.export import ExportedProgram
@@ -188,7 +189,8 @@ def _fit(value: ir.Value, leaf: object, problems: list[Problem]) -> torch.Tensor
         if NARROWED in value.metadata_props and tensor.dtype == torch.int64 and _fits_int32(tensor):
             tensor = tensor.to(torch.int32)
     else:
-        problems.append(Problem(f"{value.name}: expected a tensor, got {_brief(leaf)}."))
+        remedy = "Pass torch.as_tensor(array)." if isinstance(leaf, np.ndarray) else ""
+        problems.append(Problem(f"{value.name}: expected a tensor, got {_brief(leaf)}.", remedy=remedy))
         return torch.empty(0)
     if dtype is not None and tensor.dtype != dtype:
         problems.append(Problem(f"{value.name}: expected {dtype}, got {tensor.dtype}."))
@@ -217,4 +219,6 @@ def _shape_problems(value: ir.Value, shape: ir.Shape, tensor: torch.Tensor) -> I
 def _brief(leaf: object) -> str:
     if isinstance(leaf, torch.Tensor):
         return f"a tensor {from_torch_dtype(leaf.dtype).name} {list(leaf.shape)}"
-    return f"{leaf!r} ({type(leaf).__name__})"
+    if isinstance(leaf, np.ndarray):
+        return f"a NumPy array {leaf.dtype} {list(leaf.shape)}"
+    return f"{' '.join(repr(leaf).split())[:60]} ({type(leaf).__name__})"

@@ -153,6 +153,8 @@ def as_quantization(given: str | Quantization) -> Quantization:
     """
     if isinstance(given, Quantization):
         return given
+    if not isinstance(given, str):
+        raise InputError(f"`quantize` is {given!r}; write the name of a scheme, as in 'int8', or a Quantization.")
     scheme, _, rest = given.partition(":")
     known = {one.name for one in fields(Quantization)} - {"scheme", "calibration"}
     options: dict[str, object] = {}

@@ -245,6 +245,29 @@ class Builder:
         literal = self.shared.literals.value(Contents(array, onnx_dtype))
         return Tensor(self, literal, dtype, array.shape)
 
+    def Constant(
+        self,
+        *,
+        value: object = None,
+        value_float: float | None = None,
+        value_floats: Sequence[float] | None = None,
+        value_int: int | None = None,
+        value_ints: Sequence[int] | None = None,
+    ) -> Tensor:
+        """A literal, written as ONNX's Constant is; what a translation writes is an initializer of the file."""
+        for number, dtype in (
+            (value_float, torch.float32),
+            (value_floats, torch.float32),
+            (value_int, torch.int64),
+            (value_ints, torch.int64),
+        ):
+            if number is not None:
+                return self.const(number, dtype)
+        if value is None:
+            raise AssertionError("Constant needs one of value, value_float, value_floats, value_int and value_ints.")
+        stored = ir.tensor(value)  # type: ignore[arg-type]
+        return self.const(stored.numpy(), to_torch_dtype(stored.dtype))
+
     def ints(self, sizes: Sequence[Int]) -> Tensor:
         """An int64 vector of sizes, static or not."""
         if is_static(sizes):
@@ -442,7 +465,8 @@ def _wrapped(value: int, dtype: torch.dtype) -> int:
 
 def _stated_dtype(op_type: str, attributes: Mapping[str, object]) -> torch.dtype | None:
     stated = attributes.get("to" if op_type == "Cast" else "dtype")
-    return stated if isinstance(stated, torch.dtype) else None
+    # Translations of users may write the number that ONNX has for a type.
+    return carrier_dtype(stated) if type(stated) is int else stated if isinstance(stated, torch.dtype) else None
 
 
 def _result_shape(op_type: str, inputs: Sequence[Tensor | None]) -> Sequence[Int] | None:

@@ -136,7 +136,8 @@ class Engine:
                 self._plans[node] = plan
             if plan is not None or _is_plumbing(node):
                 continue
-            name = f"{node.target} for complex tensors" if of_complex else str(node.target)
+            takes_complex = of_complex and not complex_valued.isdisjoint(node.all_input_nodes)
+            name = f"{node.target} for complex tensors" if takes_complex else str(node.target)
             unknown[name] += 1
             first.setdefault(name, node)
         if not unknown:

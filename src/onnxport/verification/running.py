@@ -13,7 +13,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind
 from onnxport.capture.forks.decisions import OtherWay
 from onnxport.capture.preserved import preserved
 from onnxport.capture.replay.values.sequences import unpack
-from onnxport.errors import OnnxExporterError
+from onnxport.errors import ArgumentTypeError, OnnxExporterError
 from onnxport.events import EventLog
 from onnxport.pipeline import functional_form
 from onnxport.prepare import FunctionalProgram
@@ -120,6 +120,11 @@ def functional_program(program: ONNXProgram, args: Sequence[object], kwargs: Map
 
 def exported_program(program: ONNXProgram) -> ExportedProgram:
     """The exported program of an ONNX program, which verification cannot do without."""
+    if not isinstance(program, ONNXProgram):
+        raise ArgumentTypeError(
+            f"What is verified is the program that export() returned, not an object of type {type(program).__name__}. "
+            "A file is compared with its model by `onnxport verify FILE --against model.py:build`."
+        )
     if program.exported_program is None:
         raise OnnxExporterError(
             "The ONNX program has no exported program to compare with. Verify the program that export() returned."
@@ -130,10 +135,12 @@ def exported_program(program: ONNXProgram) -> ExportedProgram:
 def example_inputs(
     program: ONNXProgram, args: Sequence[object] | None, kwargs: Mapping[str, object] | None
 ) -> tuple[tuple[object, ...], dict[str, object]]:
-    """The arguments to verify with: those given, or the ones the model was exported with."""
-    if args is not None or kwargs is not None:
-        return tuple(args or ()), dict(kwargs or {})
+    """The arguments to verify with: those given, if they fit, or the ones the model was exported with."""
     example = exported_program(program).example_inputs
+    if args is not None or kwargs is not None:
+        given = tuple(args or ()), dict(kwargs or {})
+        bind_inputs(program.model, program.exported_program, *given)
+        return given
     if example is None:
         raise OnnxExporterError("The exported program has no example inputs. Pass `args` and `kwargs` to verify with.")
     return tuple(example[0]), dict(example[1])

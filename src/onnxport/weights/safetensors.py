@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from onnxport.errors import InputError
+from onnxport.errors import ArgumentTypeError, InputError
 from onnxport.weights.mapped_pages import remember_mapping
 
 _DTYPES = {
@@ -51,7 +51,12 @@ def mapped_tensors(files: Files) -> dict[str, torch.Tensor]:
     ...     mapped_tensors(path)["weight"].tolist()
     [1.0, 1.0]
     """
-    paths = [files] if isinstance(files, str | os.PathLike) else list(files)
+    paths = [files] if isinstance(files, str | os.PathLike) or not isinstance(files, Iterable) else list(files)
+    if not all(isinstance(path, str | os.PathLike) for path in paths):
+        kind = type(files).__name__
+        raise ArgumentTypeError(
+            f"Weights are a state dict, or paths of safetensors files, not an object of type {kind}."
+        )
     tensors: dict[str, torch.Tensor] = {}
     for path in paths:
         tensors.update(mapped_file(path).tensors)

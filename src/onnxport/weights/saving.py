@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -48,9 +49,9 @@ def save_model(
     >>> len(file.getvalue())
     17
     """
+    check_destination(destination)
     path = _as_path(destination)
     if path is not None:
-        check_destination(path)
         path = _followed(path)
     elif external_data:
         raise ArgumentTypeError(
@@ -86,8 +87,8 @@ def to_bytes(model: ir.Model, selection: Selection = _EVERYTHING) -> bytes | Non
     return b"".join(_pieces(layout.model))
 
 
-def check_destination(destination: str | os.PathLike[str]) -> None:
-    """Raise ``SaveError`` if nothing can be written there, before any work is done for it.
+def check_destination(destination: str | os.PathLike[str] | SupportsWrite[Any]) -> None:
+    """Raise if nothing can be written there, before any work is done for it.
 
     >>> from onnxport.weights.saving import check_destination
     >>> check_destination("/no/such/folder/model.onnx")
@@ -95,13 +96,27 @@ def check_destination(destination: str | os.PathLike[str]) -> None:
         ...
     onnxport.errors.SaveError: Cannot save to /no/such/folder/model.onnx: the folder /no/such/folder does not exist...
     """
-    if "\0" in os.fspath(destination):
-        raise SaveError(f"Cannot save to {os.fspath(destination)!r}: a name can't contain the character NUL.")
-    with _sentences(Path(destination)):
-        path = _followed(Path(destination))
-        reason = _obstacle(path)
+    path = _as_path(destination)
+    if path is None:
+        reason, shown = _obstacle_to_writing(destination), "the file that was given"
+    elif "\0" in str(path):
+        reason, shown = "a name can't contain the character NUL.", repr(str(path))
+    else:
+        with _sentences(path):
+            path = _followed(path)
+            reason, shown = _obstacle(path), str(path)
     if reason:
-        raise SaveError(f"Cannot save to {path}: {reason}")
+        raise SaveError(f"Cannot save to {shown}: {reason}")
+
+
+def _obstacle_to_writing(file: object) -> str:
+    if getattr(file, "closed", False):
+        return "it is closed."
+    if isinstance(file, io.TextIOBase):
+        return 'it is open for text. Open it with the mode "wb".'
+    if isinstance(file, io.IOBase) and not file.writable():
+        return 'it is open for reading only. Open it with the mode "wb".'
+    return ""
 
 
 def _followed(path: Path) -> Path:
@@ -144,7 +159,9 @@ def _as_path(destination: str | os.PathLike[str] | SupportsWrite[Any]) -> Path |
         return Path(os.fsdecode(destination))
     if callable(getattr(destination, "write", None)):
         return None
-    raise TypeError(f"The destination must be a path or an open binary file, not {type(destination).__name__}.")
+    raise ArgumentTypeError(
+        f"The destination must be a path or an open binary file, not an object of type {type(destination).__name__}."
+    )
 
 
 def _is_special(path: Path) -> bool:
@@ -166,7 +183,9 @@ def _sentences(path: Path) -> Iterator[None]:
     except OnnxExporterError:
         raise
     except OSError as error:
-        raise SaveError(f"Writing {path} failed: {error}. What stood there before is untouched.") from error
+        # The name in the error is that of a temporary file.
+        reason = error.strerror if error.strerror is not None else str(error)
+        raise SaveError(f"Writing {path} failed: {reason}. What stood there before is untouched.") from error
 
 
 def _write(file: SupportsWrite[Any], pieces: Iterable[Piece]) -> None:

@@ -77,6 +77,16 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         "for a class of your own call torch.utils._pytree.register_pytree_node.",
     ),
     Explanation(
+        r"NestedTensorImpl",
+        "An example input, or what the model makes of it, is a nested tensor, which ONNX has not.",
+        "Pass a padded tensor and the lengths, or a mask, and compute with those.",
+    ),
+    Explanation(
+        r'is missing the required "forward" function',
+        "The model has no forward.",
+        "Define forward(self, ...) in its class; a method of another name is passed as model.method.",
+    ),
+    Explanation(
         r"must be Tensor, not ([\w.]+)|expected Tensor .* but (?:got|found) type (\w+)",
         "An operator needs a tensor and is given a {0}.",
         "Pass a tensor: torch.as_tensor(value) makes one of numbers and arrays.",
@@ -93,7 +103,8 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         "create tensors in forward with device=x.device.",
     ),
     Explanation(
-        r"not linked with support for (\w+) devices|not compiled with (\w+) enabled|No (CUDA) GPUs|no NVIDIA driver",
+        r"not linked with support for (\w+) devices|not compiled with (\w+) enabled|No (CUDA) GPUs|no NVIDIA driver"
+        r"|device type at start of device string",
         "The model asks for a device that this machine or this build of torch does not have.",
         "Create tensors on the device of the inputs (device=x.device) instead of naming one, as .cuda() does.",
     ),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 import torch
@@ -127,19 +128,28 @@ def _guards(
     asked: Mapping[object, Asked],
 ) -> Iterator[tuple[sympy.Basic, Asker, str]]:
     seen: set[sympy.Basic] = set()
-    found_in = ((one, guard) for one in programs for guard in getattr(_shape_env(one.program), "guards", ()))
-    for guarded, guard in found_in:
-        expression = _named(guard.expr, names, same)
+    environments = [(one, _shape_env(one.program)) for one in programs]
+    found_in = ((one, env, guard) for one, env in environments for guard in getattr(env, "guards", ()))
+    for guarded, env, guard in found_in:
+        expression = _named(guard.expr.xreplace(_fixed(env)), names, same)
+        # What is no size of an input is a stride, or a size of the memory that an example is a view of.
+        if not any(same.get(str(symbol), str(symbol)) in names for symbol in guard.expr.free_symbols):
+            continue
         # Axes that the user named alike make some guards true by themselves.
         if expression in (sympy.true, sympy.false) or expression in seen or guarded.decides(guard.expr):
             continue
         seen.add(expression)
         found = asked.get(guard.expr)
         by: Asker = "torch" if found is None else found.by
-        yield expression, by, "" if found is None else found.where or str(guard.sloc).strip("()")
+        yield expression, by, "" if found is None else found.where
 
 
-def _shape_env(program: torch.export.ExportedProgram) -> object:
+def _fixed(env: Any) -> dict[sympy.Basic, sympy.Basic]:
+    """The sizes that became numbers; an axis whose size did is told of by itself."""
+    return {symbol: value for symbol, value in env.replacements.items() if value.is_Integer}
+
+
+def _shape_env(program: torch.export.ExportedProgram) -> Any:
     for node in program.graph.nodes:
         value = node.meta.get("val")
         for size in value.shape if isinstance(value, torch.Tensor) else ():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dis
 import functools
 import inspect
 import linecache
@@ -13,7 +14,7 @@ import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Literal, Protocol
 
 import torch
@@ -110,6 +111,11 @@ def _is_generated(frame: FrameType) -> bool:
     return frame.f_back is not None and frame.f_back.f_code.co_filename.startswith(_TORCH)
 
 
+def _checks_guards(frame: FrameType) -> bool:
+    """Whether a frame is torch's question whether what torch.compile made before serves again, compiled from text."""
+    return frame.f_code.co_qualname == "___make_guard_fn.<locals>.guard"
+
+
 def line_of_function(function: object) -> str:
     """Return ``file:line in function`` of where a function is defined, or ''."""
     code = getattr(inspect.unwrap(function) if callable(function) else None, "__code__", None)
@@ -153,6 +159,20 @@ def raised_by_model(error: BaseException) -> bool:
     return bool(frames) and _is_users(frames[-1].f_code.co_filename)
 
 
+def raised_on_purpose(error: BaseException) -> bool:
+    """Whether a ``raise`` or ``assert`` of the model's own code made an error, and not an operation that failed."""
+    steps = list(_steps(error.__traceback__))
+    if not steps or not _is_users(steps[-1].tb_frame.f_code.co_filename):
+        return False
+    return steps[-1].tb_frame.f_code.co_code[steps[-1].tb_lasti] == dis.opmap["RAISE_VARARGS"]
+
+
+def _steps(step: TracebackType | None) -> Iterator[TracebackType]:
+    while step is not None:
+        yield step
+        step = step.tb_next
+
+
 class RunningReplay(Protocol):
     """What runs the user's code without its frames."""
 
@@ -186,7 +206,7 @@ def frame_of_caller() -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)
     # The package's own kernels may be running for an operator of the user's; what began the capture ends the search.
     while frame is not None and frame.f_code.co_filename != _STRATEGIES:
-        if _is_users(frame.f_code.co_filename):
+        if _is_users(frame.f_code.co_filename) and not _checks_guards(frame):
             return frame
         frame = frame.f_back
     return None
@@ -239,6 +259,8 @@ def asker(*, of_data: bool = False) -> Asker:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename != _STRATEGIES:
         filename = frame.f_code.co_filename
+        if _checks_guards(frame):
+            return "torch"
         states = filename == _ANSWERING[0] and "check" in frame.f_code.co_name
         if filename == _ASKED_IN_BYTECODE and frame.f_code.co_name == "evaluate_expr":
             return "user"

@@ -27,4 +27,6 @@ def torch_kept_quiet() -> Iterator[None]:
     disabled = [(logger, "disabled", True) for logger in silenced]
     with attributes_replaced([shadow, *disabled]), warnings.catch_warnings():
         warnings.filterwarnings("ignore", _OF_RECURRENT_LAYERS)
+        # Arrays of NumPy are tensors for the bytecode tracer; where the user's are, eager says so.
+        warnings.filterwarnings("ignore", "To copy construct from a tensor")
         yield

@@ -10,9 +10,10 @@ from typing import Any, Literal
 import torch
 from torch.export import Dim
 
-from onnxport.capture.request.inputs import Inputs, Model, named_tensors
+from onnxport.capture.request.input_names import named_tensors
+from onnxport.capture.request.inputs import Inputs, Model
 from onnxport.capture.request.trees import Branch, Leaf, branch
-from onnxport.errors import DynamicShapeError, InputError, Problem
+from onnxport.errors import DynamicShapeError, InputError, Problem, warn
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.symbolic_sizes import DimHint, DimHintType
 
@@ -80,6 +81,10 @@ def declare(
     declared = Declarations()
     if dynamic_axes is not None:
         by_leaf = _from_axes(inputs, dynamic_axes, input_names, output_names, declared)
+        if dynamic_shapes is not None and any(spec is not None for spec in by_leaf):
+            warn(
+                "dynamic_axes says nothing of inputs where dynamic_shapes is given, and is left out. Pass one of them."
+            )
     if dynamic_shapes is not None:
         if hasattr(dynamic_shapes, "dynamic_shapes"):
             dynamic_shapes = dynamic_shapes.dynamic_shapes(model, inputs.args, inputs.kwargs)

@@ -244,21 +244,3 @@ def check_names(
             f"({', '.join(leaf.path for leaf in tensors)}) and {weights} parameter(s) and buffer(s). "
             "Give at most one name for each."
         )
-
-
-def default_name(leaf: Leaf) -> str:
-    """Return the name an input has when the user gives none: the steps to it, joined as torch does."""
-    return "_".join(str(step) for step in leaf.steps)
-
-
-def named_tensors(inputs: Inputs, input_names: Sequence[str] | None) -> dict[str, int]:
-    """Map each input's name to its position among the leaves."""
-    names: dict[str, int] = {}
-    given = list(input_names or ())
-    position = 0
-    for index, leaf in enumerate(inputs.leaves):
-        if not isinstance(leaf.value, torch.Tensor):
-            continue
-        names[given[position] if position < len(given) else default_name(leaf)] = index
-        position += 1
-    return names

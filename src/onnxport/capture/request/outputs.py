@@ -18,11 +18,16 @@ _NUMBERS = (bool, int, float, complex, torch.SymInt, torch.SymFloat, torch.SymBo
 _REMEDY = "Return tensors (in tuples, lists, dicts or dataclasses); leave this value out, or wrap the model to drop it."
 
 
+def _unfit(path: str, value: object) -> Problem:
+    # A list that the capture keeps open, because its length varies, is none of the user's classes.
+    if getattr(value, "has_open_length", False):
+        what = f"{path} is a list whose length varies with a size, and a file has a fixed number of outputs."
+        return Problem(what, remedy="Return one tensor instead: torch.stack(items), or the tensor they are taken from.")
+    return Problem(f"{path} is of type {type(value).__qualname__}: {repr(value)[:60]}.", remedy=_REMEDY)
+
+
 def _refusal(unfit: list[tuple[str, object]]) -> InputError:
-    problems = [
-        Problem(f"{path} is of type {type(value).__qualname__}: {repr(value)[:60]}.", remedy=_REMEDY)
-        for path, value in unfit
-    ]
+    problems = [_unfit(path, value) for path, value in unfit]
     return InputError("The model returns what an ONNX model cannot:", problems)
 
 

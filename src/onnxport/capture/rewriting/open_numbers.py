@@ -74,6 +74,8 @@ def _cat(tensors: Any, dim: int = 0) -> torch.Tensor:
 class OpenList(list[Any]):
     """A list with runs among its items. What needs their number as a plain one is refused."""
 
+    has_open_length = True
+
     @property
     def length(self) -> Size:
         """How many items there are."""

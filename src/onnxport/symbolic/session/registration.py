@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from onnxport.errors import OnnxExporterError, OpsetError
+from onnxport.errors import ArgumentTypeError, OnnxExporterError, OpsetError, with_plain_errors
 from onnxport.onnx_build.opsets import NEWEST_OPSET, OLDEST_OPSET
 from onnxport.torch_internals.operators import OpOverload, dispatch_get_all_op_names
 
@@ -24,6 +24,7 @@ _TORCHS_OWN = frozenset(_NAMESPACES.split())
 _SYMBOLICS: dict[str, dict[int, Symbolic]] = {}
 
 
+@with_plain_errors
 def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Symbolic, opset_version: int) -> None:
     """Let a symbolic function write an operator, in preference to the translation there may be.
 
@@ -46,12 +47,13 @@ def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Symbolic, opset
     >>> onnxport.unregister_custom_op_symbolic("aten::elu", 9)
     """
     if not callable(symbolic_fn):
-        raise TypeError(f"The symbolic function for {symbolic_name} is {symbolic_fn!r}, which can't be called.")
+        raise ArgumentTypeError(f"The symbolic function for {symbolic_name} is {symbolic_fn!r}, which can't be called.")
     table = _SYMBOLICS.setdefault(_checked(symbolic_name), {})
     for version in _versions(opset_version):
         table[version] = symbolic_fn
 
 
+@with_plain_errors
 def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
     """Forget the symbolic function that was registered for an operator, for this opset and later ones.
 

@@ -132,6 +132,8 @@ def _warnings_told(told: list[str], ours: list[str], *, quiet: bool) -> Iterator
 
     with warnings.catch_warnings():
         warnings.showwarning = tell
+        # Said once here; whatever else the process asks for, a warning of ours is no error.
+        warnings.simplefilter("always", OnnxExporterWarning)
         yield
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 import torch
 
 from onnxport.capture.diagnosis import forced_sizes
-from onnxport.capture.diagnosis.explanations import explain
+from onnxport.capture.diagnosis.explanations import RAISED, UNEXPLAINED, explain
 from onnxport.capture.diagnosis.guards import squeezed_sizes
 from onnxport.capture.diagnosis.lost_links import check_links
 from onnxport.capture.diagnosis.user_lines import (
@@ -442,20 +442,12 @@ def _most_useful(failures: Sequence[Failure]) -> Failure:
     return next((failure for failure in failures if line_of_error(failure.error)), failures[0])
 
 
-_UNEXPLAINED = (
-    "Check that the model runs with these inputs in eager mode; if it does, rewrite that line "
-    "so that torch.export can trace it."
-)
-
-_RAISED = "The model's own code raises this: check that it runs with these inputs in eager mode."
-
-
 def _all_failed(request: Request, failures: list[Failure]) -> CaptureError:
     """Say once why, in the words of the strategy that is understood best; ``failures`` of the error has them all."""
     first = _most_useful(failures)
     where = line_of_error(first.error) or module_of_error(first.error, request.model)
     own = raised_on_purpose(first.error)
-    what, remedy = _short(first.error), _RAISED if own else _UNEXPLAINED
+    what, remedy = _short(first.error), RAISED if own else UNEXPLAINED
     # Strategies fail in different words; the first that is understood speaks for all, unless the model says it itself.
     for failure in [first] if own else [first, *failures]:
         explained = explain(failure.error, line_of_error(failure.error) or where)

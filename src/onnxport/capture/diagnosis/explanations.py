@@ -10,6 +10,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+UNEXPLAINED = (
+    "Check that the model runs with these inputs in eager mode; if it does, rewrite that line "
+    "so that torch.export can trace it."
+)
+RAISED = "The model's own code raises this: check that it runs with these inputs in eager mode."
 _DATA_DEPENDENT = r"[Dd]ata[- ]dependent"
 
 

@@ -87,18 +87,18 @@ _FORMS: Mapping[str, tuple[Callable[[object], bool], str]] = {
 }
 
 
-def check_forms(**given: object) -> None:
-    """Refuse arguments that are not of the type they must be, all of them at once.
+def check_forms(given: Mapping[str, object]) -> None:
+    """Refuse arguments that are not of the type they must be, all of them at once; names without a form are passed over.
 
     >>> from onnxport.arguments import check_forms
-    >>> check_forms(input_names=["x"], kwargs=None)
-    >>> check_forms(input_names="x")
+    >>> check_forms({"input_names": ["x"], "kwargs": None})
+    >>> check_forms({"input_names": "x"})
     Traceback (most recent call last):
     ...
     onnxport.errors.ArgumentTypeError: `input_names` is 'x'; write a list of names, as in ["x", "mask"].
     """
-    stated = {name: value for name, value in given.items() if value is not None or name == "artifacts_dir"}
-    wrong = [name for name, value in stated.items() if not _FORMS[name][0](value)]
+    stated = [name for name in _FORMS if name in given and (given[name] is not None or name == "artifacts_dir")]
+    wrong = [name for name in stated if not _FORMS[name][0](given[name])]
     problems = [Problem(f"`{name}` is {_shown(given[name])}; write {_FORMS[name][1]}.") for name in wrong]
     if len(problems) == 1:
         raise ArgumentTypeError.about(problems[0])

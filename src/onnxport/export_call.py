@@ -147,17 +147,7 @@ def export(
     from onnxport.targets.fit import check_target_opset
     from onnxport.weights.metadata import check_metadata
 
-    check_forms(
-        kwargs=kwargs,
-        input_names=input_names,
-        output_names=output_names,
-        dynamic_axes=dynamic_axes,
-        custom_translation_table=custom_translation_table,
-        artifacts_dir=artifacts_dir,
-        training=training,
-        operator_export_type=operator_export_type,
-        custom_opsets=custom_opsets,
-    )
+    check_forms(locals())
     if dynamo:
         warn_of_deprecated(
             fallback=fallback,

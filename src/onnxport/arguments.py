@@ -88,7 +88,7 @@ _FORMS: Mapping[str, tuple[Callable[[object], bool], str]] = {
 
 
 def check_forms(given: Mapping[str, object]) -> None:
-    """Refuse arguments that are not of the type they must be, all of them at once; names without a form are passed over.
+    """Refuse arguments that are not of the type they must be, all at once; names without a form are passed over.
 
     >>> from onnxport.arguments import check_forms
     >>> check_forms({"input_names": ["x"], "kwargs": None})

@@ -443,12 +443,11 @@ def _most_useful(failures: Sequence[Failure]) -> Failure:
 
 
 def _all_failed(request: Request, failures: list[Failure]) -> CaptureError:
-    """Say once why, in the words of the strategy that is understood best; ``failures`` of the error has them all."""
+    """Say once why: in the model's own words, or those of the first strategy that is understood; ``failures`` has all."""
     first = _most_useful(failures)
     where = line_of_error(first.error) or module_of_error(first.error, request.model)
     own = raised_on_purpose(first.error)
     what, remedy = _short(first.error), RAISED if own else UNEXPLAINED
-    # Strategies fail in different words; the first that is understood speaks for all, unless the model says it itself.
     for failure in [first] if own else [first, *failures]:
         explained = explain(failure.error, line_of_error(failure.error) or where)
         if explained is None and isinstance(failure.error, CaptureError):

@@ -443,7 +443,7 @@ def _most_useful(failures: Sequence[Failure]) -> Failure:
 
 
 def _all_failed(request: Request, failures: list[Failure]) -> CaptureError:
-    """Say once why: in the model's own words, or those of the first strategy that is understood; ``failures`` has all."""
+    """Say once why: in the model's own words, or of the first strategy that is understood; ``failures`` has all."""
     first = _most_useful(failures)
     where = line_of_error(first.error) or module_of_error(first.error, request.model)
     own = raised_on_purpose(first.error)

@@ -168,6 +168,7 @@ class DimNames:
         self._ranges = ranges
         self._symbols: dict[str, sympy.Basic] = {}
         self._replacements: dict[sympy.Basic, sympy.Basic] = {}
+        self._before: dict[sympy.Basic, sympy.Basic] = {}
         self._way = way
         self._numbers = itertools.count()
         self._fresh = UniqueNames(taken=self._names.values)
@@ -241,7 +242,13 @@ class DimNames:
         """
         number = next(self._numbers)
         name = f"size_{number}_{self._way}" if self._way else f"size_{number}"
-        return sympy.Symbol(self._fresh.unique(name), **symbol.assumptions0)
+        numbered = sympy.Symbol(self._fresh.unique(name), **symbol.assumptions0)
+        self._before[numbered] = symbol
+        return numbered
+
+    def known_to_torch(self, expr: sympy.Basic) -> sympy.Basic:
+        """An expression over the symbols as the shape environment of the capture has them."""
+        return expr.xreplace(self._before) if self._before else expr
 
 
 class Sizes:

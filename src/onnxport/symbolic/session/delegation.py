@@ -130,7 +130,7 @@ class _OneCall:
             return size
         env = self._shape_env()
         if isinstance(size, Dim):
-            varying = env.create_symintnode(size.expr, hint=None)
+            varying = env.create_symintnode(self.session.op.shared.dim_names.known_to_torch(size.expr), hint=None)
         else:
             varying = env.create_unbacked_symint()
             constrain_range_for_size(varying)

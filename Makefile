@@ -103,12 +103,12 @@ language-models: $(STAMP) ## export a small model of every decoder of transforme
 	OMP_NUM_THREADS=1 $(BIN)/python tools/language_models.py --out build/language_models.json
 	$(BIN)/python tools/language_models.py --out build/language_models.json --write docs/language_models.md
 
-DECODING ?= --write docs/quantized_models.md
+INT4_DECODING ?= --write docs/quantized_models.md
 
 .PHONY: int4-decoding large-int4 quantized-cases
 
 int4-decoding: $(STAMP) ## decode with int4 weights beside the file of onnxruntime-genai's builder (make test-genai makes the environment)
-	PYTHONPATH=. .venv-genai/bin/python -m benchmarks.quantized.decoding $(DECODING)
+	PYTHONPATH=. .venv-genai/bin/python -m benchmarks.quantized.decoding $(INT4_DECODING)
 
 large-int4: $(STAMP) ## quantize a checkpoint of eight billion parameters while it is exported; needs 25 GB of disk
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.quantized.large_checkpoint

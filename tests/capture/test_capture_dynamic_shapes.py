@@ -11,7 +11,7 @@ from torch.export import Dim
 
 from comparison import assert_close
 from onnxport.capture import Captured, capture
-from onnxport.errors import DynamicShapeError, InputError
+from onnxport.errors import DynamicShapeError, InputError, OnnxExporterWarning
 from onnxport.events import EventLog
 
 
@@ -211,9 +211,9 @@ def test_dynamic_axes_name_nested_inputs_and_outputs() -> None:
 
 
 def test_dynamic_shapes_win_over_dynamic_axes() -> None:
-    captured = capture(
-        Concat(), (t(), t()), dynamic_shapes=({0: "n"}, None), dynamic_axes={"y": {0: "m"}}, events=EventLog()
-    )
+    both: Any = {"dynamic_shapes": ({0: "n"}, None), "dynamic_axes": {"y": {0: "m"}}}
+    with pytest.warns(OnnxExporterWarning, match="dynamic_axes says nothing of inputs where dynamic_shapes is given"):
+        captured = capture(Concat(), (t(), t()), **both, events=EventLog())
     assert dims(captured) == [["n", 4], [3, 4]]
 
 

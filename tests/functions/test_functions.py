@@ -98,7 +98,7 @@ STEPS: dict[str, tuple[type[torch.nn.Module], Any, Counter[str]]] = {
     "blocks": (Stack, {Block}, Counter(Block=5)),
     "linear": (Stack, {torch.nn.Linear}, Counter(Linear=5)),
     "two-kinds": (Stack, {torch.nn.Linear, torch.nn.LayerNorm}, Counter(Linear=5, LayerNorm=5)),
-    "widths": (Wide, True, Counter(Linear=2, Linear_1=1)),
+    "widths": (Wide, True, Counter({"Linear": 2, "Linear.1": 1})),
     "branches": (Pairs, True, Counter(Pair=2)),
     "tied": (Tied, True, Counter(Linear=2)),
 }

@@ -201,7 +201,7 @@ def test_closed_destinations(closed: str, message: str, tmp_path: Path, monkeypa
     ("destination", "external_data", "message"),
     [
         (io.BytesIO(), True, "external_data=True needs a path"),
-        (3, None, "must be a path or an open binary file, not int"),
+        (3, None, "must be a path or an open binary file, not an object of type int"),
     ],
 )
 def test_destinations_of_the_wrong_type(destination, external_data, message) -> None:

@@ -443,10 +443,10 @@ def _most_useful(failures: Sequence[Failure]) -> Failure:
 
 
 def _all_failed(request: Request, failures: list[Failure]) -> CaptureError:
-    """Say once why: in the model's own words, or of the first strategy that is understood; ``failures`` has all."""
+    """Say once why: in the model's own words if no strategy got beyond, else of the first that is understood."""
     first = _most_useful(failures)
     where = line_of_error(first.error) or module_of_error(first.error, request.model)
-    own = raised_on_purpose(first.error)
+    own = raised_on_purpose(first.error) and not any(isinstance(failure.error, CaptureError) for failure in failures)
     what, remedy = _short(first.error), RAISED if own else UNEXPLAINED
     for failure in [first] if own else [first, *failures]:
         explained = explain(failure.error, line_of_error(failure.error) or where)

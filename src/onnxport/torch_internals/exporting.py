@@ -7,7 +7,7 @@ import torch._dynamo.config as dynamo_config
 import torch._functorch.config as functorch_config
 from torch._dynamo.exc import UncapturedHigherOrderOpError, UserError, UserErrorType
 from torch._dynamo.variables.torch import tracing_state_functions
-from torch._export.non_strict_utils import _NonStrictTorchFunctionHandler
+from torch._export.non_strict_utils import _NonStrictTorchFunctionHandler as FunctionHandler
 from torch._logging.structured import INTERN_TABLE
 from torch.export import _trace as export_trace
 from torch.export._draft_export import FailureType
@@ -17,6 +17,7 @@ __all__ = [
     "INTERN_TABLE",
     "LOGGERS",
     "FailureType",
+    "FunctionHandler",
     "UncapturedHigherOrderOpError",
     "UserError",
     "UserErrorType",
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 # How a function is called instead where an index among its arguments is a symbol: ``x[n]`` as a select.
-with_open_indices = _NonStrictTorchFunctionHandler()._override
+with_open_indices = FunctionHandler()._override
 
 #: The loggers that tell of a failed capture.
 LOGGERS = (

@@ -179,8 +179,7 @@ PATCHES: tuple[Patch, ...] = (
             "torch.tensor",
             "torch.as_tensor",
             "torch._subclasses.fake_tensor.FakeTensor.tolist",
-            "torch.Tensor.__setitem__",
-            "torch.Tensor.__getitem__",
+            "torch._export.non_strict_utils._NonStrictTorchFunctionHandler._override",
         ),
         why="Their bindings read sizes and places that are tensors, and lists of sizes or tensors, as plain numbers, "
         "and a truth as an index as the example's; a list of a tensor's numbers has as many as the example.",

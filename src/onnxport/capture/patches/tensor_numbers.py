@@ -9,13 +9,12 @@ made when it is first looked at: one that only becomes a tensor again is that te
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from onnxport.capture.patches.replacing import attributes_replaced
-from onnxport.torch_internals.exporting import with_open_indices
 from onnxport.torch_internals.fake_tensors import FakeTensor, FunctionalTensor
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -25,13 +24,15 @@ _MADE = ("zeros", "ones", "empty", "full")
 
 def numbers_in_and_out_of_tensors() -> contextlib.AbstractContextManager[None]:
     """While this is open, these functions take and give numbers that vary."""
+    # Loaded when it is used: it takes seconds.
+    from onnxport.torch_internals.exporting import FunctionHandler
+
     return attributes_replaced(
         [
             *((torch, name, _of_any_size(getattr(torch, name))) for name in _MADE),
             *((torch, name, _of_any_numbers(getattr(torch, name))) for name in ("tensor", "as_tensor")),
             (FakeTensor, "tolist", _listing(FakeTensor.tolist)),
-            (torch.Tensor, "__setitem__", _at_any_place(torch.Tensor.__setitem__)),
-            (torch.Tensor, "__getitem__", _of_any_truth(torch.Tensor.__getitem__)),
+            (FunctionHandler, "_override", _at_any_place(FunctionHandler._override)),
         ]
     )
 
@@ -89,30 +90,43 @@ def _read(size: Any) -> Any:
     return size
 
 
-def _at_any_place(original: Callable[..., None]) -> Callable[..., None]:
-    def __setitem__(self: torch.Tensor, index: Any, value: Any) -> None:
-        parts = index if type(index) is tuple else (index,)
-        if not isinstance(self, _TRACED):
-            original(self, index, value)
-        elif _is_truth(index):
-            _write_if(self, index, value)
-        elif any(isinstance(part, torch.SymInt) or _is_number(part) for part in parts):
-            within, rest = _split(parts)
-            getitem, args, kwargs = with_open_indices(torch.Tensor.__getitem__, (self, within), {})  # type: ignore[no-untyped-call]
-            original(getitem(*args, **kwargs), rest, value)
-        else:
-            original(self, index, value)
-
-    return __setitem__
+_Override = Callable[[Any, Callable[..., Any], tuple[Any, ...], Mapping[str, Any]], Any]
 
 
-def _of_any_truth(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    def __getitem__(self: torch.Tensor, index: Any) -> torch.Tensor:
-        if _is_truth(index) and isinstance(self, _TRACED):
-            return original(self.unsqueeze(0), index.reshape(1))
-        return original(self, index)
+def _at_any_place(original: _Override) -> _Override:
+    """What torch.export calls for an operation of the model's code, with ours for indices that it reads as plain.
 
-    return __getitem__
+    Not by replacing the methods of ``torch.Tensor``: a class that once had another ``__getitem__`` is a sequence to
+    Python's C interface ever after, and ``torch.as_tensor((x[0], x[1]))`` then asks for the length of a number.
+    """
+
+    def _override(self: Any, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        name = getattr(func, "__name__", "")
+        if name == "__setitem__" and isinstance(args[0], _TRACED):
+            return _set_item, args, kwargs
+        if name == "__getitem__" and isinstance(args[0], _TRACED) and _is_truth(args[1]):
+            return _rows_if, args, kwargs
+        return original(self, func, args, kwargs)
+
+    return _override
+
+
+def _set_item(tensor: torch.Tensor, index: Any, value: Any) -> None:
+    from onnxport.torch_internals.exporting import with_open_indices
+
+    parts = index if type(index) is tuple else (index,)
+    if _is_truth(index):
+        _write_if(tensor, index, value)
+    elif any(isinstance(part, torch.SymInt) or _is_number(part) for part in parts):
+        within, rest = _split(parts)
+        getitem, args, kwargs = with_open_indices(torch.Tensor.__getitem__, (tensor, within), {})  # type: ignore[no-untyped-call]
+        getitem(*args, **kwargs)[rest] = value
+    else:
+        tensor[index] = value
+
+
+def _rows_if(tensor: torch.Tensor, condition: torch.Tensor) -> torch.Tensor:
+    return tensor.unsqueeze(0)[condition.reshape(1)]
 
 
 def _is_truth(index: Any) -> bool:

@@ -68,17 +68,31 @@ def check_kept(program: torch.export.ExportedProgram) -> None:
 
 
 def _has_unseen_values(program: torch.export.ExportedProgram) -> bool:
-    """Whether a constant is a tensor without values, though all that was given had some.
+    """Whether a result needs a constant without values, though all that was given had some.
 
-    torch.export asks this itself from 2.10 on.
+    torch.export asks this itself from 2.10 on. What torch.vmap leaves behind is of no use to a result.
     """
-    unseen = [
-        name
-        for name, value in program.constants.items()
-        if isinstance(value, FakeTensor) and name.startswith("lifted_tensor")
-    ]
-    given = pytree.tree_leaves((program.example_inputs, list(program.state_dict.values()))) if unseen else []
-    return bool(unseen) and not any(isinstance(value, FakeTensor) for value in given)
+    unseen = {
+        spec.arg.name
+        for spec in program.graph_signature.input_specs
+        if isinstance(program.constants.get(str(spec.target)), FakeTensor) and "lifted_tensor" in str(spec.target)
+    }
+    if not unseen:
+        return False
+    given = pytree.tree_leaves((program.example_inputs, list(program.state_dict.values())))
+    return not any(isinstance(value, FakeTensor) for value in given) and not unseen.isdisjoint(_needed(program.graph))
+
+
+def _needed(graph: torch.fx.Graph) -> set[str]:
+    """The names of all that the results are computed from."""
+    needed: set[str] = set()
+    waiting = list(graph.find_nodes(op="output"))
+    while waiting:
+        for node in waiting.pop().all_input_nodes:
+            if node.name not in needed:
+                needed.add(node.name)
+                waiting.append(node)
+    return needed
 
 
 def check_outputs(program: torch.export.ExportedProgram, events: EventLog) -> None:

@@ -21,7 +21,7 @@ import torch
 
 from onnxport import errors
 
-_TORCH = os.path.dirname(torch.__file__) + os.sep
+TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
 _PACKAGE = os.path.dirname(errors.__file__) + os.sep
 # The package's own places among them; whatever else of it asks does so for an operator.
 _LISTENING = tuple(os.path.join(_PACKAGE, "capture", place, "") for place in ("forks", "diagnosis"))
@@ -31,13 +31,13 @@ _REPLAYED = os.path.join(_PACKAGE, "capture", "replay", "control") + os.sep
 _STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"] + os.sep
 # What stands between the code that asks for the truth of a size and the environment that answers.
 _ANSWERING = tuple(
-    os.path.join(_TORCH, place)
+    os.path.join(TORCH_FOLDER, place)
     for place in ("__init__.py", "fx/experimental/", "utils/_stats.py", "_export/non_strict_utils.py")
 )
 # No models live there: what calls it is to blame.
 _NUMPY = os.path.join(os.sep, "site-packages", "numpy", "")
-_MODULES = os.path.join(_TORCH, "nn", "")
-_BYTECODE_TRACER = os.path.join(_TORCH, "_dynamo", "")
+_MODULES = os.path.join(TORCH_FOLDER, "nn", "")
+_BYTECODE_TRACER = os.path.join(TORCH_FOLDER, "_dynamo", "")
 # Where the bytecode tracer asks what the code that it traces asks.
 _ASKED_IN_BYTECODE = os.path.join(_BYTECODE_TRACER, "variables", "tensor.py")
 _QUOTED_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
@@ -52,7 +52,7 @@ Place = tuple[str, int, str]
 def _is_users(filename: str) -> bool:
     if filename.startswith(_TYPED):
         return True
-    if filename.startswith(("<", _TORCH, _PACKAGE)) or _NUMPY in filename:
+    if filename.startswith(("<", TORCH_FOLDER, _PACKAGE)) or _NUMPY in filename:
         return False
     # Installed packages may live below the standard library's folder; the models in them count as the user's code.
     return not filename.startswith(_STANDARD_LIBRARY) or "site-packages" in filename
@@ -108,7 +108,7 @@ def _is_generated(frame: FrameType) -> bool:
     """Whether torch made the code of a frame and ran it: it has no file, as code that is typed has none."""
     if not frame.f_code.co_filename.startswith("<") or "__name__" in frame.f_globals:
         return False
-    return frame.f_back is not None and frame.f_back.f_code.co_filename.startswith(_TORCH)
+    return frame.f_back is not None and frame.f_back.f_code.co_filename.startswith(TORCH_FOLDER)
 
 
 def _checks_guards(frame: FrameType) -> bool:
@@ -270,7 +270,7 @@ def asker(*, of_data: bool = False) -> Asker:
             return "user"
         if filename.startswith(_PACKAGE) and not filename.startswith(_LISTENING):
             return "torch"
-        if states or (filename.startswith(_TORCH) and not filename.startswith((*_ANSWERING, _BYTECODE_TRACER))):
+        if states or (filename.startswith(TORCH_FOLDER) and not filename.startswith((*_ANSWERING, _BYTECODE_TRACER))):
             return "torch"
         if _is_users(filename):
             return "library" if "site-packages" in filename else "user"

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from onnxport.capture.diagnosis.user_lines import asker, frame_of_caller, runs_for_model
+from onnxport.capture.diagnosis.user_lines import TORCH_FOLDER, asker, frame_of_caller, runs_for_model
 from onnxport.capture.forks.expressions import is_for_message
 from onnxport.capture.patches.replacing import attributes_replaced, class_replaced
 from onnxport.torch_internals.symbolic_sizes import get_proxy_mode
@@ -48,6 +48,10 @@ def _written(shown: Callable[[Any], str], plain: type) -> Callable[[Any], str]:
 
 def _shown(own: type, plain: type) -> property:
     def kind(number: object) -> type:
-        return plain if runs_for_model(sys._getframe(1)) else own
+        frame = sys._getframe(1)
+        # torch asks tens of thousands of times in a capture, so that it is told apart first.
+        if frame.f_code.co_filename.startswith(TORCH_FOLDER):
+            return own
+        return plain if runs_for_model(frame) else own
 
     return property(kind)

@@ -6,7 +6,7 @@ import pytest
 import sympy  # type: ignore[import-untyped]
 
 from onnxport.capture.diagnosis.size_words import condition_in_words
-from onnxport.torch_internals.sympy_functions import Mod
+from onnxport.torch_internals.sympy_functions import FloorDiv, Mod
 
 N, M = sympy.symbols("n m", integer=True, positive=True)
 
@@ -25,6 +25,8 @@ ROWS = [
     (sympy.Eq(Mod(N * N, 7), 2), "Mod(n**2, 7) equals 2"),
     (3 * N < 300000, "3*n is less than 300000"),
     (sympy.Eq(N, M + 1), "n equals m + 1"),
+    # At 1 there is nothing to divide by.
+    (sympy.Eq(FloorDiv(N, FloorDiv(N, 2)), 2), "(n//((n//2))) equals 2"),
     (N < 64, "n is less than 64"),
 ]
 

@@ -59,7 +59,11 @@ def _solved(condition: sympy.Basic) -> str | None:
     if len(condition.free_symbols) != 1:
         return None
     (size,) = condition.free_symbols
-    holds = {value: condition.xreplace({size: sympy.Integer(value)}) for value in (*_SMALL, *_LARGE)}
+    try:
+        holds = {value: condition.xreplace({size: sympy.Integer(value)}) for value in (*_SMALL, *_LARGE)}
+    except ZeroDivisionError:
+        # The condition itself has no meaning at some size, so that it is said as it is.
+        return None
     if not all(truth in (sympy.true, sympy.false) for truth in holds.values()):
         return None
     known = {value: truth == sympy.true for value, truth in holds.items()}

@@ -114,7 +114,7 @@ large-int4: $(STAMP) ## quantize a checkpoint of eight billion parameters while 
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.quantized.large_checkpoint
 
 quantized-cases: $(STAMP) ## quantized models through both exporters into docs/quantized_cases.md (make test-torchao makes the environment)
-	OMP_NUM_THREADS=1 PYTHONPATH=tests:tests/quantized .venv-torchao/bin/python tests/quantized/quantized_runs.py \
+	OMP_NUM_THREADS=1 PYTHONPATH=.:tests:tests/quantized .venv-torchao/bin/python tests/quantized/quantized_runs.py \
 		--write docs/quantized_cases.md
 
 test-oldest: ## run the core selection with the oldest versions that are declared

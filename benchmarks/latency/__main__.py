@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import re
 import statistics
 import time
 from collections.abc import Sequence
@@ -16,9 +15,9 @@ import torch
 import onnxport
 from benchmarks.latency.models import MODELS, TimedModel
 from benchmarks.measure import quiet
+from benchmarks.pages import write_block
 
 THEIRS, OURS, FUSED = "torch", "onnx", "onnxruntime"
-MARKS = ("<!-- latency -->", "<!-- end of latency -->")
 
 
 def export_file(case: TimedModel, kind: str, path: Path) -> None:
@@ -104,9 +103,7 @@ def main() -> None:
     text = table(measured, given.threads)
     print(text)
     if given.write is not None:
-        page, (start, end) = given.write.read_text(encoding="utf-8"), MARKS
-        block = re.compile(f"{re.escape(start)}.*{re.escape(end)}", re.DOTALL)
-        given.write.write_text(block.sub(f"{start}\n{text}\n{end}", page), encoding="utf-8")
+        write_block(given.write, "latency", text)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import statistics
 import subprocess
 import sys
@@ -26,8 +25,8 @@ import torch
 
 import onnxport
 from benchmarks.measure import quiet
+from benchmarks.pages import write_block
 
-MARKS = ("<!-- decoding -->", "<!-- end of decoding -->")
 _VOCABULARY, _HEADS, _HEAD_SIZE = 32000, 12, 64
 _STEPS = 16
 
@@ -211,9 +210,7 @@ def main() -> None:
     text = str(measure((ours, theirs), given.threads, given.turns))
     print(text)
     if given.write is not None:
-        page, (start, end) = given.write.read_text(encoding="utf-8"), MARKS
-        block = re.compile(f"{re.escape(start)}.*{re.escape(end)}", re.DOTALL)
-        given.write.write_text(block.sub(lambda _: f"{start}\n{text}\n{end}", page), encoding="utf-8")
+        write_block(given.write, "decoding", text)
 
 
 if __name__ == "__main__":

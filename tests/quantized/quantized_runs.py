@@ -22,6 +22,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import torch
+from benchmarks.pages import write_block
 from quantized_models import (
     CASES,
     COARSE,
@@ -40,7 +41,6 @@ from torch import Tensor, nn
 
 import onnxport
 
-MARKS = ("<!-- cases -->", "<!-- end of cases -->")
 _INTEGERS = re.compile("QLinear.*|.*Integer")
 
 
@@ -228,9 +228,7 @@ def main() -> None:
     text = table(cases)
     print(text)
     if given.write is not None:
-        page, (start, end) = given.write.read_text(encoding="utf-8"), MARKS
-        block = re.compile(f"{re.escape(start)}.*{re.escape(end)}", re.DOTALL)
-        given.write.write_text(block.sub(lambda _: f"{start}\n{text}\n{end}", page), encoding="utf-8")
+        write_block(given.write, "cases", text)
 
 
 if __name__ == "__main__":

@@ -55,12 +55,17 @@ def _is_users(filename: str) -> bool:
     if filename.startswith(("<", TORCH_FOLDER, _PACKAGE)) or _NUMPY in filename:
         return False
     # Installed packages may live below the standard library's folder; the models in them count as the user's code.
-    return not filename.startswith(_STANDARD_LIBRARY) or "site-packages" in filename
+    return not filename.startswith(_STANDARD_LIBRARY) or is_librarys_file(filename)
 
 
 def is_users_file(filename: str | None) -> bool:
     """Whether a file is the user's or a library's other than torch; code without a file is typed by the user."""
     return filename is None or _is_users(filename)
+
+
+def is_librarys_file(filename: str) -> bool:
+    """Whether a file was installed with a library, as opposed to written by the user."""
+    return "site-packages" in filename
 
 
 def describe(place: Place) -> str:
@@ -273,6 +278,6 @@ def asker(*, of_data: bool = False) -> Asker:
         if states or (filename.startswith(TORCH_FOLDER) and not filename.startswith((*_ANSWERING, _BYTECODE_TRACER))):
             return "torch"
         if _is_users(filename):
-            return "library" if "site-packages" in filename else "user"
+            return "library" if is_librarys_file(filename) else "user"
         frame = frame.f_back
     return "torch"

@@ -17,7 +17,7 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 
 import torch
 
-from onnxport.capture.diagnosis.user_lines import is_users_file
+from onnxport.capture.diagnosis.user_lines import is_librarys_file, is_users_file
 
 _IDENTITY = dis.opmap["IS_OP"]
 _OF_TYPE = re.compile(r"\btype\(.*\b(int|float|bool|Number|Integral)\b|\b(int|float|bool|Number|Integral)\b.*\btype\(")
@@ -37,7 +37,7 @@ def functions_with_identities(model: object) -> Iterator[FunctionType]:
     while waiting:
         function = waiting.pop()
         code = function.__code__
-        if code in seen or ("site-packages" in code.co_filename and code.co_filename not in files):
+        if code in seen or (is_librarys_file(code.co_filename) and code.co_filename not in files):
             continue
         seen.add(code)
         if _may_look(code):

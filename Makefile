@@ -100,8 +100,8 @@ decoding: $(STAMP) ## time a token of a Llama-style decoder of 134 million param
 	$(BIN)/python -m benchmarks.decoding $(DECODING)
 
 language-models: $(STAMP) ## export a small model of every decoder of transformers and write docs/language_models.md
-	OMP_NUM_THREADS=1 $(BIN)/python tools/language_models.py --out build/language_models.json
-	$(BIN)/python tools/language_models.py --out build/language_models.json --write docs/language_models.md
+	OMP_NUM_THREADS=1 PYTHONPATH=tests/pretrained $(BIN)/python tools/language_models.py --out build/language_models.json
+	PYTHONPATH=tests/pretrained $(BIN)/python tools/language_models.py --out build/language_models.json --write docs/language_models.md
 
 INT4_DECODING ?= --write docs/quantized_models.md
 

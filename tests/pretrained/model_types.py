@@ -7,16 +7,14 @@ last run ended; a type that takes longer than ``--seconds`` is set aside.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import logging
-import signal
 import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +22,7 @@ import onnxruntime
 import small_models
 import torch
 import transformers
+from own_process import in_own_process
 from transformers.models.auto import modeling_auto
 
 from onnxport.errors import OnnxExporterError, OnnxExporterWarning
@@ -37,7 +36,7 @@ MEANING = {
     "refused": "not exported; the error says why, with the line where there is one",
     "differs": "exported, and not equal to eager somewhere: verifying makes that an error",
     "fails": "exported, and onnxruntime does not run it at some size: verifying makes that an error",
-    "late": "not done in the time that was set",
+    "late": "not done in the time that was set, or crashed",
     "no inputs": "not tried: the small model does not run with what its configuration describes",
     "not built": "not tried: the configuration with small sizes builds no model, or a library is missing",
 }
@@ -53,26 +52,6 @@ class Outcome:
     axes: str = ""
     note: str = ""
     seconds: float = 0.0
-
-
-class _OutOfTimeError(BaseException):
-    """No strategy may take it for its own failure."""
-
-
-@contextlib.contextmanager
-def limited(seconds: int) -> Iterator[None]:
-    """Interrupt the block after so many seconds."""
-
-    def end(*_: object) -> None:
-        raise _OutOfTimeError
-
-    before = signal.signal(signal.SIGALRM, end)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def tried(task: Task, kind: str) -> Outcome:
@@ -146,11 +125,7 @@ def sweep(tasks: list[Task], out: Path, seconds: int, limit: float) -> list[Outc
                 continue
             known.add(kind)
             start = time.perf_counter()
-            try:
-                with limited(seconds):
-                    outcome = tried(task, kind)
-            except _OutOfTimeError:
-                outcome = Outcome(task.name, kind, "late")
+            outcome = in_own_process(partial(tried, task, kind), seconds) or Outcome(task.name, kind, "late")
             found.append(Outcome(**{**asdict(outcome), "seconds": round(time.perf_counter() - start, 1)}))
             print(f"{task.name} {kind}: {outcome.outcome} {found[-1].seconds} s {outcome.note}", flush=True)
             out.parent.mkdir(parents=True, exist_ok=True)

@@ -33,9 +33,10 @@ def checkpoint(tmp_path: Path) -> Path:
 
 def test_export_and_generate(checkpoint: Path) -> None:
     out = checkpoint.parent / "out"
-    done = CliRunner().invoke(app, ["export", str(checkpoint), "-o", str(out), "--json"])
+    done = CliRunner().invoke(app, ["export", str(checkpoint), "-o", str(out), "--json", "--last-logits"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["files"] == ["model.onnx"]
+    assert Session(out).model.session.get_outputs()[0].shape == ["batch", 1, 50]
     done = CliRunner().invoke(app, ["generate", str(out), "5,6,7", "8", "--tokens", "--max-new-tokens", "3"])
     expected = Session(out).generate([[5, 6, 7], [8]], 3)
     assert done.stdout.split() == [",".join(map(str, row)) for row in expected]
@@ -47,4 +48,4 @@ def test_tokens_that_differ_are_an_exit_code(checkpoint: Path, monkeypatch: pyte
     monkeypatch.setattr(Session, "generate", lambda *args, **kwargs: [[0] * 20])
     monkeypatch.setattr(greedy, "_LENGTHS", ((3,),))
     done = CliRunner().invoke(app, ["export", str(checkpoint), "-o", str(checkpoint.parent / "out")])
-    assert done.exit_code == 3 and "Greedy tokens for a prompt of 3 tokens differ" in done.stderr
+    assert done.exit_code == 3 and "Greedy tokens for row 0 of prompts of 3 tokens differ" in done.stderr

@@ -12,6 +12,7 @@ import torch
 
 import onnxport
 from onnxport.errors import InputError, OnnxExporterError, OnnxExporterWarning
+from onnxport.generation import Session
 from onnxport.pretrained.tasks import detect_task, find_task, image_text
 
 TOKENS = ["batch", "sequence"]
@@ -85,6 +86,19 @@ def test_encoder_and_decoder_generate_what_the_model_generates(task: str, kind: 
     # The decoder has no weights to compute keys and values of the encoder's states with, and no branch.
     assert not [one.name for one in decoder.initializer if "encoder_attn.k_proj" in one.name]
     assert "If" not in {node.op_type for node in decoder.node}
+    session, prompts = Session(tmp_path), [[5, 6, 7], [8]]
+    if kind == "bart":
+        # Prompts are what the encoder reads; a row that is filled up generates as it does alone.
+        both = session.generate(prompts, 8, eos_token_ids=())
+        assert session.generate(prompts[1:], 8, eos_token_ids=())[0] == both[1]
+    else:
+        with pytest.raises(InputError, match="The encoder takes input_features: pass them as inputs="):
+            session.generate(prompts, 8)
+        # Prompts are what the decoder goes on from.
+        given = {"input_features": torch.randn(1, 16, 256, generator=torch.Generator().manual_seed(0))}
+        first = session.generate([], 8, eos_token_ids=(), inputs=given)[0]
+        begun = [[session.start_token_id, *first[:3]]]
+        assert session.generate(begun, 5, eos_token_ids=(), inputs=given)[0] == first[3:]
     # The check is one that can fail.
     torch.nn.init.normal_(next(weight for name, weight in model.named_parameters() if "fc2.weight" in name))
     assert find_task(task).check(model, tmp_path)  # type: ignore[misc]

@@ -71,6 +71,17 @@ def test_names_and_axes(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["llama", "lfm2"])
+def test_logits_of_the_last_position_alone(name: str, tmp_path: Path) -> None:
+    # Verifying compares logits and tokens.
+    assert onnxport.export_pretrained(built(name), tmp_path, last_logits=True).verified
+    graph = onnx.load(tmp_path / "model.onnx", load_external_data=False).graph
+    assert shapes(graph.output)["logits"] == ["batch", 1, 99]
+    # What is not asked for is not computed: the position is chosen before the product with the vocabulary.
+    (product,) = [node for node in graph.node if "logits" in node.output]
+    assert product.op_type == "MatMul"
+
+
 def test_a_checkpoint_in_shards_is_mapped_and_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = built("llama")
     model.save_pretrained(tmp_path / "checkpoint", max_shard_size="20KB")
@@ -89,7 +100,7 @@ def test_other_weights_are_found_out(tmp_path: Path) -> None:
     model = built("llama")
     onnxport.export_pretrained(model, tmp_path, verify=False)
     torch.nn.init.normal_(model.lm_head.weight, std=0.5)
-    assert "Greedy tokens for a prompt of 5 tokens differ" in str(greedy.check_tokens(model, tmp_path)[0])
+    assert "Greedy tokens for row 0 of prompts of 5 tokens differ" in str(greedy.check_tokens(model, tmp_path)[0])
 
 
 def test_a_folder_that_differs_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,6 +151,8 @@ def test_a_recurrence_has_states_of_a_fixed_size_and_a_mask_of_new_tokens(tmp_pa
 def test_what_is_refused_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="There is no task 'poetry'; there are text-generation"):
         onnxport.export_pretrained(built("llama"), tmp_path, task="poetry")
+    with pytest.raises(InputError, match="last_logits is for models that generate"):
+        onnxport.export_pretrained(built("llama"), tmp_path, task="token-classification", last_logits=True)
     with pytest.raises(InputError, match=r"has no config\.json"):
         checkpoint.load_checkpoint(tmp_path, None, None)
     with pytest.raises(InputError, match=r"has no model\.onnx"):

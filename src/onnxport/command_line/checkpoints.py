@@ -23,6 +23,7 @@ class CheckpointRequest:
     opset: int | None
     verify: bool
     weights: Literal["copy", "reference"]
+    last_logits: bool
 
 
 def export_checkpoint(asked: CheckpointRequest, answer: Answer) -> None:
@@ -47,6 +48,7 @@ def export_checkpoint(asked: CheckpointRequest, answer: Answer) -> None:
             opset_version=asked.opset,
             verify=asked.verify,
             weights=asked.weights,
+            last_logits=asked.last_logits,
         )
     except DifferenceError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -34,6 +34,7 @@ int4:block_size=64,refine=hqq,exclude=lm_head.*"""
 _VERIFY = "Compare with the model in onnxruntime; the default for checkpoints."
 _WEIGHTS = """Where the weights of a checkpoint are: in a file of their own (copy), or in the checkpoint's safetensors
 files as they are (reference)."""
+_LAST_LOGITS = "Of a checkpoint that generates: logits of the last position alone."
 _STRICT = "Refuse what would be a warning: sizes or branches that were taken from the example."
 
 
@@ -54,6 +55,7 @@ def export_command(
     verify: Annotated[bool | None, typer.Option("--verify/--no-verify", help=_VERIFY)] = None,
     task: Annotated[str | None, typer.Option(help="What a checkpoint is used for, if not what it says.")] = None,
     weights: Annotated[Literal["copy", "reference"], typer.Option(help=_WEIGHTS)] = "copy",
+    last_logits: Annotated[bool, typer.Option("--last-logits", help=_LAST_LOGITS)] = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The same as OUTPUT.")] = None,
     report: Annotated[bool, typer.Option("--report", help="Write a report beside the file.")] = False,
     external_data: ExternalData = False,
@@ -73,7 +75,10 @@ def export_command(
     output = out if output is None else output
     with answering(as_json=as_json, quiet=quiet) as answer:
         if Path(model).is_dir():
-            asked = CheckpointRequest(model, output, task, dtype, quantize, target, opset, verify is not False, weights)
+            checked = verify is not False
+            asked = CheckpointRequest(
+                model, output, task, dtype, quantize, target, opset, checked, weights, last_logits
+            )
             export_checkpoint(asked, answer)
             return
         from onnxport.command_line.call import example_call

@@ -2,11 +2,13 @@
 
 States (``past_key_values.…``) are the outputs of the call before (``present.…``). They stay where onnxruntime put them
 and are bound to the next call's inputs. Those that a file takes as buffers are as long from the start as they will be,
-and each call writes to them in place.
+and each call writes to them in place. States that no call returns, such as the keys and values of an encoder's output,
+are given at the start and stay as they are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import torch
@@ -23,7 +25,8 @@ _PAST, _PRESENT = "past_key_values.", "present."
 _NEW = "sequence"
 """The axis of new tokens: a mask over them alone is what models without a growing state take."""
 
-_KNOWN = ("input_ids", "attention_mask", "position_ids")
+_TOKENS = ("input_ids", "decoder_input_ids")
+_KNOWN = (*_TOKENS, "inputs_embeds", "attention_mask", "position_ids", "token_type_ids", "encoder_attention_mask")
 _DTYPES = {
     "tensor(float)": torch.float32,
     "tensor(float16)": torch.float16,
@@ -36,24 +39,40 @@ _DTYPES = {
 
 
 class DecoderModel:
-    """The file: its inputs other than states, and its states."""
+    """The file: its inputs other than states, and its states.
 
-    def __init__(self, session: onnxruntime.InferenceSession) -> None:
-        self.session = session
+    Args:
+        session: The file of the decoder.
+        embedding: The file that makes the decoder's ``inputs_embeds`` of tokens and features of images.
+    """
+
+    def __init__(
+        self, session: onnxruntime.InferenceSession, embedding: onnxruntime.InferenceSession | None = None
+    ) -> None:
+        self.session, self.embedding = session, embedding
         inputs = session.get_inputs()
         self.plain = {value.name: value for value in inputs if not value.name.startswith(_PAST)}
-        self.states = {value.name: value for value in inputs if value.name.startswith(_PAST)}
         self.outputs = [value.name for value in session.get_outputs()]
+        states = {value.name: value for value in inputs if value.name.startswith(_PAST)}
+        self.states = {name: value for name, value in states.items() if _present(name) in self.outputs}
+        self.constant = [name for name in states if name not in self.states]
         self.buffers = frozenset(session.get_modelmeta().custom_metadata_map.get(CACHE_BUFFERS, "").split())
         unknown = [name for name in self.plain if name not in _KNOWN]
-        if unknown or "input_ids" not in self.plain:
+        if unknown or not any(name in self.plain for name in (*_TOKENS, "inputs_embeds")):
             raise InputError(
                 f"A decoder takes {', '.join(_KNOWN)} and states; this file takes {', '.join(self.plain)}."
             )
 
-    def start(self, batch: int, positions: int) -> Decoding:
-        """Begin to decode a batch of that many rows and at most so many positions, with nothing seen."""
-        return Decoding(self, batch, positions)
+    def start(self, batch: int, positions: int, given: Mapping[str, torch.Tensor] | None = None) -> Decoding:
+        """Begin to decode a batch of that many rows and at most so many positions, with nothing seen.
+
+        Args:
+            batch: The number of rows.
+            positions: The most positions that there will be.
+            given: What stays as it is: constant states and ``encoder_attention_mask``; and what the prompt brings:
+                ``image_features``, ``token_type_ids``, ``position_ids``.
+        """
+        return Decoding(self, batch, positions, {} if given is None else given)
 
     def empty_states(self, batch: int, positions: int) -> dict[str, onnxruntime.OrtValue]:
         """States of which nothing was seen: no positions, all of them in a buffer, zeros where a size is fixed."""
@@ -68,10 +87,15 @@ class DecoderModel:
 class Decoding:
     """One decoding: the states of a batch between its calls."""
 
-    def __init__(self, model: DecoderModel, batch: int, positions: int) -> None:
+    def __init__(self, model: DecoderModel, batch: int, positions: int, given: Mapping[str, torch.Tensor]) -> None:
         self._model = model
         self._states = model.empty_states(batch, positions)
         self._seen = torch.empty(batch, 0, dtype=torch.int64)
+        lacking = [name for name in model.constant if name not in given]
+        if lacking:
+            raise InputError(f"The decoder is given nothing for {', '.join(lacking)}.")
+        self._constant = {name: to_ort_value(TorchTensor(given[name].contiguous())) for name in model.constant}
+        self._given = {name: tensor for name, tensor in given.items() if name not in model.constant}
 
     def advance(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Take new tokens in and return the logits of the last one.
@@ -84,12 +108,10 @@ class Decoding:
         if not model.states:
             # A file that keeps nothing is given everything again.
             tokens = self._seen = torch.cat([self._seen, tokens], dim=1)
-        positions = (mask.cumsum(1) - 1).clamp(min=0)
-        new = tokens.shape[1]
         binding = model.session.io_binding()
-        for name, tensor in self._plain(tokens, mask, positions[:, -new:]).items():
+        for name, tensor in self._plain(tokens, mask).items():
             binding.bind_ortvalue_input(name, to_ort_value(TorchTensor(tensor)))
-        for name, value in self._states.items():
+        for name, value in (*self._states.items(), *self._constant.items()):
             binding.bind_ortvalue_input(name, value)
         for name in model.outputs:
             state = _PAST + name.removeprefix(_PRESENT)
@@ -100,13 +122,56 @@ class Decoding:
         model.session.run_with_iobinding(binding)
         found = dict(zip(model.outputs, binding.get_outputs(), strict=True))
         # Buffers stay the objects that they are, which own their memory.
-        self._states |= {
-            name: found[_PRESENT + name.removeprefix(_PAST)] for name in self._states if name not in model.buffers
-        }
+        self._states |= {name: found[_present(name)] for name in self._states if name not in model.buffers}
         return from_ort_value(found["logits"])[:, -1]
 
-    def _plain(self, tokens: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor) -> dict[str, torch.Tensor]:
-        if "attention_mask" in self._model.plain and self._model.plain["attention_mask"].shape[1] == _NEW:
-            mask = mask[:, -tokens.shape[1] :]
-        given = {"input_ids": tokens, "attention_mask": mask, "position_ids": positions}
-        return {name: given[name].to(_DTYPES[value.type]).contiguous() for name, value in self._model.plain.items()}
+    def _plain(self, tokens: torch.Tensor, mask: torch.Tensor) -> dict[str, torch.Tensor]:
+        wanted = self._model.plain
+        given = {
+            **dict.fromkeys(_TOKENS, tokens),
+            "attention_mask": mask,
+            "position_ids": self._positions(tokens, mask),
+            "token_type_ids": self._types(mask),
+        }
+        if "attention_mask" in wanted and wanted["attention_mask"].shape[1] == _NEW:
+            given["attention_mask"] = mask[:, -tokens.shape[1] :]
+        if "inputs_embeds" in wanted:
+            given["inputs_embeds"] = self._embedded(tokens)
+        if "encoder_attention_mask" in wanted:
+            given["encoder_attention_mask"] = self._given["encoder_attention_mask"]
+        return {name: given[name].to(_DTYPES[value.type]).contiguous() for name, value in wanted.items()}
+
+    def _positions(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Where the new tokens are: after those that are no padding, or after what the prompt says of its own."""
+        stated = self._given.get("position_ids")
+        if stated is None:
+            return (mask.cumsum(1) - 1).clamp(min=0)[:, -tokens.shape[1] :]
+        behind = mask.shape[1] - stated.shape[-1]
+        if behind == 0:
+            return stated
+        return stated.amax(dim=(0, 2) if stated.dim() > 2 else 1).reshape(-1, 1).expand(*stated.shape[:-1], 1) + behind
+
+    def _types(self, mask: torch.Tensor) -> torch.Tensor:
+        """The types of all tokens so far; those behind the prompt are of the type that ``generated_type`` says."""
+        stated = self._given.get("token_type_ids")
+        if stated is None:
+            return torch.zeros_like(mask)
+        behind = mask.shape[1] - stated.shape[1]
+        value = int(self._given["generated_type"]) if "generated_type" in self._given else 0
+        return torch.cat([stated, stated.new_full((len(stated), behind), value)], dim=1)
+
+    def _embedded(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Embeddings of tokens; the prompt's have features of images in the places of image tokens."""
+        embedding = self._model.embedding
+        if embedding is None:
+            raise InputError("The decoder takes inputs_embeds, and there is no file that makes them of tokens.")
+        rows = next(value for value in embedding.get_inputs() if value.name == "image_features")
+        features = self._given.pop("image_features", torch.zeros(0, int(rows.shape[1])))
+        feeds = {"input_ids": tokens.contiguous(), "image_features": features.to(_DTYPES[rows.type]).contiguous()}
+        values = {name: to_ort_value(TorchTensor(tensor)) for name, tensor in feeds.items()}
+        (found,) = embedding.run_with_ort_values(["inputs_embeds"], values)
+        return from_ort_value(found)
+
+
+def _present(state: str) -> str:
+    return _PRESENT + state.removeprefix(_PAST)

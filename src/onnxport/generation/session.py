@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
@@ -13,7 +13,7 @@ import torch
 
 from onnxport.errors import InputError
 from onnxport.generation.choice import Choice
-from onnxport.generation.decoder_model import DecoderModel
+from onnxport.generation.files import open_files
 from onnxport.program.runtime import Initializer, default_session
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ class Session:
     """A folder that ``export_pretrained`` wrote, opened for generating.
 
     Args:
-        folder: The folder, with ``model.onnx`` and what belongs to it.
+        folder: The folder, with the files of a decoder, of encoder and decoder, or of vision encoder, embedding and
+            decoder, and what belongs to them.
         initializer: Opens onnxruntime's session from the path of the file. The default takes CUDA if there is one.
 
     >>> import onnxport.generation                                         # doctest: +SKIP
@@ -43,12 +44,12 @@ class Session:
 
     def __init__(self, folder: str | os.PathLike[str], *, initializer: Initializer = default_session) -> None:
         self.folder = Path(folder)
-        path = self.folder / "model.onnx"
-        if not path.is_file():
-            raise InputError(f"{self.folder} has no model.onnx; write one with onnxport.export_pretrained.")
-        self.model = DecoderModel(initializer(str(path)))
+        self.files = open_files(self.folder, initializer)
+        self.model = self.files.decoder
         self.eos_token_ids = _token_ids(self._setting("eos_token_id"))
         self.pad_token_id = next(iter(_token_ids(self._setting("pad_token_id"))), 0)
+        starts = [_token_ids(self._setting(f"{kind}_token_id")) for kind in ("decoder_start", "bos")]
+        self.start_token_id = next((token for found in starts for token in found), 0)
         self._tokenizer: Tokenizer | None = None
 
     @overload
@@ -60,6 +61,7 @@ class Session:
         choice: Choice = ...,
         eos_token_ids: Sequence[int] | None = ...,
         on_step: Callable[[list[int | None]], None] | None = ...,
+        inputs: Mapping[str, torch.Tensor] | None = ...,
     ) -> list[str]: ...
     @overload
     def generate(
@@ -70,6 +72,7 @@ class Session:
         choice: Choice = ...,
         eos_token_ids: Sequence[int] | None = ...,
         on_step: Callable[[list[int | None]], None] | None = ...,
+        inputs: Mapping[str, torch.Tensor] | None = ...,
     ) -> list[list[int]]: ...
     def generate(
         self,
@@ -79,22 +82,28 @@ class Session:
         choice: Choice = Choice(),  # noqa: B008 - frozen
         eos_token_ids: Sequence[int] | None = None,
         on_step: Callable[[list[int | None]], None] | None = None,
+        inputs: Mapping[str, torch.Tensor] | None = None,
     ) -> list[str] | list[list[int]]:
         """Go on from prompts, all of them at once.
 
         Args:
-            prompts: Texts, for which the folder must have a ``tokenizer.json``, or lists of tokens.
+            prompts: Texts, for which the folder must have a ``tokenizer.json``, or lists of tokens. An encoder of texts
+                reads them; where it reads something else, the decoder goes on from them, and from its start token where
+                there are none.
             max_new_tokens: The most tokens to generate for each.
             choice: How tokens are chosen: greedily, unless it says otherwise.
             eos_token_ids: Tokens that end a row; the default is what ``generation_config.json`` says, ``()`` is none.
             on_step: Called with the token of each row as soon as there is one.
+            inputs: What the files take besides tokens, as the model's processor makes it: ``pixel_values``,
+                ``input_features``; ``token_type_ids`` and ``position_ids`` of the prompts where they are special.
 
         Returns:
             What was generated, without the prompts: texts for texts, tokens for tokens.
         """
         rows = [self._encoded(prompt) if isinstance(prompt, str) else list(prompt) for prompt in prompts]
         generated: list[list[int]] = [[] for _ in rows]
-        for step in self.stream(rows, max_new_tokens, choice=choice, eos_token_ids=eos_token_ids):
+        for step in self.stream(rows, max_new_tokens, choice=choice, eos_token_ids=eos_token_ids, inputs=inputs):
+            generated += [[] for _ in step.tokens[len(generated) :]]
             for row, token in zip(generated, step.tokens, strict=True):
                 row.extend([] if token is None else [token])
             if on_step is not None:
@@ -110,15 +119,15 @@ class Session:
         *,
         choice: Choice = Choice(),  # noqa: B008 - frozen
         eos_token_ids: Sequence[int] | None = None,
+        inputs: Mapping[str, torch.Tensor] | None = None,
     ) -> Iterator[GeneratedStep]:
         """Generate step by step: one token for each row of tokens."""
-        if not prompts or not all(prompts):
-            raise InputError("Each prompt needs at least one token to go on from.")
+        begun = self.files.begin(prompts, {} if inputs is None else inputs, self.start_token_id, self.pad_token_id)
         ends = self.eos_token_ids if eos_token_ids is None else frozenset(eos_token_ids)
         choose = choice.chooser()
-        going = [True] * len(prompts)
-        tokens, mask = left_padded(prompts, self.pad_token_id)
-        decoding = self.model.start(len(prompts), tokens.shape[1] + max_new_tokens)
+        tokens, mask = begun.tokens, begun.mask
+        going = [True] * len(tokens)
+        decoding = self.model.start(len(tokens), tokens.shape[1] + max_new_tokens, begun.given)
         for _ in range(max_new_tokens):
             logits = decoding.advance(tokens, mask)
             chosen = choose(logits)
@@ -159,19 +168,6 @@ class Session:
                 if value is not None:
                     return value
         return None
-
-
-def left_padded(rows: Sequence[Sequence[int]], padding: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rows of tokens as one tensor that ends where each row ends, and the mask of what is no padding.
-
-    >>> from onnxport.generation.session import left_padded
-    >>> [tensor.tolist() for tensor in left_padded([[5, 6, 7], [8]], 0)]
-    [[[5, 6, 7], [0, 0, 8]], [[1, 1, 1], [0, 0, 1]]]
-    """
-    longest = max(map(len, rows))
-    tokens = [[padding] * (longest - len(row)) + list(row) for row in rows]
-    mask = [[0] * (longest - len(row)) + [1] * len(row) for row in rows]
-    return torch.tensor(tokens), torch.tensor(mask)
 
 
 def _token_ids(value: object) -> frozenset[int]:

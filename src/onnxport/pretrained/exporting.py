@@ -42,6 +42,7 @@ def export_pretrained(
     opset_version: int | None = None,
     verify: bool = True,
     weights: Literal["copy", "reference"] = "copy",
+    last_logits: bool = False,
 ) -> PretrainedFolder:
     """Export a pretrained model of transformers to a folder that runs its task.
 
@@ -60,6 +61,8 @@ def export_pretrained(
         weights: ``"reference"`` leaves the weights in the checkpoint's safetensors files, in their element type, and
             refers to them there. Readers take data from the model's own folder alone, so the files get a second name
             in it (a hard link, which takes no space), unless the folder is the checkpoint's own.
+        last_logits: Return logits of the last position alone, which is all that generating asks for: the others of a
+            prompt are not computed. Rows are then padded on the left.
 
     Returns:
         What was written.
@@ -96,7 +99,8 @@ def export_pretrained(
     was_training = built.training
     built.eval()
     try:
-        exported = [export_widest(part, opset_version=opset, target=reader) for part in found.parts(built)]
+        chosen = found.chosen_parts(built, last_logits=last_logits)
+        exported = [export_widest(part, opset_version=opset, target=reader) for part in chosen]
         parts = tuple(part for part, _ in exported)
         programs = {part.file: program for part, program in exported}
         if quantize is not None and not verify:

@@ -10,8 +10,8 @@ import torch
 
 from onnxport.errors import Problem
 from onnxport.generation import Session
-from onnxport.generation.session import left_padded
-from onnxport.pretrained.plain_generation import NEW_TOKENS, generate_plainly, is_tie
+from onnxport.generation.files import left_padded
+from onnxport.pretrained.plain_generation import NEW_TOKENS, generate_plainly, token_differences
 
 _LENGTHS = ((5,), (1,), (3, 8))
 """How long the prompts of each batch are."""
@@ -25,14 +25,8 @@ def check_tokens(model: Any, folder: Path) -> list[Problem]:
         prompts = _prompts(model, lengths)
         expected, logits = _library_tokens(model, prompts)
         found = session.generate(prompts, NEW_TOKENS, eos_token_ids=())
-        for row, (wanted, actual) in enumerate(zip(expected, found, strict=True)):
-            at = next((i for i, pair in enumerate(zip(wanted, actual, strict=True)) if pair[0] != pair[1]), None)
-            if at is None or is_tie(model, logits[at][row], wanted[at], actual[at]):
-                continue
-            batch = f"prompts of {lengths} tokens, row {row}" if row else f"a prompt of {lengths[0]} tokens"
-            problems.append(
-                Problem(f"Greedy tokens for {batch} differ from the {at + 1}th on: {actual[at:]}, not {wanted[at:]}.")
-            )
+        batch = f"prompts of {' and '.join(map(str, lengths))} tokens"
+        problems += token_differences(model, expected, found, logits, batch)
     return problems
 
 

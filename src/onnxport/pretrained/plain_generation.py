@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
+from onnxport.errors import Problem
 from onnxport.pretrained.library import transformers
 
 NEW_TOKENS = 20
@@ -33,6 +34,34 @@ def generate_plainly(model: Any, inputs: Mapping[str, torch.Tensor], **settings:
             return library.GenerationMixin.generate(model, **inputs)
     finally:
         model.generation_config = kept
+
+
+def token_differences(
+    model: Any,
+    expected: Sequence[Sequence[int]],
+    found: Sequence[Sequence[int]],
+    logits: Sequence[torch.Tensor],
+    batch: str,
+) -> list[Problem]:
+    """Where tokens of a folder are others than the library's, but for logits that are nearly equal.
+
+    Args:
+        model: The model.
+        expected: The library's tokens of each row.
+        found: The folder's.
+        logits: What the library chose from, by step and row.
+        batch: What the rows are, in words.
+    """
+    problems = []
+    for row, (wanted, actual) in enumerate(zip(expected, found, strict=True)):
+        at = next((i for i, pair in enumerate(zip(wanted, actual, strict=True)) if pair[0] != pair[1]), None)
+        if at is None or is_tie(model, logits[at][row], wanted[at], actual[at]):
+            continue
+        what = (
+            f"Greedy tokens for row {row} of {batch} differ from the {at + 1}th on: {actual[at:]}, not {wanted[at:]}."
+        )
+        problems.append(Problem(what))
+    return problems
 
 
 def is_tie(model: Any, logits: torch.Tensor, one: int, other: int) -> bool:

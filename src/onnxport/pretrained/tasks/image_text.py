@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import torch
 
@@ -106,7 +107,7 @@ def embedding_part(model: Model) -> Part:
     return Part("embedding", model, embed, made, axes, {"batch": 2, "sequence": 5, _ROWS: 6}, others)
 
 
-def image_text_parts(model: Model) -> Sequence[Part]:
+def image_text_parts(model: Model, *, last_logits: bool = False) -> Sequence[Part]:
     """The three files."""
     if not hasattr(model, "get_image_features") or model.config.is_encoder_decoder:
         raise InputError(f"{type(model).__name__} has no image features to put in the places of tokens.")
@@ -115,7 +116,7 @@ def image_text_parts(model: Model) -> Sequence[Part]:
             f"{type(model).__name__} attends both ways within an image, by token_type_ids in the first call only: one "
             "decoder can't serve that call and those after it. Export the parts with onnxport.export."
         )
-    decoder = EmbeddedDecoder(model)
+    decoder = EmbeddedDecoder(model, last_logits=last_logits)
     text = Part("model", model, decoder.step, decoder.inputs, decoder.axes(), EXAMPLE, OTHERS)
     return [vision_part(model), embedding_part(model), text]
 
@@ -125,10 +126,12 @@ IMAGE_TEXT = Task(
     "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING",
     image_text_parts,
     (
-        "import onnxruntime",
+        "import onnxport.generation",
         "",
-        'parts = [onnxruntime.InferenceSession(f"{folder}/{part}.onnx") for part in ("vision", "embedding", "model")]',
-        "print([[(value.name, value.shape) for value in part.get_inputs()] for part in parts])",
+        "session = onnxport.generation.Session(folder)",
+        "# prompts: tokens with those of images in their places; inputs: tensors by name, as the processor makes them",
+        "print(session.generate(prompts, max_new_tokens=40, inputs=inputs))",
     ),
     check_image_text,
+    last_logits=partial(image_text_parts, last_logits=True),
 )

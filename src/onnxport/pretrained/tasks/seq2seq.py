@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import torch
@@ -34,8 +35,9 @@ _OTHERS = (
 class EncoderDecoder:
     """A model of an encoder and a decoder, as its forward and one run of it show it."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, *, last_logits: bool = False) -> None:
         self.model = model
+        self.last_logits = last_logits
         self.forward = model.forward
         self.encoder = model.get_encoder()
         self.takes = inspect.signature(model.forward).parameters
@@ -102,13 +104,13 @@ class EncoderDecoder:
         return found
 
     def step(self, tensors: Tensors) -> Tensors:
-        """One call of the decoder: logits of the new positions, and the states of its self-attention."""
+        """One call of the decoder: logits of the new positions, or of the last, and the states to go on with."""
         cache = self._cache(tensors)
         keys = tensors["past_key_values.0.encoder.key"]
         # What stands in for the hidden states is asked for its shape only: their keys and values are in the cache.
         hidden = keys.new_zeros(keys.shape[0], keys.shape[2], self.width)
         result = self._run(hidden, tensors.get("encoder_attention_mask"), tensors["decoder_input_ids"], cache)
-        found = {"logits": result.logits}
+        found = {"logits": result.logits[:, -1:] if self.last_logits else result.logits}
         for index, layer in enumerate(result.past_key_values.self_attention_cache.layers):
             found |= {f"present.{index}.decoder.key": layer.keys, f"present.{index}.decoder.value": layer.values}
         return found
@@ -191,22 +193,26 @@ def _pick(sizes: Sizes, names: set[str]) -> dict[str, int]:
     return {name: size for name, size in sizes.items() if name in names}
 
 
-def seq2seq_parts(model: Model) -> Sequence[Part]:
+def seq2seq_parts(model: Model, *, last_logits: bool = False) -> Sequence[Part]:
     """Encoder and decoder as two files."""
     if not model.config.is_encoder_decoder:
         raise InputError(f"{type(model).__name__} has no encoder and decoder to export as two files.")
-    return EncoderDecoder(model).parts()
+    return EncoderDecoder(model, last_logits=last_logits).parts()
 
 
-_READ = (
-    "import onnxruntime",
-    "",
-    'encoder, decoder = (onnxruntime.InferenceSession(f"{folder}/{part}.onnx") for part in ("encoder", "decoder"))',
-    "print([(value.name, value.shape) for value in encoder.get_inputs()])",
-    "print([(value.name, value.shape) for value in decoder.get_inputs()])",
+_OPENED = ("import onnxport.generation", "", "session = onnxport.generation.Session(folder)")
+_READ = (*_OPENED, 'print(session.generate(["Once upon a time"], max_new_tokens=40)[0])')
+_HEARD = (
+    *_OPENED,
+    "print(session.generate([], inputs=inputs))  # inputs: tensors by name, as the processor makes them",
 )
 
-SEQ2SEQ: tuple[Task, ...] = (
-    Task("text2text-generation", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", seq2seq_parts, _READ, check_seq2seq),
-    Task("automatic-speech-recognition", "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING", seq2seq_parts, _READ, check_seq2seq),
+_LAST = partial(seq2seq_parts, last_logits=True)
+
+SEQ2SEQ: tuple[Task, ...] = tuple(
+    Task(name, f"MODEL_FOR_{table}_MAPPING", seq2seq_parts, readme, check_seq2seq, last_logits=_LAST)
+    for name, table, readme in (
+        ("text2text-generation", "SEQ_TO_SEQ_CAUSAL_LM", _READ),
+        ("automatic-speech-recognition", "SPEECH_SEQ_2_SEQ", _HEARD),
+    )
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from onnxport.errors import Problem
+from onnxport.errors import InputError, Problem
 from onnxport.pretrained.parts import Part
 from onnxport.program import ONNXProgram
 
@@ -34,6 +34,8 @@ class Task:
             comparison of each part at all its sizes, which every task has.
         describe: Files besides the models, as a table of JSON by file name, from the model, the parts and what was
             exported of them.
+        last_logits: The parts that return logits of the last position alone, which is all that generating asks for.
+            None for tasks that don't generate.
     """
 
     name: str
@@ -42,3 +44,14 @@ class Task:
     readme: Sequence[str]
     check: Callable[[Model, Path], list[Problem]] | None = None
     describe: Callable[[Model, Sequence[Part], Sequence[ONNXProgram]], dict[str, dict[str, object]]] | None = None
+    last_logits: Callable[[Model], Sequence[Part]] | None = None
+
+    def chosen_parts(self, model: Model, *, last_logits: bool) -> Sequence[Part]:
+        """What becomes a file, with the logits that are asked for."""
+        if not last_logits:
+            return self.parts(model)
+        if self.last_logits is None:
+            raise InputError(
+                f"last_logits is for models that generate, and {self.name} has no positions to choose from."
+            )
+        return self.last_logits(model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -30,8 +31,9 @@ OTHERS = (
 class Decoder:
     """A decoder as its forward shows it: what it takes, and which states it keeps."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, *, last_logits: bool = False) -> None:
         self.model = model
+        self.last_logits = last_logits
         self.forward = model.forward
         self.takes = inspect.signature(model.forward).parameters
         self.cache = next((name for name in _CACHES if name in self.takes), None)
@@ -56,13 +58,18 @@ class Decoder:
         return {"input_ids": new, "attention_mask": total, "position_ids": new, **self.states.axes()}
 
     def step(self, tensors: Tensors) -> Tensors:
-        """One call: logits of every new position, and the states to go on with."""
+        """One call: logits of every new position, or of the last, and the states to go on with."""
         given: dict[str, Any] = {name: tensor for name, tensor in tensors.items() if name in self.takes}
         if self.states.entries and self.cache is not None:
             given |= {self.cache: self.states.cache(tensors), "use_cache": True}
+        keeps = self.last_logits and "logits_to_keep" in self.takes
+        if keeps:
+            # The others are not computed, which is much of a first call where the vocabulary is large.
+            given["logits_to_keep"] = 1
         result = self.forward(**given, return_dict=True)
+        logits = result.logits[:, -1:] if self.last_logits and not keeps else result.logits
         cache = getattr(result, self.cache) if self.states.entries and self.cache is not None else None
-        return {"logits": result.logits, **self.states.outputs(cache)}
+        return {"logits": logits, **self.states.outputs(cache)}
 
     def _run(self, batch: int, length: int, cache: object) -> object:
         assert self.cache is not None
@@ -78,9 +85,9 @@ class Decoder:
         return widened(library.DynamicCache(config=self.model.config), vars(library))
 
 
-def decoder_part(model: Model) -> Sequence[Part]:
+def decoder_part(model: Model, *, last_logits: bool = False) -> Sequence[Part]:
     """The whole model as one file."""
-    decoder = Decoder(model)
+    decoder = Decoder(model, last_logits=last_logits)
     return [Part("model", model, decoder.step, decoder.inputs, decoder.axes(), EXAMPLE, OTHERS)]
 
 
@@ -96,4 +103,5 @@ TEXT_GENERATION = Task(
     ),
     check=check_tokens,
     describe=genai_config,
+    last_logits=partial(decoder_part, last_logits=True),
 )

@@ -1,0 +1,163 @@
+"""The files of a folder, open: what is run before the decoder, and what the decoder begins with."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import torch
+
+from onnxport.errors import InputError
+from onnxport.generation.decoder_model import DecoderModel
+from onnxport.program.runtime import Initializer, RuntimeSession
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+Rows: TypeAlias = Sequence[Sequence[int]]
+"""Tokens of each row of a batch."""
+
+Tensors: TypeAlias = Mapping[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What a decoder begins with: its first tokens, which of them are no padding, and what it is given besides."""
+
+    tokens: torch.Tensor
+    mask: torch.Tensor
+    given: Tensors = field(default_factory=dict)
+
+
+class Files(ABC):
+    """The files of a folder that generates."""
+
+    def __init__(self, decoder: DecoderModel) -> None:
+        self.decoder = decoder
+
+    @abstractmethod
+    def begin(self, prompts: Rows, inputs: Tensors, start: int, padding: int) -> Beginning:
+        """Run what comes before the decoder.
+
+        Args:
+            prompts: The tokens of each row.
+            inputs: What the files take besides tokens.
+            start: The token that a decoder behind an encoder starts with.
+            padding: The token to fill up shorter rows with.
+        """
+
+
+class DecoderAlone(Files):
+    """A language model in one file."""
+
+    def begin(self, prompts: Rows, inputs: Tensors, start: int, padding: int) -> Beginning:
+        """The prompts, padded on the left."""
+        return Beginning(*left_padded(_prompts(prompts), padding), inputs)
+
+
+class ImagesAndText(Files):
+    """A vision encoder, the embedding of tokens and images, and a decoder."""
+
+    def __init__(self, decoder: DecoderModel, vision: onnxruntime.InferenceSession) -> None:
+        super().__init__(decoder)
+        self.vision = vision
+
+    def begin(self, prompts: Rows, inputs: Tensors, start: int, padding: int) -> Beginning:
+        """The prompts, padded on the left, and the features of all their images."""
+        taken = [value.name for value in self.vision.get_inputs()]
+        others = {name: tensor for name, tensor in inputs.items() if name not in taken}
+        tokens, mask = left_padded(_prompts(prompts), padding)
+        if all(name in inputs for name in taken):
+            others["image_features"] = self.features({name: inputs[name] for name in taken})
+        return Beginning(tokens, mask, others)
+
+    def features(self, images: Tensors) -> torch.Tensor:
+        """Rows of features of images, one by one where the file takes one."""
+        (first, *_) = self.vision.get_inputs()
+        several = not isinstance(first.shape[0], int) or first.shape[0] == images[first.name].shape[0]
+        groups = [images] if several else [{first.name: one} for one in images[first.name].split(int(first.shape[0]))]
+        return torch.cat([_run(self.vision, group)["image_features"] for group in groups])
+
+
+class EncoderAndDecoder(Files):
+    """An encoder, which also makes the keys and values that the decoder attends to, and a decoder."""
+
+    def __init__(self, decoder: DecoderModel, encoder: onnxruntime.InferenceSession) -> None:
+        super().__init__(decoder)
+        self.encoder = encoder
+
+    def begin(self, prompts: Rows, inputs: Tensors, start: int, padding: int) -> Beginning:
+        """The start token, or prompts that are no input of the encoder's, behind what the encoder reads."""
+        taken = {value.name for value in self.encoder.get_inputs()}
+        read = {name: tensor for name, tensor in inputs.items() if name in taken}
+        if "input_ids" in taken and "input_ids" not in read:
+            tokens, mask = right_padded(_prompts(prompts), padding)
+            read |= {name: value for name, value in (("input_ids", tokens), ("attention_mask", mask)) if name in taken}
+            prompts = ()
+        lacking = sorted(taken - set(read))
+        if lacking:
+            raise InputError(f"The encoder takes {', '.join(lacking)}: pass them as inputs=, by name.")
+        batch = len(next(iter(read.values())))
+        encoded = _run(self.encoder, read)
+        given = {name.replace("present.", "past_key_values.", 1): value for name, value in encoded.items()}
+        if "attention_mask" in read:
+            given["encoder_attention_mask"] = read["attention_mask"]
+        first = _prompts(prompts) if prompts else [[start]] * batch
+        return Beginning(*left_padded(first, padding), given)
+
+
+def open_files(folder: Path, initializer: Initializer) -> Files:
+    """Open what is in a folder."""
+
+    def opened(name: str) -> onnxruntime.InferenceSession:
+        return initializer(str(folder / f"{name}.onnx"))
+
+    there = {path.stem for path in folder.glob("*.onnx")}
+    if {"encoder", "decoder"} <= there:
+        return EncoderAndDecoder(DecoderModel(opened("decoder")), opened("encoder"))
+    if {"vision", "embedding", "model"} <= there:
+        return ImagesAndText(DecoderModel(opened("model"), opened("embedding")), opened("vision"))
+    if "model" in there:
+        return DecoderAlone(DecoderModel(opened("model")))
+    raise InputError(f"{folder} has no model.onnx; write one with onnxport.export_pretrained.")
+
+
+def _run(session: onnxruntime.InferenceSession, inputs: Tensors) -> dict[str, torch.Tensor]:
+    names = [value.name for value in session.get_outputs()]
+    found = dict(zip(names, RuntimeSession(session).run(names, inputs), strict=True))
+    return {name: tensor for name, tensor in found.items() if isinstance(tensor, torch.Tensor)}
+
+
+def _prompts(rows: Rows) -> Rows:
+    if not rows or not all(rows):
+        raise InputError("Each prompt needs at least one token to go on from.")
+    return rows
+
+
+def left_padded(rows: Rows, padding: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows of tokens as one tensor that ends where each row ends, and the mask of what is no padding.
+
+    >>> from onnxport.generation.files import left_padded
+    >>> [tensor.tolist() for tensor in left_padded([[5, 6, 7], [8]], 0)]
+    [[[5, 6, 7], [0, 0, 8]], [[1, 1, 1], [0, 0, 1]]]
+    """
+    longest = max(map(len, rows))
+    tokens = [[padding] * (longest - len(row)) + list(row) for row in rows]
+    mask = [[0] * (longest - len(row)) + [1] * len(row) for row in rows]
+    return torch.tensor(tokens), torch.tensor(mask)
+
+
+def right_padded(rows: Rows, padding: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows of tokens as one tensor that begins where each row begins, and the mask of what is no padding.
+
+    >>> from onnxport.generation.files import right_padded
+    >>> [tensor.tolist() for tensor in right_padded([[5, 6, 7], [8]], 0)]
+    [[[5, 6, 7], [8, 0, 0]], [[1, 1, 1], [1, 0, 0]]]
+    """
+    longest = max(map(len, rows))
+    tokens = [list(row) + [padding] * (longest - len(row)) for row in rows]
+    mask = [[1] * len(row) + [0] * (longest - len(row)) for row in rows]
+    return torch.tensor(tokens), torch.tensor(mask)

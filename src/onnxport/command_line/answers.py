@@ -26,10 +26,11 @@ _ENDLESS = 10_000
 
 
 class ExitCode(enum.IntEnum):
-    """What a command's exit code means; 2, a wrong call, is typer's."""
+    """What a command's exit code means; typer ends with 2 as well, where it does not know an option."""
 
     DONE = 0
     REFUSED = 1
+    USAGE = 2
     DIFFERENT = 3
 
 
@@ -65,6 +66,7 @@ def answering(*, as_json: bool, quiet: bool = False) -> Iterator[Answer]:
         typer.Exit: With the exit code, if it is not 0.
     """
     # Here and not above: every command imports this module, and help is to come at once.
+    from onnxport.command_line.usage import UsageError
     from onnxport.errors import OnnxExporterError
 
     answer = Answer()
@@ -79,10 +81,12 @@ def answering(*, as_json: bool, quiet: bool = False) -> Iterator[Answer]:
             {"what": problem.what, "where": problem.where, "remedy": problem.remedy, "count": problem.count}
             for problem in error.problems
         ]
-        _fail(type(error).__name__, str(error), problems, told, stdout, as_json=as_json)
+        code = ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.REFUSED
+        _fail(type(error).__name__, str(error), problems, told, stdout, code=code, as_json=as_json)
     except Exception as error:  # noqa: BLE001 - a fault of ours: shown whole, and a document all the same
         traceback.print_exc()
-        _fail(type(error).__name__, f"internal error: {error}", [], told, stdout, as_json=as_json)
+        message = f"internal error: {error}"
+        _fail(type(error).__name__, message, [], told, stdout, code=ExitCode.REFUSED, as_json=as_json)
     if as_json:
         _write_json({**answer.document, "warnings": told}, stdout)
     elif answer.show is not None and not quiet:
@@ -92,13 +96,20 @@ def answering(*, as_json: bool, quiet: bool = False) -> Iterator[Answer]:
 
 
 def _fail(
-    kind: str, message: str, problems: list[dict[str, object]], told: list[str], stdout: TextIO, *, as_json: bool
+    kind: str,
+    message: str,
+    problems: list[dict[str, object]],
+    told: list[str],
+    stdout: TextIO,
+    *,
+    code: ExitCode,
+    as_json: bool,
 ) -> None:
     print(f"error: {message}", file=sys.stderr)
     if as_json:
         error = {"kind": kind, "message": message, "problems": problems}
         _write_json({"error": error, "warnings": told}, stdout)
-    raise typer.Exit(ExitCode.REFUSED)
+    raise typer.Exit(code)
 
 
 def _write_json(document: Mapping[str, object], stdout: TextIO) -> None:

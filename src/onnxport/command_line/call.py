@@ -11,6 +11,7 @@ import torch
 
 from onnxport.command_line.examples import Example, parse_dtype, read_examples
 from onnxport.command_line.models import TorchModel
+from onnxport.command_line.usage import UsageError
 from onnxport.errors import InputError
 
 
@@ -35,7 +36,8 @@ def example_call(
     """Put a call together from what the options say.
 
     Raises:
-        InputError: An option is not in its form, or the model needs arguments that are not given.
+        InputError: The model needs arguments that are not given, or takes others.
+        UsageError: An option is not in its form.
     """
     dtype = None if dtype_name is None else parse_dtype(dtype_name, f"--dtype {dtype_name}")
     examples = read_examples(inputs, dynamic, dtype)
@@ -62,7 +64,7 @@ def _dynamic_shapes(
     if not named:
         return tuple(example.labels for example in unnamed)
     if unnamed and (not isinstance(model, torch.nn.Module) or isinstance(model, torch.jit.ScriptModule)):
-        raise InputError("Name all inputs or none of them: the axes that vary are declared by name, or in order.")
+        raise UsageError("Name all inputs or none of them: the axes that vary are declared by name, or in order.")
     parameters = _parameters(model) if isinstance(model, torch.nn.Module) and unnamed else []
     shapes: dict[str, object] = {one.name: example.labels for one, example in zip(parameters, unnamed, strict=False)}
     twice = [name for name in named if name in shapes]
@@ -81,9 +83,9 @@ def _parsed(text: str | None) -> dict[str, object]:
     try:
         found = {} if text is None else json.loads(text)
     except ValueError as error:
-        raise InputError(f"--kwargs {text}: not JSON: {error}.") from error
+        raise UsageError(f"--kwargs {text}: not JSON: {error}.") from error
     if not isinstance(found, dict):
-        raise InputError(f'--kwargs {text}: write an object, as in {{"use_cache": false}}.')
+        raise UsageError(f'--kwargs {text}: write an object, as in {{"use_cache": false}}.')
     return found
 
 

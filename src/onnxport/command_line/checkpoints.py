@@ -28,15 +28,12 @@ class CheckpointRequest:
 
 def export_checkpoint(asked: CheckpointRequest, answer: Answer) -> None:
     """Write the folder; where it does not do what the model does, that is the answer."""
-    import torch
-
-    from onnxport.errors import DifferenceError, InputError
+    from onnxport.command_line.examples import parse_dtype
+    from onnxport.errors import DifferenceError
     from onnxport.pretrained import export_pretrained
 
     out = Path(f"{Path(asked.checkpoint).resolve().name}-onnx") if asked.output is None else asked.output
-    dtype = None if asked.dtype is None else getattr(torch, asked.dtype, None)
-    if asked.dtype is not None and not isinstance(dtype, torch.dtype):
-        raise InputError(f"--dtype {asked.dtype}: torch has no such dtype; write float32, float16 or bfloat16.")
+    dtype = None if asked.dtype is None else parse_dtype(asked.dtype, f"--dtype {asked.dtype}")
     try:
         folder = export_pretrained(
             asked.checkpoint,

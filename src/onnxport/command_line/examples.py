@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from onnxport.command_line.usage import UsageError
 from onnxport.errors import InputError
 from onnxport.weights.safetensors import mapped_tensors
 
@@ -58,9 +59,9 @@ def parse_input(text: str, default: torch.dtype = torch.float32) -> Example:
     for axis, part in enumerate(part for part in shape.split(",") if part):
         label, at, size = part.rpartition("@")
         if not size.isdecimal() or (at and not label.isidentifier()):
-            raise InputError(
+            raise UsageError(
                 f"--input {text}: {part!r} is no size; write a number, or label@number where it may vary, or the name "
-                f"of a file that there is ({', '.join(_FILES)})."
+                f"of a file ({', '.join(_FILES)})."
             )
         sizes.append(int(size))
         if at:
@@ -72,7 +73,7 @@ def parse_dtype(name: str, where: str) -> torch.dtype:
     """A dtype of torch by its name."""
     dtype = getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype):
-        raise InputError(f"{where}: torch has no dtype {name!r}; write float32, int64, bool ...")
+        raise UsageError(f"{where}: torch has no dtype {name!r}; write float32, int64, bool ...")
     return dtype
 
 
@@ -84,7 +85,7 @@ def read_examples(
     for text in texts:
         name, equals, rest = text.partition("=")
         place = rest if equals and name.isidentifier() else text
-        if Path(place).suffix in _FILES and Path(place).exists():
+        if Path(place).suffix in _FILES:
             found += _of_file(Path(place), name if place is rest else None)
         else:
             found.append(parse_input(text, torch.float32 if default is None else default))
@@ -109,7 +110,7 @@ def _of_file(path: Path, name: str | None) -> list[Example]:
 def _labelled(examples: list[Example], text: str) -> list[Example]:
     match = re.fullmatch(r"(?:(\w+):)?(\d+)=(\w+)", text)
     if match is None:
-        raise InputError(f"--dynamic {text}: write input:axis=label, such as x:0=batch.")
+        raise UsageError(f"--dynamic {text}: write input:axis=label, such as x:0=batch.")
     name, axis, label = match[1], int(match[2]), match[3]
     chosen = [example for example in examples if example.name == name or (name is None and len(examples) == 1)]
     if not chosen or axis >= len(chosen[0].sizes):

@@ -11,6 +11,7 @@ import onnx_ir as ir
 import torch
 
 from onnxport.command_line.examples import Example, random_tensor
+from onnxport.command_line.usage import UsageError
 from onnxport.errors import InputError, OnnxExporterError, Problem
 from onnxport.inspection import type_name
 from onnxport.weights.dtypes import to_torch_dtype
@@ -48,7 +49,7 @@ def parse_sizes(texts: Sequence[str], model: ir.Model) -> list[dict[str, int]]:
                 f"--size {text}: the inputs have no size {name!r}; they have {', '.join(known) or 'none'}."
             )
         if not all(number.isdecimal() for number in numbers.split(",")):
-            raise InputError(f"--size {text}: write name=number, or name=number,number to run at several.")
+            raise UsageError(f"--size {text}: write name=number, or name=number,number to run at several.")
         given[name] = [int(number) for number in numbers.split(",")]
     first = dict.fromkeys(known, _FIRST_SIZE)
     if not given:
@@ -56,7 +57,7 @@ def parse_sizes(texts: Sequence[str], model: ir.Model) -> list[dict[str, int]]:
         return [first, second] if known else [first]
     combined = [{**first, **dict(zip(given, sizes, strict=True))} for sizes in itertools.product(*given.values())]
     if len(combined) > _MOST_RUNS:
-        raise InputError(f"--size asks for {len(combined)} combinations, and {_MOST_RUNS} are run at most.")
+        raise UsageError(f"--size asks for {len(combined)} combinations, and {_MOST_RUNS} are run at most.")
     return combined
 
 

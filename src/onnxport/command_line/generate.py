@@ -40,9 +40,9 @@ def generate_command(
 
 
 def _tokens(text: str) -> list[int]:
-    from onnxport.errors import InputError
+    from onnxport.command_line.usage import UsageError
 
     try:
         return [int(part) for part in text.split(",")]
     except ValueError as error:
-        raise InputError(f"{text!r} is no list of tokens: write numbers with commas between them.") from error
+        raise UsageError(f"{text!r} is no list of tokens: write numbers with commas between them.") from error

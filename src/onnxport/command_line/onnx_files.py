@@ -11,7 +11,8 @@ import numpy.typing as npt
 import onnx_ir as ir
 import torch
 
-from onnxport.errors import InputError, SaveError
+from onnxport.command_line.usage import UsageError
+from onnxport.errors import SaveError
 from onnxport.program.runtime import Output
 from onnxport.weights.external_data import read_model
 
@@ -33,7 +34,7 @@ def files_of(path: Path, model: ir.Model) -> list[Path]:
 def save_tensors(path: Path, tensors: Mapping[str, Output]) -> None:
     """Write named tensors to an ``.npz`` or ``.pt`` file, under a temporary name first."""
     if path.suffix not in (".npz", ".pt"):
-        raise InputError(f"{path}: outputs are saved as an .npz or a .pt file.")
+        raise UsageError(f"{path}: outputs are saved as an .npz or a .pt file.")
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with temporary.open("wb") as file:

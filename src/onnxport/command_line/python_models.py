@@ -17,6 +17,7 @@ from types import FunctionType, ModuleType
 import torch
 
 from onnxport.command_line.users_code import users_code
+from onnxport.command_line.usage import UsageError
 from onnxport.errors import InputError
 
 # What functions are called that make a model; others in a file may do anything.
@@ -54,7 +55,7 @@ def parse_call(reference: str) -> Call:
         kwargs = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
     except (SyntaxError, ValueError, AssertionError) as error:
         message = f"{reference}: arguments are numbers, texts, lists and the like, as in {head}(3, width=8)."
-        raise InputError(message) from error
+        raise UsageError(message) from error
     return Call(place, name, args, kwargs)
 
 

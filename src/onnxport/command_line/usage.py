@@ -1,0 +1,26 @@
+"""What is said of an option or argument that is not in its form, or names what there is not."""
+
+from __future__ import annotations
+
+from onnxport.errors import InputError
+
+
+class UsageError(InputError):
+    """An option or argument can't be read as what it stands for, whatever the model or file is."""
+
+
+def check_names(target: str, quantize: str | None = None) -> None:
+    """Look the target and the quantization up before a model is loaded for them.
+
+    Raises:
+        UsageError: There is none of that name, or an option of it is not in its form.
+    """
+    from onnxport.quantize import as_quantization
+    from onnxport.targets import find_target
+
+    try:
+        find_target(target)
+        if quantize is not None:
+            as_quantization(quantize)
+    except InputError as error:
+        raise UsageError(str(error)) from error

@@ -728,3 +728,21 @@ def arithmetic_of_an_item(self: Any, x: Any) -> Any:
     value = x.max().item()
     x = x * math.exp(-value) if isinstance(value, float) else x - 1
     return x * 2 if value * 2 + 1 > 3.5 else x
+
+
+PAIRS = [(x, y) for (x,) in rows(2, 5) for (y,) in rows(2, 5, 7)]
+
+
+@program(PAIRS, axes=({0: "n"}, {0: "m"}))
+def equal_lengths_added(self: Any, x: Any, y: Any) -> Any:
+    x = x.sin()
+    if x.shape == y.shape:
+        return x + y
+    return x * 2
+
+
+@program([(x, y, z) for x, y in PAIRS for (z,) in rows(2, 7)], axes=({0: "n"}, {0: "m"}, {0: "k"}))
+def lengths_compared_twice(self: Any, x: Any, y: Any, z: Any) -> Any:
+    if x.shape[0] == y.shape[0]:
+        x = x + y
+    return (x.sum(0) + (z * y).sum(0)) if z.shape[0] == y.shape[0] else x.sum(0)

@@ -185,3 +185,12 @@ def test_the_report_shows_the_tree(tmp_path: Path) -> None:
         text = html.unescape(page.read_text())
         outer, inner = text.index("if x.sum() > 0:"), text.index("true: " + row.module.function.__code__.co_filename)
         assert outer < inner < text.index("if x[0, 0] > 2:")
+
+
+def test_inputs_keep_their_own_axes_where_one_way_takes_two_sizes_for_one() -> None:
+    row = PROGRAMS["equal_lengths_added"]
+    program = onnxport.export(row.module, row.example, dynamic_shapes=row.axes)
+    graph = program.model.graph
+    assert [str(value.shape) for value in graph.inputs] == ["[n,3]", "[m,3]"]
+    (sine,) = [node for node in graph if node.op_type == "Sin"]
+    assert str(sine.outputs[0].shape) == "[n,3]", "shared by both ways"

@@ -65,6 +65,7 @@ def explore(
     names = name_axes(success.program, found, input_names)
     explorer = Explorer(
         run=partial(run_path, success.strategy, request, recorder),
+        first_symbols=partial(forced_sizes.first_symbols, axes=request.declared.axes),
         names={**names.dims, **{symbol: names.dims[other] for symbol, other in names.same.items()}},
         limits={symbol: success.program.range_constraints[symbol] for axis, symbol in sizes if axis.kind == "dim"},
         events=request.events,
@@ -78,13 +79,17 @@ def explore(
 
 
 def _most_general(tree: Tree, declared: Declarations) -> torch.export.ExportedProgram:
-    """The first program in which most of the axes vary that should: a branch for one size fixes them for itself."""
+    """The first program in which most of the axes vary that should, each for itself.
 
-    def fixed(path: Path) -> int:
+    A branch for one size fixes axes, and one for equal sizes takes two for one.
+    """
+
+    def tied(path: Path) -> tuple[int, int]:
         sizes = forced_sizes.placeholder_sizes(path.program, declared.axes)
-        return sum(axis.must_vary and forced_sizes.fixed_value(size) is not None for axis, size in sizes)
+        fixed = sum(axis.must_vary and forced_sizes.fixed_value(size) is not None for axis, size in sizes)
+        return fixed, -len({size.node.expr for _, size in sizes if isinstance(size, torch.SymInt)})
 
-    return min(tree.paths, key=fixed).program
+    return min(tree.paths, key=tied).program
 
 
 def _refused(decisions: Sequence[Decision]) -> CaptureError:

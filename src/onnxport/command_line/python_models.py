@@ -16,8 +16,8 @@ from types import FunctionType, ModuleType
 
 import torch
 
-from onnxport.command_line.users_code import users_code
 from onnxport.command_line.usage import UsageError
+from onnxport.command_line.users_code import users_code
 from onnxport.errors import InputError
 
 # What functions are called that make a model; others in a file may do anything.

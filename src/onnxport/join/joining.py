@@ -106,7 +106,8 @@ class Joining:
         borrowed = [node for node in other if node in ahead]
         then_nodes = [node for node in graph if node in inside_one]
         else_nodes = [node for node in other if node in inside_other]
-        _merge_shapes(graph.inputs, other.inputs, _more_general)
+        prefer = _more_general if _sizes_told_apart(other) <= _sizes_told_apart(graph) else _more_general_of_other
+        _merge_shapes(self.matching.same.values(), self.matching.same.keys(), prefer)
         for node, mate in mates:
             _merge_shapes(node.outputs, mate.outputs, _common)
         mated = [node for node, _ in mates]
@@ -227,6 +228,16 @@ class Joining:
 
 def _more_general(one: Size, other: Size) -> Size:
     return other if isinstance(one, int) else one
+
+
+def _more_general_of_other(one: Size, other: Size) -> Size:
+    return _more_general(other, one)
+
+
+def _sizes_told_apart(graph: ir.Graph) -> int:
+    """How many sizes the inputs leave open: a way for equal sizes takes two of them for one."""
+    dims = (dim for value in graph.inputs for dim in value.shape or ())
+    return len({dim.value for dim in dims if isinstance(dim, ir.SymbolicDim)})
 
 
 def _common(one: Size, other: Size) -> Size:

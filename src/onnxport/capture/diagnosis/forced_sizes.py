@@ -13,6 +13,7 @@ import torch
 from onnxport.capture.diagnosis.user_lines import Asker, asker, line_of_caller, line_of_error, line_of_summary
 from onnxport.capture.patches.replacing import attributes_replaced
 from onnxport.capture.request.dynamic_shapes import Axis
+from onnxport.capture.request.resizing import AxisSymbols
 from onnxport.errors import DynamicShapeError, Problem
 
 _STEP = re.compile(r"\['([^']*)'\]|\[(\d+)\]|\.(\w+)")
@@ -223,6 +224,26 @@ def placeholder_sizes(program: torch.export.ExportedProgram, axes: Sequence[Axis
         value = node.meta.get("val") if node is not None else axis.leaf.value
         sizes.append((axis, value if axis.axis is None else value.shape[axis.axis]))
     return sizes
+
+
+@dataclass(frozen=True)
+class FirstSymbols:
+    """The symbols that axes began with, by leaf and axis, and their names: operators may find two of them equal."""
+
+    symbols: AxisSymbols
+    names: dict[str, str]
+
+
+def first_symbols(program: torch.export.ExportedProgram, axes: Sequence[Axis]) -> FirstSymbols:
+    """Return the symbols that the declared axes of a program began with."""
+    sizes = [size for _, size in placeholder_sizes(program, axes) if isinstance(size, torch.SymInt)]
+    table = sizes[0].node.shape_env.var_to_sources if sizes else {}
+    sources = [(_text(source), symbol) for symbol, found in table.items() for source in found]
+    found = [(axis, symbol) for axis in axes for text, symbol in sources if _names(text, axis)]
+    return FirstSymbols(
+        symbols={(axis.index, axis.axis): symbol for axis, symbol in found},
+        names={symbol.name: axis.name for axis, symbol in found if axis.name is not None},
+    )
 
 
 def check_placeholders(

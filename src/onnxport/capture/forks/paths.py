@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import sympy  # type: ignore[import-untyped]
 import torch
 
-from onnxport.capture.diagnosis.forced_sizes import is_violation
+from onnxport.capture.diagnosis.forced_sizes import FirstSymbols, is_violation
 from onnxport.capture.diagnosis.guards import Followed, limit_of
 from onnxport.capture.diagnosis.user_lines import line_of_error, raised_by_model
 from onnxport.capture.forks.decisions import DECIDED, Decision, Diverged, LoopOnData, Schedule
@@ -61,12 +61,14 @@ Run: TypeAlias = Callable[[Schedule, Arguments], torch.export.ExportedProgram]
 class Explorer:
     """Runs the model for the other answer to each decision, as long as there are not too many.
 
-    ``run`` captures the model with a schedule and arguments. ``names`` are the user's names of symbols and ``limits``
+    ``run`` captures the model with a schedule and arguments, and ``first_symbols`` gives the symbols that the axes of a
+    program began with. ``names`` are the user's names of symbols and ``limits``
     the ranges declared for them. ``followed`` collects the decisions that only the example's answer was captured for,
     and why.
     """
 
     run: Run
+    first_symbols: Callable[[torch.export.ExportedProgram], FirstSymbols]
     names: Mapping[str, str]
     limits: Limits
     events: EventLog
@@ -144,10 +146,16 @@ class Explorer:
     def _arguments_beyond(self, path: Path, depth: int) -> Arguments | None:
         """Arguments at sizes at which a decision comes out otherwise; None where there are none."""
         example = ResizableInputs(path.program, *path.arguments)
-        asked = [_current(one, example.environment) for one in path.decisions[: depth + 1] if not one.of_data]
-        if settled(asked, self.names, self.limits):
+        names = self.names
+        raw = [one for one in path.decisions[: depth + 1] if not one.of_data]
+        asked = [_current(one, example.environment) for one in raw]
+        if asked[-1].expression in (sympy.true, sympy.false):
+            # Operators on this way take two sizes for one, which does not settle what was asked before them.
+            first = self.first_symbols(path.program)
+            example, asked, names = ResizableInputs(path.program, *path.arguments, first.symbols), raw, first.names
+        if settled(asked, names, self.limits):
             return None
-        sizes = witness(example, asked, self.names, self.limits) if example.usable else None
+        sizes = witness(example, asked, names, self.limits) if example.usable else None
         if sizes is None:
             self._follow(path.decisions[depth], "no sizes were found at which it comes out otherwise")
             return None

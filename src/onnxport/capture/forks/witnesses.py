@@ -49,7 +49,8 @@ def witness(
 def settled(decisions: Sequence[Decision], names: Mapping[str, str], declared: Limits) -> bool:
     """Whether the last of the decisions follows from those before it, as ``n <= 64`` follows from ``n < 8``."""
     *before, last = decisions
-    if last.expression in (sympy.true, sympy.false):
+    one_size = {symbol: sympy.Symbol(names.get(symbol.name, symbol.name)) for symbol in last.expression.free_symbols}
+    if last.expression.xreplace(one_size) in (sympy.true, sympy.false):
         return True
     bound = bound_sympy(last.expression, _ranges(last.expression, before, names, declared, least=0))
     return bool(bound.lower == bound.upper)

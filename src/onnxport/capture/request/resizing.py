@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import sympy  # type: ignore[import-untyped]
 import torch
@@ -13,27 +13,36 @@ from torch.export.graph_signature import InputKind
 from onnxport.torch_internals import pytree
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+AxisSymbols: TypeAlias = Mapping[tuple[int, int | None], sympy.Symbol]
 
 
 class ResizableInputs:
     """The example inputs of a captured program, and its symbols' values in them.
 
-    ``usable`` is false where the program's inputs are not the leaves of the arguments, one for one.
+    ``usable`` is false where the program's inputs are not the leaves of the arguments, one for one. ``symbols`` are
+    those of axes, by leaf and axis, that are to count in the place of what the program has there.
     """
 
-    def __init__(self, program: ExportedProgram, args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
+    def __init__(
+        self,
+        program: ExportedProgram,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        symbols: AxisSymbols | None = None,
+    ) -> None:
+        self._symbols: AxisSymbols = {} if symbols is None else symbols
         self._leaves, self._structure = pytree.tree_flatten((args, dict(kwargs)))
         self._inputs = list(_captured_inputs(program))
         self.usable = len(self._inputs) == len(self._leaves)
         self.values: dict[sympy.Symbol, int] = {}
         self.environment: object = None
-        for captured, leaf in zip(self._inputs, self._leaves, strict=False):
-            self._read(captured, leaf)
+        for index, (captured, leaf) in enumerate(zip(self._inputs, self._leaves, strict=False)):
+            self._read(index, captured, leaf)
 
-    def _read(self, captured: object, leaf: object) -> None:
-        for size, number in _sizes(captured, leaf):
+    def _read(self, index: int, captured: object, leaf: object) -> None:
+        for axis, size, number in _sizes(captured, leaf):
             self.environment = size.node.shape_env
-            expression = size.node.expr
+            expression = self._symbols.get((index, axis), size.node.expr)
             if len(expression.free_symbols) != 1:
                 continue
             (symbol,) = expression.free_symbols
@@ -45,9 +54,27 @@ class ResizableInputs:
     def at(self, values: Mapping[sympy.Symbol, int]) -> Arguments:
         """Return the arguments with these values of the symbols."""
         pairs = zip(self._inputs, self._leaves, strict=True)
-        new = [_resized(captured, leaf, values) for captured, leaf in pairs]
+        new = [self._resized(index, captured, leaf, values) for index, (captured, leaf) in enumerate(pairs)]
         args, kwargs = pytree.tree_unflatten(new, self._structure)
         return args, kwargs
+
+    def _resized(self, index: int, captured: object, leaf: object, values: Mapping[sympy.Symbol, int]) -> object:
+        result = leaf
+        for axis, symbolic, old in _sizes(captured, leaf):
+            expression = self._symbols.get((index, axis), symbolic.node.expr).xreplace(integers(values))
+            size = int(expression) if expression.is_Integer else old
+            if axis is None:
+                result = size
+            elif isinstance(result, torch.Tensor) and size != old:
+                result = _with_length(result, axis, size)
+        return result
+
+
+def _with_length(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
+    old = tensor.shape[axis]
+    if old == 0:
+        return tensor.new_zeros([*tensor.shape[:axis], size, *tensor.shape[axis + 1 :]])
+    return tensor.index_select(axis, torch.arange(size, device=tensor.device) % old)
 
 
 def _captured_inputs(program: ExportedProgram) -> Iterator[object]:
@@ -57,36 +84,14 @@ def _captured_inputs(program: ExportedProgram) -> Iterator[object]:
             yield values.get(spec.arg.name)
 
 
-def _sizes(captured: object, leaf: object) -> Iterator[tuple[torch.SymInt, int]]:
+def _sizes(captured: object, leaf: object) -> Iterator[tuple[int | None, torch.SymInt, int]]:
+    """The sizes that vary, with their axes (None for an integer) and the example's numbers."""
     if isinstance(captured, torch.SymInt) and isinstance(leaf, int):
-        yield captured, leaf
+        yield None, captured, leaf
     if isinstance(captured, torch.Tensor) and isinstance(leaf, torch.Tensor):
-        for size, number in zip(captured.shape, leaf.shape, strict=True):
+        for axis, (size, number) in enumerate(zip(captured.shape, leaf.shape, strict=True)):
             if isinstance(size, torch.SymInt):
-                yield size, int(number)
-
-
-def _resized(captured: object, leaf: object, values: Mapping[sympy.Symbol, int]) -> object:
-    if isinstance(captured, torch.SymInt) and isinstance(leaf, int):
-        return _size(captured, values, leaf)
-    if not isinstance(captured, torch.Tensor) or not isinstance(leaf, torch.Tensor):
-        return leaf
-    result = leaf
-    for axis, symbolic in enumerate(captured.shape):
-        old = leaf.shape[axis]
-        size = _size(symbolic, values, old)
-        if size != old and old == 0:
-            result = result.new_zeros([*result.shape[:axis], size, *result.shape[axis + 1 :]])
-        elif size != old:
-            result = result.index_select(axis, torch.arange(size, device=leaf.device) % old)
-    return result
-
-
-def _size(size: int | torch.SymInt, values: Mapping[sympy.Symbol, int], old: int) -> int:
-    if not isinstance(size, torch.SymInt):
-        return size
-    expression = size.node.expr.xreplace(integers(values))
-    return int(expression) if expression.is_Integer else old
+                yield axis, size, int(number)
 
 
 def integers(values: Mapping[sympy.Symbol, int]) -> dict[sympy.Symbol, sympy.Integer]:

@@ -11,7 +11,6 @@ import typer
 from onnxport.command_line.answers import Answer, ExitCode, Json, answering
 from onnxport.command_line.options import ExternalData, OnnxFile
 from onnxport.command_line.tables import show_table, sizes_text
-from onnxport.command_line.usage import check_names
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -37,6 +36,7 @@ def convert_command(
 ) -> None:
     """Rewrite an ONNX file for another opset or reader."""
     with answering(as_json=as_json) as answer:
+        from onnxport.command_line.usage import check_names
         from onnxport.conversion import convert_model
 
         check_names(target)

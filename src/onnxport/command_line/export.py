@@ -12,7 +12,6 @@ from onnxport.command_line.checkpoints import CheckpointRequest, export_checkpoi
 from onnxport.command_line.config import Config
 from onnxport.command_line.options import AllowPickle, ExternalData
 from onnxport.command_line.tables import port_rows, show_table
-from onnxport.command_line.usage import check_names
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,6 +74,8 @@ def export_command(
     """Export a model and save it."""
     output = out if output is None else output
     with answering(as_json=as_json, quiet=quiet) as answer:
+        from onnxport.command_line.usage import check_names
+
         check_names(target, quantize)
         if Path(model).is_dir():
             checked = verify is not False

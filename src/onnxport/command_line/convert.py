@@ -36,10 +36,10 @@ def convert_command(
 ) -> None:
     """Rewrite an ONNX file for another opset or reader."""
     with answering(as_json=as_json) as answer:
-        from onnxport.command_line.usage import check_names
+        from onnxport.command_line.usage import check_known
         from onnxport.conversion import convert_model
 
-        check_names(target)
+        check_known(target)
 
         def change(model: ir.Model) -> Target:
             return convert_model(model, opset=opset, ir_version=ir_version, target=target)

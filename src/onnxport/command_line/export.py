@@ -74,9 +74,9 @@ def export_command(
     """Export a model and save it."""
     output = out if output is None else output
     with answering(as_json=as_json, quiet=quiet) as answer:
-        from onnxport.command_line.usage import check_names
+        from onnxport.command_line.usage import check_known
 
-        check_names(target, quantize)
+        check_known(target, quantize)
         if Path(model).is_dir():
             checked = verify is not False
             asked = CheckpointRequest(

@@ -9,7 +9,7 @@ class UsageError(InputError):
     """An option or argument can't be read as what it stands for, whatever the model or file is."""
 
 
-def check_names(target: str, quantize: str | None = None) -> None:
+def check_known(target: str, quantize: str | None = None) -> None:
     """Look the target and the quantization up before a model is loaded for them.
 
     Raises:

@@ -15,18 +15,11 @@ import onnx_ir as ir
 import torch
 
 from onnxport.optimize.constant_values import ConstantValues, Extracted
+from onnxport.optimize.packed_forms import FLOAT8, MOVES, REAL, ScaledIntegers, behind_moves, is_packed, recognised
 from onnxport.optimize.scope import Array, Scope
-from onnxport.weights.kinds import is_weight
 from onnxport.weights.lazy_integers import LazyIntegers, LazyParameters
-from onnxport.weights.torch_tensor import TorchTensor
 
 _D = ir.DataType
-_MOVES = frozenset({"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Flatten"})
-_REAL = frozenset({_D.FLOAT, _D.FLOAT16, _D.BFLOAT16})
-_FLOAT8 = frozenset({_D.FLOAT8E4M3FN, _D.FLOAT8E5M2})
-_PACKED = frozenset(kind for kind in _D if kind.is_integer()) | _FLOAT8
-# Smaller ones are literals of the graph, and not worth the search.
-_LEAST_ELEMENTS = 1024
 _LEAST_BLOCK = 8
 _BLOCKS_SINCE = 21
 _RANGES = {_D.UINT4: (0, 15), _D.INT4: (-8, 7), _D.UINT8: (0, 255), _D.INT8: (-128, 127)}
@@ -39,7 +32,7 @@ def store_packed_weights(scope: Scope) -> None:
     ``MatMul(x, Mul(Gather(scales, g_idx), Sub(BitwiseAnd(BitShift(qweight, 0 4 8 …), 15), zeros)))`` becomes
     ``MatMul(x, DequantizeLinear(qweight: uint4, scales, zeros, axis=0, block_size=32))``.
     """
-    if scope.in_function or not any(_is_packed(value) for value in scope.graph.initializers.values()):
+    if scope.in_function or not any(is_packed(value) for value in scope.graph.initializers.values()):
         return
     constants = ConstantValues()
     for node in list(scope.graph):
@@ -47,98 +40,24 @@ def store_packed_weights(scope: Scope) -> None:
             continue
         weight = node.inputs[1]
         if weight is not None and weight.producer() is not None and len(node.inputs[:2]) == 2:
-            found = _recognised(weight, constants)
+            found = recognised(weight, constants)
             if found is not None:
                 _Unpacked(scope, constants, node, weight, found).write()
-
-
-def _is_packed(value: ir.Value) -> bool:
-    if value.dtype not in _PACKED:
-        return False
-    tensor = value.const_value
-    return is_weight(value) and isinstance(tensor, TorchTensor) and tensor.size * 8 >= _LEAST_ELEMENTS
-
-
-@dataclass(frozen=True)
-class _Scaled:
-    """``product`` is ``scale`` times ``numbers``, where ``difference`` (if any) is ``integers`` less ``zero``."""
-
-    product: ir.Value
-    scale: ir.Value
-    numbers: ir.Value
-    integers: ir.Value
-    difference: ir.Value | None = None
-    zero: ir.Value | None = None
-
-
-def _recognised(weight: ir.Value, constants: ConstantValues) -> _Scaled | None:
-    # What most weights fail at comes first: each is asked, where a model has any integers.
-    product = _behind_moves(weight)
-    node = product.producer()
-    if node is None or node.op_type != "Mul":
-        return None
-    sources = constants.sources(weight)
-    if weight.shape is None or not weight.shape.is_static() or len(weight.shape) != 2 or weight.dtype not in _REAL:
-        return None
-    if sources is None or math.prod(weight.shape.numpy()) < _LEAST_ELEMENTS or not any(map(_is_packed, sources)):
-        return None
-    for numbers, scale in (node.inputs, reversed(node.inputs)):
-        if numbers is not None and scale is not None:
-            found = _with_integers(product, numbers, scale, constants)
-            if found is not None:
-                return found
-    return None
-
-
-def _behind_moves(value: ir.Value) -> ir.Value:
-    """What a value is before its elements were moved, or converted between floating-point types."""
-    node = value.producer()
-    while node is not None and node.domain == "":
-        first = node.inputs[0] if node.inputs else None
-        converted = node.op_type == "Cast" and first is not None and first.dtype in _REAL and value.dtype in _REAL
-        if first is None or not (node.op_type in _MOVES or converted):
-            break
-        value, node = first, first.producer()
-    return value
-
-
-def _with_integers(product: ir.Value, numbers: ir.Value, scale: ir.Value, constants: ConstantValues) -> _Scaled | None:
-    inner = _behind_moves(numbers)
-    node = inner.producer()
-    if node is not None and node.op_type == "Cast":
-        integers = node.inputs[0]
-        if integers is None or not _from_packed(integers, constants):
-            return None
-        difference = _behind_moves(integers)
-        before = difference.producer()
-        if before is not None and before.op_type == "Sub" and before.inputs[0] is not None:
-            return _Scaled(product, scale, numbers, before.inputs[0], difference, before.inputs[1])
-        return _Scaled(product, scale, numbers, integers)
-    if node is not None and node.op_type == "Sub" and node.inputs[0] is not None:
-        cast = _behind_moves(node.inputs[0]).producer()
-        if cast is not None and cast.op_type == "Cast" and cast.inputs[0] is not None:
-            packed = _from_packed(cast.inputs[0], constants)
-            return _Scaled(product, scale, numbers, node.inputs[0], inner, node.inputs[1]) if packed else None
-    return None
-
-
-def _from_packed(value: ir.Value, constants: ConstantValues) -> bool:
-    sources = constants.sources(value)
-    integral = value.dtype is not None and (value.dtype.is_integer() or value.dtype in _FLOAT8)
-    return integral and sources is not None and any(map(_is_packed, sources))
 
 
 class _Steps:
     """How the operands of the product get to where the weight is read: what lies between them, by itself."""
 
-    def __init__(self, found: _Scaled, weight: ir.Value, opset: int, *, transposed: bool) -> None:
+    def __init__(self, found: ScaledIntegers, weight: ir.Value, opset: int, *, transposed: bool) -> None:
         self._product = _Form.of(found.product)
+        self._total = None if found.total is None else _Form.of(found.total)
         self._difference = None if found.difference is None else _Form.of(found.difference)
         self._transposed = transposed
         self._inner = Extracted(found.integers, opset)
         cut = found.integers if found.difference is None else found.difference
         self._middle = Extracted(found.numbers, opset, [cut])
-        self._outer = Extracted(weight, opset, [found.product])
+        self._sum = None if found.moved is None else Extracted(found.moved, opset, [found.product])
+        self._outer = Extracted(weight, opset, [found.product if found.total is None else found.total])
 
     def of_difference(self, array: Array) -> Array:
         """What stands in the place of the numbers if an array is all that the difference has."""
@@ -146,7 +65,13 @@ class _Steps:
 
     def spread(self, array: Array) -> Array:
         """An operand of the product in the place of the weight: a row for each input of the reader."""
-        result = np.asarray(self._outer.run(self._product.filled(array)), np.float32)
+        given = self._product.filled(array)
+        return self.spread_total(given if self._sum is None else self._sum.run(given))
+
+    def spread_total(self, array: Array) -> Array:
+        """The same of an operand of the sum of product and shift, where there is one."""
+        given = array if self._total is None else self._total.filled(array)
+        result = np.asarray(self._outer.run(given), np.float32)
         return result.T if self._transposed else result
 
     def integers(self) -> Array:
@@ -194,10 +119,10 @@ class _Parts:
         return make
 
 
-def _kind(found: _Scaled, zero: Array | None, opset: int) -> ir.DataType | None:
+def _kind(found: ScaledIntegers, zero: Array | None, opset: int) -> ir.DataType | None:
     """The narrowest element type that has all integers and zero points; none if the difference may wrap around."""
     integers = _behind_cast(found.integers)
-    if integers.dtype in _FLOAT8:
+    if integers.dtype in FLOAT8:
         return integers.dtype if found.zero is None else None
     bounds = _bounds(integers)
     if bounds is None:
@@ -221,7 +146,7 @@ def _bounds(value: ir.Value) -> tuple[int, int] | None:
         masks = [one.const_value for one in node.inputs if one is not None and one.const_value is not None]
         numbers = [int(mask.numpy()) for mask in masks if mask.size == 1]
         return (0, numbers[0]) if numbers and numbers[0] >= 0 else None
-    if node.op_type in _MOVES or node.op_type == "Gather":
+    if node.op_type in MOVES or node.op_type == "Gather" or (node.op_type == "Cast" and value.dtype in REAL):
         return None if node.inputs[0] is None else _bounds(node.inputs[0])
     if node.op_type == "Concat":
         found = [None if one is None else _bounds(one) for one in node.inputs]
@@ -235,7 +160,7 @@ class _Unpacked:
     """One weight as integers, scales and zero points in the order of its product."""
 
     def __init__(
-        self, scope: Scope, constants: ConstantValues, reader: ir.Node, weight: ir.Value, found: _Scaled
+        self, scope: Scope, constants: ConstantValues, reader: ir.Node, weight: ir.Value, found: ScaledIntegers
     ) -> None:
         self._scope = scope
         self._constants = constants
@@ -244,7 +169,7 @@ class _Unpacked:
         self._found = found
         sources = constants.sources(found.integers)
         assert sources is not None
-        packed = sorted(filter(_is_packed, sources), key=lambda value: str(value.name))
+        packed = sorted(filter(is_packed, sources), key=lambda value: str(value.name))
         #: The weight that holds the integers.
         self._held = max(packed, key=lambda value: 0 if value.const_value is None else value.const_value.nbytes)
         self._transposed = reader.op_type == "Gemm" and reader.attributes.get_int("transB", 0) == 1
@@ -260,9 +185,17 @@ class _Unpacked:
         zero = None
         if found.zero is not None:
             zero = steps.spread(steps.of_difference(Extracted(found.zero, self._scope.opset).run()))
+        if found.shift is not None:
+            if not scale.all():
+                return
+            shift = steps.spread_total(Extracted(found.shift, self._scope.opset).run()) / scale
+            zero = (0.0 if zero is None else zero) + (shift if found.taken_off else -shift)
         blocks = _Blocks.of([scale] if zero is None else [scale, zero])
         kind = _kind(found, zero, self._scope.opset)
         whole = zero is None or bool((zero == np.round(zero)).all())
+        if blocks is not None and not whole and blocks.axis == 1 and blocks.size == 0:
+            # One block of all inputs, whose sum the rest of the zero points is multiplied with.
+            blocks = _Blocks(0, scale.shape[0])
         if blocks is None or kind is None or not (whole or (blocks.axis == 0 and self._weight.dtype == _D.FLOAT)):
             return
         if not self._is_worth_it(blocks, kind):
@@ -314,7 +247,7 @@ class _Unpacked:
         dtype = self._weight.dtype
         assert dtype is not None
         sources = self._constants.sources(self._found.scale)
-        narrow = {value.dtype for value in sources or () if value.dtype in _REAL}
+        narrow = {value.dtype for value in sources or () if value.dtype in REAL}
         kind = narrow.pop() if len(narrow) == 1 else dtype
         assert kind is not None
         small = array.astype(kind.numpy())
@@ -403,14 +336,14 @@ def _run(arrays: list[Array], axis: int) -> int:
 
 def _behind_cast(value: ir.Value) -> ir.Value:
     """The integers that a value is made of, where they were converted before a real number was taken off."""
-    inner = _behind_moves(value)
+    inner = behind_moves(value)
     node = inner.producer()
-    if value.dtype in _REAL and node is not None and node.op_type == "Cast" and node.inputs[0] is not None:
+    if value.dtype in REAL and node is not None and node.op_type == "Cast" and node.inputs[0] is not None:
         return node.inputs[0]
     return value
 
 
 def _bytes_of(numbers: Array, kind: ir.DataType) -> torch.Tensor:
-    if kind in _FLOAT8:
+    if kind in FLOAT8:
         return torch.from_numpy(np.ascontiguousarray(numbers).astype(kind.numpy()).view(np.uint8))
     return torch.from_numpy(np.ascontiguousarray(numbers).astype(np.int8 if kind.is_signed() else np.uint8))

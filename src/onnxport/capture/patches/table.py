@@ -16,6 +16,7 @@ from onnxport.capture.patches.counts import counts_left_open
 from onnxport.capture.patches.detached_data import data_as_detached
 from onnxport.capture.patches.empty_axes import strides_of_empty_examples
 from onnxport.capture.patches.fourier import transforms_of_any_size
+from onnxport.capture.patches.low_precision import low_precision_as_computed
 from onnxport.capture.patches.packed import sequences_packed
 from onnxport.capture.patches.quick_shapes import shapes_told_at_once
 from onnxport.capture.patches.recurrent import recurrences_of_any_length
@@ -109,6 +110,19 @@ PATCHES: tuple[Patch, ...] = (
         known="torch 2.13",
         until="torch's meta kernels of both take truth values beside whole numbers",
         enter=shifts_of_truth_values,
+    ),
+    Patch(
+        replaces=_kernels(
+            "_grouped_mm.default",
+            "fake_quantize_per_tensor_affine_cachemask.default",
+            "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default",
+            "fake_quantize_per_channel_affine_cachemask.default",
+        ),
+        why="The rule for grouped products takes bfloat16 only, as graphics cards do; fake quantization has no rule "
+        "for sizes that vary.",
+        known="torch 2.13",
+        until="torch's meta kernels take what the kernels of CPUs take",
+        enter=low_precision_as_computed,
     ),
     Patch(
         replaces=_kernels(
@@ -320,6 +334,16 @@ PATCHES: tuple[Patch, ...] = (
         known="all",
         until="never: models ask",
         entered_in="onnxport.capture.replay.tracing",
+    ),
+    Patch(
+        replaces=(
+            "torch.ao.quantization.FusedMovingAvgObsFakeQuantize.forward",
+            "the buffers observer_enabled and fake_quant_enabled of such modules",
+        ),
+        why="Whether a module observes is asked of a buffer, and the fused operator writes to all of its arguments.",
+        known="torch 2.13, torchao 0.18",
+        until="the switches are plain attributes",
+        entered_in="onnxport.capture.patches.fake_quantization",
     ),
     Patch(
         replaces=("torch.autograd.Function.forward",),

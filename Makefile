@@ -79,10 +79,11 @@ fuzz: $(STAMP) ## random modules, eager against onnxruntime, for hours (FUZZ="--
 operators: $(STAMP) ## write docs/operators.md from the registry and the last sweep
 	$(BIN)/python tools/operators.py build/sweep docs/operators.md
 
-test-torchao: $(STAMP) ## run the tests of quantized models with torchao, in an environment beside .venv that sees its packages
+test-torchao: $(STAMP) ## run the tests of quantized models with torchao, bitsandbytes, HQQ and quanto, in an environment beside .venv that sees its packages
 	test -x .venv-torchao/bin/python || $(BIN)/python -m venv --without-pip .venv-torchao
 	$(BIN)/python -c "import site; print(site.getsitepackages()[0])" > $$(ls -d .venv-torchao/lib/python*/site-packages)/main.pth
-	$(BIN)/pip install -q --no-deps --upgrade --target $$(ls -d .venv-torchao/lib/python*/site-packages) torchao==0.18.0
+	$(BIN)/pip install -q --no-deps --upgrade --target $$(ls -d .venv-torchao/lib/python*/site-packages) torchao==0.18.0 \
+		bitsandbytes==0.50.2 hqq==0.2.8.post1 optimum-quanto==0.2.7 accelerate==1.15.0 ninja==1.13.2 psutil==7.2.2 termcolor==3.3.0
 	OMP_NUM_THREADS=1 .venv-torchao/bin/python -m pytest -n $(WORKERS) tests/quantized
 
 .PHONY: test-genai decoding language-models

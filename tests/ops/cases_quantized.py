@@ -136,7 +136,6 @@ CASES = [
         lambda x: Q.convert_element_type.no_fuse(x, torch.int8),
         X,
     ),
-    # torch captures these at fixed sizes only.
     case(
         "aten::fake_quantize_per_tensor_affine",
         lambda x: (
@@ -144,12 +143,12 @@ CASES = [
             torch.fake_quantize_per_tensor_affine(x, 0.125, 0, -127, 127),
             torch.fake_quantize_per_tensor_affine(x, 0.0078125, 0, -1000, 1000),
         ),
-        R(2, 6, low=-9, high=9),
+        R("b", 6, low=-9, high=9),
     ),
     case(
         "aten::fake_quantize_per_tensor_affine.tensor_qparams",
         lambda x, s, z: torch.fake_quantize_per_tensor_affine(x, s, z, 0, 127),
-        R(2, 6, low=-9, high=9),
+        R("b", 6, low=-9, high=9),
         R(1, low=0.1, high=0.2),
         R(1, dtype=torch.int32, low=0, high=3),
     ),
@@ -159,7 +158,7 @@ CASES = [
             torch.fake_quantize_per_channel_affine(x, s, z, 1, -128, 127),
             Q.fake_quant_per_channel(x, s, z, 1, -128, 127),
         ),
-        R(2, 6, low=-9, high=9),
+        R("b", 6, low=-9, high=9),
         SCALES,
         R(6, dtype=torch.int32, low=0, high=3),
     ),
@@ -169,5 +168,15 @@ CASES = [
         R("b", 32),
         R(16, 32, dtype=torch.int8, low=-99, high=99),
         R(16, low=0.01, high=0.02),
+    ),
+    case(
+        "aten::_weight_int8pack_mm",
+        lambda x, w, s: torch._weight_int8pack_mm(x.bfloat16(), w, s.bfloat16()).float(),
+        R("b", 32),
+        R(16, 32, dtype=torch.int8, low=-99, high=99),
+        R(16, low=0.01, high=0.02),
+        name="bfloat16",
+        rtol=1e-2,
+        refused="Cast gives no bfloat16 in opset 9",
     ),
 ]

@@ -24,6 +24,9 @@ ELSEWHERE = {
     "aten::_reshape_from_tensor": "tests/surface/test_legacy_surface.py",
     "aten::_shape_as_tensor": "tests/surface/test_legacy_surface.py",
     "aten::_scaled_mm": "tests/quantized/test_float8.py",
+    "aten::_weight_int4pack_mm_for_cpu": "tests/quantized/test_packed_weights.py",
+    "bitsandbytes::": "tests/quantized/test_libraries.py",
+    "quanto::": "tests/quantized/test_libraries.py",
     "torchao::": "tests/quantized/test_torchao.py",
     # What torch makes of attention on other devices; on the CPU only the form they share a translation with occurs.
     "aten::_scaled_dot_product_": "tests/ops/cases_attention.py",

@@ -91,6 +91,50 @@ class HQQ(nn.Module):
         return torch.matmul(x, weight.t())
 
 
+class PlacedHQQ(HQQ):
+    """The same, with the integers converted before each half of them is put in its place."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = self.W_q.shape[0]
+        integers = torch.empty([2 * rows, self.W_q.shape[1]], dtype=self.scale.dtype)
+        integers[:rows] = (self.W_q & 0b11110000) >> 4
+        integers[rows:] = self.W_q & 0b00001111
+        return torch.matmul(x, ((integers - self.zero) * self.scale).reshape(self.shape).t())
+
+
+class Shifted(nn.Module):
+    """Two integers in a byte, a scale for each block and the number that stands for 0 (GGUF's Q4_1)."""
+
+    def __init__(self, inputs: int, outputs: int, *, taken_off: bool = False) -> None:
+        super().__init__()
+        self.taken_off = taken_off
+        self.register_buffer("qs", torch.randint(0, 256, (outputs, inputs // 32, 16), dtype=torch.uint8))
+        self.register_buffer("d", torch.rand(outputs, inputs // 32) * 0.02 + 0.001)
+        self.register_buffer("m", torch.randn(outputs, inputs // 32) * 0.1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scaled = torch.cat([self.qs & 0xF, self.qs >> 4], -1).float() * self.d[..., None]
+        shift = self.m[..., None]
+        return functional.linear(x, (scaled - shift if self.taken_off else scaled + shift).flatten(1))
+
+
+class Int4ForCPU(nn.Module):
+    """Weights in the order that torch's kernel for this processor reads them."""
+
+    def __init__(self, inputs: int, outputs: int, group: int = 32) -> None:
+        super().__init__()
+        self.group = group
+        integers = torch.randint(0, 16, (outputs, inputs), dtype=torch.int32)
+        self.register_buffer("weight", torch.ops.aten._convert_weight_to_int4pack_for_cpu(integers, 1))
+        scale, zero = torch.rand(inputs // group, outputs) * 0.02, torch.randn(inputs // group, outputs) * 0.05
+        self.register_buffer("scales_and_zeros", torch.stack([scale, zero], -1).contiguous())
+
+    def forward(self, x: Tensor) -> Tensor:
+        kernel = torch.ops.aten._weight_int4pack_mm_for_cpu
+        product: Tensor = kernel(x, self.weight, self.group, self.scales_and_zeros)
+        return product
+
+
 class BitsAndBytes(nn.Module):
     """Places in a table of 16 numbers, two in a byte, times the largest magnitude of each block."""
 

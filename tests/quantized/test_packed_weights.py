@@ -7,10 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+import onnx_ir as ir
 import onnxruntime
 import pytest
 import torch
-from packed_layers import AWQ, FP4, GPTQ, HQQ, MXFP4, NF4, NVFP4, BitsAndBytes, Float8Blocks, Int8Channels
+from packed_layers import (
+    AWQ,
+    FP4,
+    GPTQ,
+    HQQ,
+    MXFP4,
+    NF4,
+    NVFP4,
+    BitsAndBytes,
+    Float8Blocks,
+    Int4ForCPU,
+    Int8Channels,
+    PlacedHQQ,
+    Shifted,
+)
 from torch import Tensor, nn
 
 import onnxport
@@ -29,6 +44,10 @@ ROWS: list[tuple[str, Callable[[], nn.Module], str, str]] = [
     ("awq-64", lambda: AWQ(INPUTS, OUTPUTS, 64), "UINT4", "MatMulNBits"),
     ("hqq", lambda: HQQ(INPUTS, OUTPUTS), "UINT4", "MatMulNBits"),
     ("hqq-8-bits", lambda: HQQ(INPUTS, OUTPUTS, 64, bits=8), "UINT8", "MatMulNBits"),
+    ("hqq-placed", lambda: PlacedHQQ(INPUTS, OUTPUTS), "UINT4", "MatMulNBits"),
+    ("hqq-one-group", lambda: HQQ(INPUTS, OUTPUTS, INPUTS), "UINT4", "MatMulNBits"),
+    ("shifted", lambda: Shifted(INPUTS, OUTPUTS), "UINT4", "MatMulNBits"),
+    ("shifted-down", lambda: Shifted(INPUTS, OUTPUTS, taken_off=True), "UINT4", "MatMulNBits"),
     ("int8", lambda: Int8Channels(INPUTS, OUTPUTS), "INT8", "MatMulNBits"),
     ("float8-blocks", lambda: Float8Blocks(INPUTS, OUTPUTS), "FLOAT8E4M3FN", ""),
     # No grid of steps: numbers of a table stay places in it, two in a byte, and are looked up at run time.
@@ -122,6 +141,42 @@ class Wide(nn.Module):
         weight = (layer.qweight.unsqueeze(1) >> layer.wf.unsqueeze(-1)).to(torch.int8) & 15
         integers = weight.reshape(-1, layer.scales.shape[1])
         return x @ ((integers - 8) * layer.scales.float()[layer.g_idx.long()])
+
+
+def test_weights_packed_for_a_processor() -> None:
+    torch.manual_seed(0)
+    model = Int4ForCPU(INPUTS, OUTPUTS)
+    for opset, kind in ((21, "INT4"), (20, "INT8")):
+        program = exported(model, opset)
+        assert_agrees(program, model, (torch.randn(5, INPUTS),), rtol=1e-4, atol=1e-4)
+        assert kind in {value.dtype.name for value in program.model.graph.initializers.values() if value.dtype}
+    with onnxport.enable_fake_mode():
+        fake: Any = Int4ForCPU(INPUTS, OUTPUTS)
+    with pytest.raises(onnxport.errors.OnnxExporterError, match="have to be constants of the model"):
+        exported(fake, 21)
+
+
+class Tied(nn.Module):
+    """A table of integers that is looked up, and multiplied with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.randint(-127, 128, (300, 64), dtype=torch.int8))
+        self.register_buffer("scale", torch.rand(300, 1) * 0.01)
+
+    def rows(self) -> Tensor:
+        return self.table.float() * self.scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.linear(nn.functional.embedding(x, self.rows()), self.rows())
+
+
+def test_a_weight_with_other_readers_is_stored_once() -> None:
+    torch.manual_seed(0)
+    model = Tied()
+    program = onnxport.export(model, (torch.arange(6).reshape(2, 3),), dynamic_shapes=({0: "b"},), opset_version=21)
+    assert_agrees(program, model, (torch.arange(15).reshape(5, 3),), rtol=1e-4, atol=1e-4)
+    assert [v.name for v in program.model.graph.initializers.values() if v.dtype == ir.DataType.INT8] == ["table"]
 
 
 def test_sixteen_bits() -> None:

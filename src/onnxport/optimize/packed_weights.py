@@ -35,14 +35,43 @@ def store_packed_weights(scope: Scope) -> None:
     if scope.in_function or not any(is_packed(value) for value in scope.graph.initializers.values()):
         return
     constants = ConstantValues()
-    for node in list(scope.graph):
+    found: dict[ir.Node, ScaledIntegers] = {}
+    for node in scope.graph:
         if node in scope.dead or node.domain != "" or node.op_type not in ("MatMul", "Gemm"):
             continue
         weight = node.inputs[1]
         if weight is not None and weight.producer() is not None and len(node.inputs[:2]) == 2:
-            found = recognised(weight, constants)
-            if found is not None:
-                _Unpacked(scope, constants, node, weight, found).write()
+            form = recognised(weight, constants)
+            if form is not None:
+                found[node] = form
+    products = _Products(scope, constants, frozenset(found))
+    for node, form in found.items():
+        weight = node.inputs[1]
+        assert weight is not None
+        unpacked = _Unpacked(scope, constants, node, weight, form)
+        if products.are_all_that_read(unpacked.held):
+            unpacked.write()
+
+
+class _Products:
+    """The products whose weights are recognised."""
+
+    def __init__(self, scope: Scope, constants: ConstantValues, nodes: frozenset[ir.Node]) -> None:
+        self._scope = scope
+        self._constants = constants
+        self._nodes = nodes
+
+    def are_all_that_read(self, value: ir.Value) -> bool:
+        """Whether a weight serves nothing else: in another form it would be in the file twice."""
+        if value.is_graph_output():
+            return False
+        for node, index in value.uses():
+            if node in self._scope.dead or (node in self._nodes and index == 1):
+                continue
+            for result in node.outputs:
+                if self._constants.sources(result) is None or not self.are_all_that_read(result):
+                    return False
+        return True
 
 
 class _Steps:
@@ -171,7 +200,7 @@ class _Unpacked:
         assert sources is not None
         packed = sorted(filter(is_packed, sources), key=lambda value: str(value.name))
         #: The weight that holds the integers.
-        self._held = max(packed, key=lambda value: 0 if value.const_value is None else value.const_value.nbytes)
+        self.held = max(packed, key=lambda value: 0 if value.const_value is None else value.const_value.nbytes)
         self._transposed = reader.op_type == "Gemm" and reader.attributes.get_int("transB", 0) == 1
 
     def write(self) -> None:
@@ -193,10 +222,10 @@ class _Unpacked:
         blocks = _Blocks.of([scale] if zero is None else [scale, zero])
         kind = _kind(found, zero, self._scope.opset)
         whole = zero is None or bool((zero == np.round(zero)).all())
-        if blocks is not None and not whole and blocks.axis == 1 and blocks.size == 0:
-            # One block of all inputs, whose sum the rest of the zero points is multiplied with.
-            blocks = _Blocks(0, scale.shape[0])
-        if blocks is None or kind is None or not (whole or (blocks.axis == 0 and self._weight.dtype == _D.FLOAT)):
+        if blocks is None or kind is None:
+            return
+        # What is left of a zero point is taken off by sums of the inputs of a block.
+        if not whole and (self._weight.dtype != _D.FLOAT or (blocks.axis == 0) != (blocks.size > 0)):
             return
         if not self._is_worth_it(blocks, kind):
             return
@@ -210,7 +239,7 @@ class _Unpacked:
     # --- what is written -------------------------------------------------------------------------------------------
 
     def _dequantize(self, parts: _Parts) -> None:
-        scope, name, kind, blocks = self._scope, str(self._held.name), parts.kind, parts.blocks
+        scope, name, kind, blocks = self._scope, str(self.held.name), parts.kind, parts.blocks
         factor = blocks.chosen(parts.scale)
         data = self._initializer(LazyIntegers(parts.pieces(), kind, parts.scale.shape, f"{name}_unpacked"))
         inputs = [data, self._real(factor, f"{name}_scale")]
@@ -239,7 +268,7 @@ class _Unpacked:
     def _initializer(self, tensor: LazyIntegers | LazyParameters) -> ir.Value:
         value = self._scope.add_initializer(tensor, self._scope.free_name(str(tensor.name)))
         tensor.name = value.name
-        value.metadata_props.update(self._held.metadata_props)
+        value.metadata_props.update(self.held.metadata_props)
         return value
 
     def _real(self, array: Array, name: str) -> ir.Value:
@@ -264,7 +293,7 @@ class _Unpacked:
         """Let the reader have its inputs in the order in which the blocks are."""
         value = self._reader.inputs[0]
         assert value is not None and value.dtype is not None and value.shape is not None
-        places = self._scope.literal(order.astype(np.int64), _D.INT64, f"{self._held.name!s}_order")
+        places = self._scope.literal(order.astype(np.int64), _D.INT64, f"{self.held.name!s}_order")
         axis = [ir.AttrInt64("axis", len(value.shape) - 1)]
         moved = self._scope.insert_before(self._reader, "Gather", [value, places], value.dtype, list(value.shape), axis)
         self._scope.set_input(self._reader, 0, moved)
@@ -275,6 +304,7 @@ class _Unpacked:
         value, result = reader.inputs[0], reader.outputs[0]
         assert value is not None and value.shape is not None and value.dtype is not None
         lead = list(value.shape)[:-1]
+        missing = np.atleast_2d(missing)
         count = len(missing)
         size = int(value.shape[-1]) // count if isinstance(value.shape[-1], int) else blocks.size
         sizes = scope.literal(np.array([0] * len(lead) + [count, -1], np.int64), _D.INT64, f"{name}_blocks")

@@ -79,11 +79,11 @@ def weight_int4pack_mm_for_cpu(
     How the integers are packed is up to the processor, so they are asked of the kernel itself.
     """
     packed = getattr(mat2.value.const_value, "raw", None)
-    if type(packed) is not torch.Tensor:
+    outputs, inputs, group = mat2.shape[0], self.shape[-1], qGroupSize
+    if type(packed) is not torch.Tensor or not isinstance(inputs, int):
         raise TranslationError("weights packed for a processor have to be constants of the model")
-    outputs, inputs, group = int(mat2.shape[0]), int(self.shape[-1]), qGroupSize
     groups = inputs // group
-    weight = op.cast(op.const(_unpacked(packed, inputs, group).numpy(), torch.int8), torch.int4)  # type: ignore[attr-defined]
+    weight = op.const(_unpacked(packed, inputs, group).numpy(), torch.int4)  # type: ignore[attr-defined]
     scales, zeros = (
         op.cast(
             op.Gather(qScaleAndZeros, op.const(part, torch.int64), axis=2).with_shape([groups, outputs]), torch.float32
@@ -102,4 +102,5 @@ def _unpacked(packed: torch.Tensor, inputs: int, group: int) -> torch.Tensor:
     """The integers of a packed weight, a row for each input: its product with ones on the diagonal."""
     plain = torch.zeros(inputs // group, packed.shape[0], 2)
     plain[..., 0] = 1
-    return torch.ops.aten._weight_int4pack_mm_for_cpu(torch.eye(inputs), packed, group, plain).to(torch.int8)
+    product: torch.Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(torch.eye(inputs), packed, group, plain)
+    return product.to(torch.int8)

@@ -54,7 +54,7 @@ def _refuse_observers(found: list[tuple[str, torch.nn.Module]], homes: list[Modu
         others = f" and {len(observing) - 1} more" if len(observing) > 1 else ""
         problem = Problem(
             f"the fake quantization {observing[0]}{others} still observes: each call moves the grid it rounds to",
-            None,
+            "",
             "Call model.apply(torch.ao.quantization.disable_observer) before the export, or convert the model.",
         )
         raise CaptureError("The model observes what it is given:", [problem])

@@ -17,7 +17,7 @@ _BYTES = (ir.DataType.INT8, ir.DataType.UINT8)
 @lowers("DequantizeLinear", below=21)
 def dequantize_blocks(op: RuleBuilder, node: ir.Node) -> Replacement:
     """One scale for each of the blocks along an axis: each block as a channel of its own, and 8 bits for 4."""
-    inputs = [None if value is None else _in_bytes(value) for value in node.inputs]
+    inputs = [None if value is None else _in_bytes(op, value) for value in node.inputs]
     for index, value in enumerate(inputs):
         node.replace_input_with(index, value)
     attribute = node.attributes.pop("block_size", None)
@@ -53,7 +53,7 @@ def _rows(op: RuleBuilder, value: ir.Value, order: list[int], shape: list[int]) 
     return op.Reshape(moved, op.i64(shape))
 
 
-def _in_bytes(value: ir.Value) -> ir.Value:
+def _in_bytes(op: RuleBuilder, value: ir.Value) -> ir.Value:
     """A value whose elements are not in four bits: before the weight was stored or converted so."""
     if value.dtype not in HALF_BYTES:
         return value
@@ -61,6 +61,8 @@ def _in_bytes(value: ir.Value) -> ir.Value:
         value.const_value = value.const_value.in_bytes()
         value.dtype = value.const_value.dtype
         return value
+    if value.const_value is not None and value.is_initializer():
+        return op.literal(value.const_value.numpy().astype(np.int8 if value.dtype.is_signed() else np.uint8))
     producer = value.producer()
     before = producer.inputs[0] if producer is not None and producer.op_type == "Cast" else None
     if before is None:

@@ -76,11 +76,14 @@ SMALL: dict[str, Any] = {
 #: What does not fit together in these numbers for one type, or what it needs besides.
 BESIDE: dict[str, dict[str, Any]] = {
     "mamba2": {"num_heads": 4, "head_dim": 16, "expand": 2},
-    # Their attention has as many keys as queries.
-    **{
-        kind: {"num_key_value_heads": 4}
-        for kind in ("deepseek_v2", "deepseek_v3", "deepseek_v32", "axk1", "axk2", "bailing_hybrid")
-    },
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
+    "gemma3n_text": {"num_kv_shared_layers": 0},
+    "zamba": {"num_hidden_layers": 3, "attn_layer_period": 2, "attn_layer_offset": 1},
+    "zamba2": {"layers_block_type": ["mamba", "hybrid"], "use_mem_eff_path": False},
+    "zaya": {"num_experts_per_tok": 1},
+    "xmod": {"default_language": "en_XX"},
+    "reformer": {"axial_pos_embds_dim": (16, 16), "axial_pos_shape": (8, 16), "attn_layers": ["local", "local"]},
+    "granitemoehybrid": {"layer_types": ["mamba", "attention"]},
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 2, "expert_layer_offset": 1},
     "bamba": {"attn_layer_indices": [1]},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
@@ -98,8 +101,12 @@ def small_config(kind: str) -> Any:
     plain = transformers.CONFIG_MAPPING[kind]()
     plain = plain.get_text_config(decoder=True) if type(plain) not in MODEL_FOR_CAUSAL_LM_MAPPING else plain
     known = {name for name in (*plain.to_dict(), *plain.attribute_map) if name in SMALL}
-    numbers = {name: SMALL[name] for name in known if _fits(getattr(plain, name, None), SMALL[name])}
-    types = plain.to_dict().get("layer_types")
+    stated = plain.to_dict()
+    numbers = {name: SMALL[name] for name in known if _fits(stated.get(name), SMALL[name])}
+    if "kv_lora_rank" in stated:
+        # Attention of this kind has as many keys as queries.
+        numbers["num_key_value_heads"] = 4
+    types = stated.get("layer_types")
     if types:
         distinct = list(dict.fromkeys(types))
         numbers["layer_types"] = distinct if len(distinct) > 1 else distinct * 2

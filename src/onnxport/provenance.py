@@ -46,6 +46,8 @@ SIZE_LIMITS = "onnxport.size_limits"
 # Of the model.
 CACHE_BUFFERS = "onnxport.cache_buffers"
 """Of the model: inputs that may be longer than what they hold, with the outputs that follow them in the same memory."""
+GENERATED_TYPE = "onnxport.generated_token_type"
+"""Of the model: the ``token_type_ids`` of generated tokens; where it is not said, that of the prompt's last."""
 # Of weights: the normalisation that one holds as well, how its elements follow from the state dict's where a file has
 # them in another order, and the other names of the state dict that one stands for.
 FOLDED = "onnxport.folded"

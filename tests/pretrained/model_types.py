@@ -13,6 +13,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,7 @@ from transformers.models.auto import modeling_auto
 
 from onnxport.errors import OnnxExporterError, OnnxExporterWarning
 from onnxport.onnx_build.opsets import DEFAULT_OPSET
-from onnxport.pretrained.parts import differences, export_widest
+from onnxport.pretrained.parts import Part, differences, export_widest
 from onnxport.pretrained.tasks import TASKS, Task, find_task
 
 MEANING = {
@@ -54,22 +55,37 @@ class Outcome:
     seconds: float = 0.0
 
 
+def built(task: Task, kind: str) -> tuple[Any, Sequence[Part]] | Outcome:
+    """A small model and its parts, built in the first way in which it runs; or why there is none."""
+    outcome = Outcome(task.name, kind, "not built")
+    for way in small_models.WAYS:
+        try:
+            model = small_models.small_model(kind, task, way)
+        except Exception as error:  # noqa: BLE001 - the row says what went wrong, here and below
+            if outcome.note == "":
+                outcome = Outcome(task.name, kind, "not built", note=first_line(error))
+            continue
+        if task.check is not None:
+            # Wide enough that tokens follow from the input instead of repeating.
+            for weight in (weight for weight in model.parameters() if weight.dim() > 1):
+                torch.nn.init.normal_(weight, std=0.2 if way == "narrow" else 0.05)
+        try:
+            return model, task.parts(model)
+        except Exception as error:  # noqa: BLE001
+            # What is not of the task's form is refused; what raises for the inputs that it asks for is not tried.
+            is_refusal = isinstance(error, OnnxExporterError) and "takes none of the" not in str(error)
+            outcome = Outcome(task.name, kind, "refused" if is_refusal else "no inputs", note=first_line(error))
+            if is_refusal:
+                break
+    return outcome
+
+
 def tried(task: Task, kind: str) -> Outcome:
     """Build, export and compare one type."""
-    try:
-        model = small_models.small_model(kind, task)
-    except Exception as error:  # noqa: BLE001 - the row says what went wrong, here and below
-        return Outcome(task.name, kind, "not built", note=first_line(error))
-    if task.check is not None:
-        # Wide enough that tokens follow from the input instead of repeating.
-        for weight in (weight for weight in model.parameters() if weight.dim() > 1):
-            torch.nn.init.normal_(weight, std=0.2)
-    try:
-        parts = task.parts(model)
-    except Exception as error:  # noqa: BLE001
-        # What is not of the task's form is refused; what raises for the inputs that it asks for is not tried.
-        is_refusal = isinstance(error, OnnxExporterError) and "takes none of the inputs" not in str(error)
-        return Outcome(task.name, kind, "refused" if is_refusal else "no inputs", note=first_line(error))
+    found = built(task, kind)
+    if isinstance(found, Outcome):
+        return found
+    model, parts = found
     told: list[warnings.WarningMessage]
     stage, axes = "refused", ""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as told:

@@ -31,43 +31,146 @@ SIZES: tuple[tuple[str, int], ...] = (
     (r"num_experts_per_tok|moe_k|moe_topk|num_selected_experts|top_k_experts", 2),
     (r"sliding_window|attention_window", 8),
     (r"num_mel_bins", 16),
+    (r"depth", 2),
 )
 SPECIAL = re.compile(r".*_token_(id|index)$|.*_token_ids$")
 
 
-def shrunk(config: Any) -> dict[str, Any]:
+#: Ways to make a model small, tried one after another: not every width of every type may be little.
+WAYS = ("narrow", "few heads", "few layers", "whole")
+_HEADS = ("num_attention_heads", "num_heads", "n_head", "n_heads", "decoder_attention_heads")
+_WIDTHS = ("embed_dim", "hidden_size", "d_model", "n_embd", "dim")
+_COUNTS = re.compile(r".*(layers?|depth|vocab.*|experts?|positions?|position_embeddings)")
+_KEPT = re.compile(r".*head_dim|d_kv|head_size|rotary_dim|patch_size|image_size|img_size|input_size|num_mel_bins")
+_LARGEST = 300_000_000
+
+
+def _first(config: Any, names: tuple[str, ...]) -> int | None:
+    return next((vars(config)[name] for name in names if isinstance(vars(config).get(name), int)), None)
+
+
+def _widths(config: Any) -> dict[int, int]:
+    """What widths become with four heads, each as wide as before; equal ones stay equal across configurations."""
+    found: dict[int, int] = {}
+    for value in vars(config).values():
+        if isinstance(value, PretrainedConfig):
+            found |= _widths(value)
+    heads, width = _first(config, _HEADS), _first(config, _WIDTHS)
+    if heads and width and width % heads == 0 and heads > 4:
+        found[width] = 4 * (width // heads)
+    return found
+
+
+def _size(name: str, value: int, way: str, widths: dict[int, int]) -> int:
+    """What a number of a configuration becomes."""
+    if way == "whole" and not name.endswith("vocab_size"):
+        return value
+    if way == "few layers" and not _COUNTS.fullmatch(name):
+        return value
+    if way == "few heads" and (_KEPT.fullmatch(name) or value in widths):
+        return widths.get(value, value)
+    size = next((size for pattern, size in SIZES if re.fullmatch(pattern, name)), None)
+    return value if size is None else min(size, value)
+
+
+def shrunk(config: Any, way: str = "narrow", widths: dict[int, int] | None = None) -> dict[str, Any]:
     """The arguments that make a small configuration of a large one."""
     found: dict[str, Any] = {}
+    widths = _widths(config) if widths is None else widths
     special = iter(range(90, 60, -1))
+    layers = vars(config).get("num_hidden_layers")
+    by_layer = {
+        name: value
+        for name, value in vars(config).items()
+        if isinstance(value, list) and value and len(value) == layers and isinstance(value[0], str)
+    }
+    count = max([2, *(len(set(value)) for value in by_layer.values())])
     for name, value in vars(config).items():
         if isinstance(value, PretrainedConfig):
-            found[name] = {"model_type": value.model_type, **shrunk(value)}
+            found[name] = {"model_type": value.model_type, **shrunk(value, way, widths)}
         elif SPECIAL.match(name) and isinstance(value, int) and not name.startswith(("pad", "bos", "eos", "decoder_")):
             found[name] = next(special)
         elif name == "pad_token_id" and value is None:
             found[name] = 0
         elif isinstance(value, int) and not isinstance(value, bool):
-            size = next((size for pattern, size in SIZES if re.fullmatch(pattern, name)), None)
+            size = _size(name, value, way, widths)
             if name.endswith("token_id"):
                 found[name] = min(value, {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}.get(name, 3))
-            elif size is not None and size < value:
+            elif name == "num_hidden_layers" and by_layer and way != "whole":
+                found[name] = count
+            elif size < value:
                 found[name] = size
-        elif name in ("depths", "num_blocks_list") and isinstance(value, (list, tuple)):
+        elif name in ("depths", "num_blocks_list") and isinstance(value, (list, tuple)) and way != "whole":
             found[name] = [1] * len(value)
-        elif name == "layer_types" and isinstance(value, list):
+        elif name in by_layer and way != "whole":
             kinds = list(dict.fromkeys(value))
-            found[name] = (kinds * 2)[:2] if len(kinds) < 3 else value[:2]
+            found[name] = (kinds * count)[:count]
+    keys, heads = vars(config).get("num_key_value_heads"), vars(config).get("num_attention_heads")
+    if "num_key_value_heads" in found and keys == heads and "num_attention_heads" in found:
+        # As many as before, where each head had its own.
+        found["num_key_value_heads"] = found["num_attention_heads"]
     return found
 
 
-def small_configuration(kind: str) -> Any:
+#: What doesn't fit together in a type's own default, or not with small sizes.
+BESIDE: dict[str, dict[str, Any]] = {
+    "gemma3": {"mm_tokens_per_image": 4},
+    "shieldgemma2": {"mm_tokens_per_image": 4},
+    "xmod": {"default_language": "en_XX"},
+    "esm": {"vocab_size": 33},
+    "reformer": {"axial_pos_embds_dim": (16, 16), "axial_pos_shape": (8, 16), "attn_layers": ["local", "local"]},
+    "wav2vec2-conformer": {"vocab_size": 99},
+    "paligemma": {"text_config": {"num_attention_heads": 4, "num_key_value_heads": 1}},
+    "aria": {"projector_patch_to_query_dict": {16: 4, 49: 4}},
+    **{
+        kind: {"image_grid_pinpoints": [[32, 64], [64, 32]], "vision_config": {"image_size": 32, "patch_size": 8}}
+        for kind in ("llava_next", "llava_next_video", "llava_onevision")
+    },
+    # Sections of a head of 8 that turn with time, height and width.
+    **{
+        kind: {
+            "text_config": {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]}}
+        }
+        for kind in (
+            "glm46v",
+            "glm4v",
+            "glm4v_moe",
+            "glm_ocr",
+            "glmga",
+            "paddleocr_vl",
+            "qwen2_5_vl",
+            "qwen2_vl",
+            "qwen3_vl",
+        )
+    },
+}
+#: Configurations in which one says how wide the features are that the other takes.
+_FEATURE_WIDTHS = {
+    "qwen2_vl": "hidden_size",
+    **dict.fromkeys(("qwen2_5_vl", "qwen3_vl", "glm4v", "glm46v", "glm4v_moe", "glm_ocr", "glmga"), "out_hidden_size"),
+}
+
+
+def small_configuration(kind: str, way: str = "narrow") -> Any:
     """A configuration of a type, small."""
     cls = transformers.models.auto.configuration_auto.CONFIG_MAPPING[kind]
-    return cls(**shrunk(cls()))
+    given = shrunk(cls(), way)
+    for name, value in BESIDE.get(kind, {}).items():
+        inner = given.get(name)
+        given[name] = {**inner, **value} if isinstance(inner, dict) and isinstance(value, dict) else value
+    if kind in _FEATURE_WIDTHS:
+        given["vision_config"][_FEATURE_WIDTHS[kind]] = given["text_config"].get("hidden_size", 32)
+    return cls(**given)
 
 
-def small_model(kind: str, task: Task) -> Any:
+def small_model(kind: str, task: Task, way: str = "narrow") -> Any:
     """A model of a type as the library builds it for a task, with random weights."""
     torch.manual_seed(0)
-    config = small_configuration(kind)
-    return model_classes(task, config)[0]._from_config(config).eval()
+    config = small_configuration(kind, way)
+    (cls, *_) = model_classes(task, config)
+    if way != "narrow":
+        with torch.device("meta"):
+            count = sum(weight.numel() for weight in cls._from_config(config).parameters())
+        if count > _LARGEST:
+            raise MemoryError(f"{count} parameters")
+    return cls._from_config(config).eval()

@@ -15,7 +15,7 @@ import torch
 
 from onnxport.errors import InputError
 from onnxport.program.runtime import from_ort_value, to_ort_value
-from onnxport.provenance import CACHE_BUFFERS
+from onnxport.provenance import CACHE_BUFFERS, GENERATED_TYPE
 from onnxport.weights.torch_tensor import TorchTensor
 
 if TYPE_CHECKING:
@@ -56,7 +56,9 @@ class DecoderModel:
         states = {value.name: value for value in inputs if value.name.startswith(_PAST)}
         self.states = {name: value for name, value in states.items() if _present(name) in self.outputs}
         self.constant = [name for name in states if name not in self.states]
-        self.buffers = frozenset(session.get_modelmeta().custom_metadata_map.get(CACHE_BUFFERS, "").split())
+        metadata = session.get_modelmeta().custom_metadata_map
+        self.buffers = frozenset(metadata.get(CACHE_BUFFERS, "").split())
+        self.generated_type = int(metadata[GENERATED_TYPE]) if GENERATED_TYPE in metadata else None
         unknown = [name for name in self.plain if name not in _KNOWN]
         if unknown or not any(name in self.plain for name in (*_TOKENS, "inputs_embeds")):
             raise InputError(
@@ -149,16 +151,15 @@ class Decoding:
         behind = mask.shape[1] - stated.shape[-1]
         if behind == 0:
             return stated
-        return stated.amax(dim=(0, 2) if stated.dim() > 2 else 1).reshape(-1, 1).expand(*stated.shape[:-1], 1) + behind
+        return stated[..., -1:] + behind
 
     def _types(self, mask: torch.Tensor) -> torch.Tensor:
-        """The types of all tokens so far; those behind the prompt are of the type that ``generated_type`` says."""
+        """The types of all tokens so far; the file says which those behind the prompt have."""
         stated = self._given.get("token_type_ids")
         if stated is None:
             return torch.zeros_like(mask)
-        behind = mask.shape[1] - stated.shape[1]
-        value = int(self._given["generated_type"]) if "generated_type" in self._given else 0
-        return torch.cat([stated, stated.new_full((len(stated), behind), value)], dim=1)
+        last = stated[:, -1:] if self._model.generated_type is None else stated[:, -1:] * 0 + self._model.generated_type
+        return torch.cat([stated, last.expand(-1, mask.shape[1] - stated.shape[1])], dim=1)
 
     def _embedded(self, tokens: torch.Tensor) -> torch.Tensor:
         """Embeddings of tokens; the prompt's have features of images in the places of image tokens."""

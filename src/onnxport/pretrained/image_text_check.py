@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -10,28 +11,42 @@ import torch
 from onnxport.errors import Problem
 from onnxport.generation import Session
 from onnxport.generation.files import ImagesAndText, left_padded
-from onnxport.pretrained.model_inputs import draw_numbers, draw_tokens, fixed_image_sizes, images_by_prompt, setting
+from onnxport.pretrained.images import find_images
+from onnxport.pretrained.library_loop import first_call
+from onnxport.pretrained.model_inputs import draw_tokens, setting
+from onnxport.pretrained.parts import Tensors
 from onnxport.pretrained.plain_generation import NEW_TOKENS, generate_plainly, token_differences
 
 
 def check_image_text(model: Any, folder: Path) -> list[Problem]:
     """Where greedy tokens of the folder and of ``generate`` differ, for one prompt and for a padded batch of two."""
-    session = Session(folder)
+    session, images = Session(folder), find_images(model)
     assert isinstance(session.files, ImagesAndText)
-    sizes = ((1,) if images_by_prompt(model) else ()) + fixed_image_sizes(model)
     problems = []
     for batch in (1, 2):
         generator = torch.Generator().manual_seed(batch)
-        images = draw_numbers(model)((batch, *sizes), generator)
-        rows = len(session.files.features({"pixel_values": images})) // batch
+        pixels = images.prompt_pixels(batch, generator)
+        rows = len(session.files.features({"pixel_values": pixels})) // batch
         prompts = _prompts(model, batch, rows, generator)
-        inputs = {"pixel_values": images}
         tokens, mask = left_padded(prompts, 0)
-        result = generate_plainly(model, {"input_ids": tokens, "attention_mask": mask, **inputs})
+        given = {"input_ids": tokens, "attention_mask": mask, "pixel_values": pixels, **images.numbers(batch)}
+        given |= _types(model, tokens)
+        with first_call(model) as call:
+            result = generate_plainly(model, given)
+        inputs = {"pixel_values": pixels, **_types(model, tokens)}
+        if call["position_ids"].dim() > 2:
+            inputs["position_ids"] = call["position_ids"]
         expected = result.sequences[:, tokens.shape[1] :].tolist()
         found = session.generate(prompts, NEW_TOKENS, eos_token_ids=(), inputs=inputs)
         problems += token_differences(model, expected, found, result.logits, f"a batch of {batch}")
     return problems
+
+
+def _types(model: Any, tokens: torch.Tensor) -> Tensors:
+    """Which tokens are of an image, under the names by which models take it."""
+    token = int(setting(model.config, "image_token_id", "image_token_index"))
+    takes = inspect.signature(model.forward).parameters
+    return {name: (tokens == token).long() for name in ("token_type_ids", "mm_token_type_ids") if name in takes}
 
 
 def _prompts(model: Any, batch: int, rows: int, generator: torch.Generator) -> list[list[int]]:

@@ -242,22 +242,6 @@ def fixed_image_sizes(model: Model) -> tuple[int, ...]:
     return named
 
 
-def images_by_prompt(model: Model) -> bool:
-    """Whether images stand in a row of their prompt, so that there is an axis of prompts before that of images."""
-    image = draw_numbers(model)((1, *fixed_image_sizes(model)), torch.Generator().manual_seed(0))
-    try:
-        with torch.no_grad():
-            model.get_image_features(image, return_dict=True)
-    except Exception as error:  # noqa: BLE001 - told again, if images by prompt are none that the model takes
-        with torch.no_grad():
-            try:
-                model.get_image_features(image[None], return_dict=True)
-            except Exception:  # noqa: BLE001
-                raise error from None
-        return True
-    return False
-
-
 def _feature_layouts(model: Model) -> list[Layout]:
     """Features of audio: over time, or time over features; some models take one length only."""
     config = model.config

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -42,6 +42,7 @@ class Part:
             and no two are equal.
         others: Sizes at which the file is compared with ``forward``, smallest and empty ones among them.
         outputs: The names of what ``forward`` returns, where it is known already; else it is run on fake tensors.
+        metadata: What the file says of itself besides, by key.
         narrower: Makes the part to export where this one can't be, or would follow its example: with fewer axes that
             vary. None where there is no such part.
     """
@@ -55,6 +56,7 @@ class Part:
     others: Sequence[Sizes] = ()
     outputs: Sequence[str] = ()
     narrower: Callable[[], Part | None] | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def file(self) -> str:
@@ -75,7 +77,7 @@ def export_part(part: Part, *, opset_version: int, target: str) -> ONNXProgram:
         return part.forward(tensors)
 
     with method_replaced(part.module, forward, inspect.signature(forward)):
-        return export(
+        program = export(
             part.module,
             (example,),
             dynamic_shapes=({name: dict(part.axes.get(name, {})) for name in example},),
@@ -84,6 +86,8 @@ def export_part(part: Part, *, opset_version: int, target: str) -> ONNXProgram:
             opset_version=opset_version,
             target=target,
         )
+    program.model.metadata_props.update(part.metadata)
+    return program
 
 
 def export_widest(part: Part, *, opset_version: int, target: str) -> tuple[Part, ONNXProgram]:

@@ -20,9 +20,8 @@ def generate_plainly(model: Any, inputs: Mapping[str, torch.Tensor], **settings:
     """The likeliest tokens and their logits: no penalties, no forced tokens, no end, no settings of a folder."""
     library = transformers()
     plain = library.GenerationConfig(
-        **{"pad_token_id": 0, **settings},
+        **{"pad_token_id": 0, "max_new_tokens": NEW_TOKENS, **settings},
         do_sample=False,
-        max_new_tokens=NEW_TOKENS,
         use_cache=True,
         output_logits=True,
         return_dict_in_generate=True,

@@ -20,6 +20,7 @@ from onnxport.errors import InputError
 from onnxport.pretrained.dry_run import dry_run
 from onnxport.pretrained.parts import Sizes, Tensors
 from onnxport.torch_internals import pytree
+from onnxport.torch_internals.fake_tensors import DataDependentOutputException
 
 Cache: TypeAlias = Any
 """A cache of transformers, or any container of tensors."""
@@ -62,6 +63,11 @@ class States:
         """Whether a state is as long as what was seen; where all have a fixed size, a call is given new tokens only."""
         return any("past" in state.axes.values() for state in self.entries)
 
+    @property
+    def output_names(self) -> list[str]:
+        """What the states are called among the outputs of a file."""
+        return [f"{PRESENT}.{state.name}" for state in self.entries]
+
     def cache(self, tensors: Tensors) -> Cache:
         """The cache that holds the states among the inputs of a file; None for a model without one."""
         if self.structure is None:
@@ -76,7 +82,7 @@ class States:
         if self.structure is None:
             return {}
         found = pytree.tree_leaves(cache)
-        return {f"{PRESENT}.{state.name}": found[place] for place, state in zip(self.places, self.entries, strict=True)}
+        return {name: found[place] for place, name in zip(self.places, self.output_names, strict=True)}
 
     def inputs(self, sizes: Sizes) -> Tensors:
         """States with random content, by their names in the file."""
@@ -94,11 +100,16 @@ def find_states(run: Callable[[int, int, Cache], Cache], empty: Callable[[Cache]
         run: Calls the model with a batch size, a length and an empty cache (or None), and returns the cache.
         empty: Makes an empty cache of the kind of a given one.
     """
-    with dry_run():
-        kind = run(2, 3, None)
-        if kind is None:
-            return States()
-        one, other = run(2, 3, empty(kind)), run(5, 7, empty(kind))
+    try:
+        with dry_run():
+            caches = _two_sizes(run, empty)
+    except DataDependentOutputException:
+        # The code reads numbers from tensors, which shapes alone don't have.
+        with torch.no_grad():
+            caches = _two_sizes(run, empty)
+    if caches is None:
+        return States()
+    one, other = caches
     register_containers(one, lambda message: None)
     check_cache("The cache", one)
     names = _names(one)
@@ -107,6 +118,11 @@ def find_states(run: Callable[[int, int, Cache], Cache], empty: Callable[[Cache]
     states = [_state(name, first, second) for name, first, second in sizes]
     order = sorted(range(len(states)), key=lambda place: _order(names[place]))
     return States(tuple(states[place] for place in order), tuple(order), structure)
+
+
+def _two_sizes(run: Callable[[int, int, Cache], Cache], empty: Callable[[Cache], Cache]) -> tuple[Cache, Cache] | None:
+    kind = run(2, 3, None)
+    return None if kind is None else (run(2, 3, empty(kind)), run(5, 7, empty(kind)))
 
 
 def widened(cache: Cache, layers: Mapping[str, type]) -> Cache:

@@ -6,73 +6,88 @@ prompt, and ``model.onnx`` generates as a language model does, but for the first
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 
-from onnxport.errors import InputError
+from onnxport.errors import InputError, warn
 from onnxport.pretrained.image_text_check import check_image_text
-from onnxport.pretrained.model_inputs import draw_numbers, draw_tokens, fixed_image_sizes, images_by_prompt, setting
+from onnxport.pretrained.images import ImageInputs, find_images
+from onnxport.pretrained.library_loop import counted_positions, generated_type
+from onnxport.pretrained.model_inputs import draw_numbers, draw_tokens, setting
 from onnxport.pretrained.parts import Part, Sizes, Tensors
 from onnxport.pretrained.tasks.task import Model, Task
 from onnxport.pretrained.tasks.text_generation import EXAMPLE, OTHERS, Decoder
+from onnxport.provenance import GENERATED_TYPE
 
 _ROWS = "image_tokens"
 
 
 class EmbeddedDecoder(Decoder):
-    """A decoder that takes embeddings in the place of tokens."""
+    """A decoder that takes embeddings in the place of tokens, and positions as the library's loop counts them."""
+
+    def __init__(self, model: Model, *, last_logits: bool = False) -> None:
+        super().__init__(model, last_logits=last_logits)
+        self.positions = counted_positions(model)
+        self.has_types = "token_type_ids" in self.takes
 
     def inputs(self, sizes: Sizes) -> Tensors:
+        """Embeddings, mask, positions and types behind a past of random content."""
         found = super().inputs(sizes)
-        shape = (*found.pop("input_ids").shape, self.model.get_input_embeddings().embedding_dim)
+        tokens = found.pop("input_ids")
+        shape = (*tokens.shape, self.model.get_input_embeddings().embedding_dim)
+        if self.positions.rows and "position_ids" in found:
+            found["position_ids"] = found["position_ids"].repeat(self.positions.rows, 1, 1)
+        if self.has_types:
+            found["token_type_ids"] = found["attention_mask"] * 0
+            found["token_type_ids"][:, 1 : 1 + shape[1] // 2] = 1
         return {"inputs_embeds": draw_numbers(self.model)(shape, torch.Generator().manual_seed(0)), **found}
 
     def axes(self) -> dict[str, Mapping[int, str]]:
+        """The axes that vary, by input."""
         found = super().axes()
-        return {"inputs_embeds": found.pop("input_ids"), **found}
+        if self.positions.rows:
+            found["position_ids"] = {axis + 1: name for axis, name in found["position_ids"].items()}
+        return {"inputs_embeds": found.pop("input_ids"), "token_type_ids": found["attention_mask"], **found}
+
+    def given(self, tensors: Tensors) -> dict[str, Any]:
+        """What forward is called with. Types of tokens say who sees whom: they become a mask, in every call."""
+        given = super().given(tensors)
+        if self.positions.offset and "position_ids" in given:
+            given["position_ids"] = given["position_ids"] + self.positions.offset
+        if self.has_types:
+            assert self.cache is not None
+            given["attention_mask"] = self.model.create_masks_for_generate(
+                config=self.model.config,
+                inputs_embeds=given["inputs_embeds"],
+                attention_mask=given["attention_mask"],
+                past_key_values=given.get(self.cache),
+                position_ids=given.get("position_ids"),
+                token_type_ids=given.pop("token_type_ids"),
+                is_first_iteration=True,
+            )
+        return given
 
 
-def vision_part(model: Model) -> Part:
+def vision_part(images: ImageInputs) -> Part:
     """Images to rows of features; several at once, or one where the code goes through them one by one."""
-    get = model.get_image_features
-    # The library's own functions around it hide what it takes.
-    takes = inspect.signature(inspect.unwrap(get)).parameters
-    lacking = [
-        name
-        for name, parameter in takes.items()
-        if name not in ("self", "pixel_values")
-        and parameter.default is parameter.empty
-        and parameter.kind is not parameter.VAR_KEYWORD
-    ]
-    if lacking:
-        raise InputError(
-            f"{type(model).__name__}.get_image_features takes {', '.join(lacking)} besides pixel_values: sizes that "
-            "are read from data, which the file can't vary. Export the vision encoder with onnxport.export and inputs "
-            "of your own."
-        )
-    sizes = fixed_image_sizes(model)
-    before = (1,) if images_by_prompt(model) else ()
-    draw = draw_numbers(model)
 
     def features(tensors: Tensors) -> Tensors:
-        result = get(tensors["pixel_values"], return_dict=True)
-        found = getattr(result, "pooler_output", result)
-        rows = torch.cat(list(found)) if isinstance(found, (list, tuple)) else found
-        return {"image_features": rows.reshape(-1, rows.shape[-1])}
+        pixels = tensors["pixel_values"]
+        return {"image_features": images.features(pixels, 1 if images.stated else pixels.shape[len(images.before)])}
 
-    def images(count: Sizes) -> Tensors:
-        shape = (*before, count.get("images", 1), *sizes)
-        return {"pixel_values": draw(shape, torch.Generator().manual_seed(0))}
+    def made(count: Sizes) -> Tensors:
+        return {"pixel_values": images.pixels(count.get("images", 1), torch.Generator().manual_seed(0))}
 
     outputs = ("image_features",)
-    one = Part("vision", model, features, images, {}, {}, (), outputs)
+    one = Part("vision", images.model, features, made, {}, {}, (), outputs)
+    if images.stated:
+        return one
     several = {"images": 3}, ({"images": 2}, {"images": 1})
-    return Part(
-        "vision", model, features, images, {"pixel_values": {len(before): "images"}}, *several, outputs, lambda: one
-    )
+    axes = {"pixel_values": {len(images.before): "images"}}
+    return Part("vision", images.model, features, made, axes, *several, outputs, lambda: one)
 
 
 def embedding_part(model: Model) -> Part:
@@ -111,14 +126,19 @@ def image_text_parts(model: Model, *, last_logits: bool = False) -> Sequence[Par
     """The three files."""
     if not hasattr(model, "get_image_features") or model.config.is_encoder_decoder:
         raise InputError(f"{type(model).__name__} has no image features to put in the places of tokens.")
-    if "token_type_ids" in inspect.signature(model.forward).parameters:
-        raise InputError(
-            f"{type(model).__name__} attends both ways within an image, by token_type_ids in the first call only: one "
-            "decoder can't serve that call and those after it. Export the parts with onnxport.export."
-        )
     decoder = EmbeddedDecoder(model, last_logits=last_logits)
-    text = Part("model", model, decoder.step, decoder.inputs, decoder.axes(), EXAMPLE, OTHERS)
-    return [vision_part(model), embedding_part(model), text]
+    metadata = {}
+    if decoder.has_types and (kind := generated_type(model)) is not None:
+        metadata[GENERATED_TYPE] = str(kind)
+    outputs = ("logits", *decoder.states.output_names)
+    text = Part(
+        "model", model, decoder.step, decoder.inputs, decoder.axes(), EXAMPLE, OTHERS, outputs, metadata=metadata
+    )
+    images = find_images(model)
+    if images.stated:
+        said = ", ".join(f"{name} {list(row)}" for name, row in images.stated)
+        warn(f"vision.onnx takes one image at a time and of one size ({said}): the code reads sizes from data.")
+    return [vision_part(images), embedding_part(model), text]
 
 
 IMAGE_TEXT = Task(

@@ -59,9 +59,7 @@ class Decoder:
 
     def step(self, tensors: Tensors) -> Tensors:
         """One call: logits of every new position, or of the last, and the states to go on with."""
-        given: dict[str, Any] = {name: tensor for name, tensor in tensors.items() if name in self.takes}
-        if self.states.entries and self.cache is not None:
-            given |= {self.cache: self.states.cache(tensors), "use_cache": True}
+        given = self.given(tensors)
         keeps = self.last_logits and "logits_to_keep" in self.takes
         if keeps:
             # The others are not computed, which is much of a first call where the vocabulary is large.
@@ -70,6 +68,13 @@ class Decoder:
         logits = result.logits[:, -1:] if self.last_logits and not keeps else result.logits
         cache = getattr(result, self.cache) if self.states.entries and self.cache is not None else None
         return {"logits": logits, **self.states.outputs(cache)}
+
+    def given(self, tensors: Tensors) -> dict[str, Any]:
+        """What forward is called with."""
+        given: dict[str, Any] = {name: tensor for name, tensor in tensors.items() if name in self.takes}
+        if self.states.entries and self.cache is not None:
+            given |= {self.cache: self.states.cache(tensors), "use_cache": True}
+        return given
 
     def _run(self, batch: int, length: int, cache: object) -> object:
         assert self.cache is not None
@@ -88,7 +93,8 @@ class Decoder:
 def decoder_part(model: Model, *, last_logits: bool = False) -> Sequence[Part]:
     """The whole model as one file."""
     decoder = Decoder(model, last_logits=last_logits)
-    return [Part("model", model, decoder.step, decoder.inputs, decoder.axes(), EXAMPLE, OTHERS)]
+    outputs = ("logits", *decoder.states.output_names)
+    return [Part("model", model, decoder.step, decoder.inputs, decoder.axes(), EXAMPLE, OTHERS, outputs)]
 
 
 TEXT_GENERATION = Task(

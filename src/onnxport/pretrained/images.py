@@ -1,0 +1,127 @@
+"""What a model takes for its images: pixels in the layout that its code wants, and numbers that say how large they are.
+
+Sizes that come as numbers (``image_sizes``, ``image_grid_thw``) are read by Python code, which cuts, joins and places
+features by them. A file is then for images of one size: these numbers are part of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import torch
+
+from onnxport.errors import InputError
+from onnxport.pretrained.model_inputs import draw_numbers, fixed_image_sizes, setting
+from onnxport.pretrained.parts import Tensors
+
+Model: TypeAlias = Any
+
+_SIZES, _GRID = "image_sizes", "image_grid_thw"
+_TILES = (1, 2, 3, 4, 5, 7, 10)
+"""How many pieces an image may be cut into."""
+
+
+@dataclass(frozen=True)
+class ImageInputs:
+    """Images as a model takes them.
+
+    Attributes:
+        model: The model.
+        before: Sizes before the axis that counts images: 1 where images stand in a row of their prompt.
+        each: The sizes of one image; its first axis counts patches where ``joined``.
+        joined: Whether images follow each other along the first axis of ``each``, without an axis of their own.
+        stated: What is said of the size of one image, by the name of the parameter.
+    """
+
+    model: Model
+    before: tuple[int, ...]
+    each: tuple[int, ...]
+    joined: bool = False
+    stated: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+    def pixels(self, count: int, generator: torch.Generator) -> torch.Tensor:
+        """Random images."""
+        shape = (count * self.each[0], *self.each[1:]) if self.joined else (*self.before, count, *self.each)
+        return draw_numbers(self.model)(shape, generator)
+
+    def prompt_pixels(self, prompts: int, generator: torch.Generator) -> torch.Tensor:
+        """Random images, one for each prompt."""
+        if not self.before:
+            return self.pixels(prompts, generator)
+        return draw_numbers(self.model)((prompts, 1, *self.each), generator)
+
+    def numbers(self, count: int) -> Tensors:
+        """What is said of the size of each of so many images."""
+        return {name: torch.tensor([row] * count) for name, row in self.stated}
+
+    def features(self, pixels: torch.Tensor, count: int) -> torch.Tensor:
+        """Rows of features of so many images."""
+        result = self.model.get_image_features(pixels, **self.numbers(count), return_dict=True)
+        found = getattr(result, "pooler_output", result)
+        rows = torch.cat(list(found)) if isinstance(found, (list, tuple)) else found
+        return rows.reshape(-1, rows.shape[-1])
+
+
+def find_images(model: Model) -> ImageInputs:
+    """How a model takes images: the first layout that its code runs with."""
+    # The library's own functions around it hide what it takes.
+    takes = inspect.signature(inspect.unwrap(model.get_image_features)).parameters
+    known = ("self", "pixel_values", _SIZES, _GRID)
+    lacking = [
+        name
+        for name, parameter in takes.items()
+        if name not in known
+        and parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+    ]
+    if lacking:
+        raise InputError(
+            f"{type(model).__name__}.get_image_features takes {', '.join(lacking)} besides pixel_values, and the "
+            "configuration doesn't say what that is. Export the vision encoder with onnxport.export and inputs of "
+            "your own."
+        )
+    refusals = []
+    for images in _layouts(model, set(takes)):
+        try:
+            with torch.no_grad():
+                images.features(images.pixels(1, torch.Generator().manual_seed(0)), 1)
+        except Exception as error:  # noqa: BLE001 - a model says in its own way that it takes no such images
+            refusals.append(error)
+        else:
+            return images
+    raise InputError(
+        f"{type(model).__name__} takes none of the images that its configuration describes; the last is refused with "
+        f"{refusals[-1]!r}. Export the vision encoder with onnxport.export and inputs of your own."
+    )
+
+
+def _layouts(model: Model, takes: set[str]) -> Iterator[ImageInputs]:
+    if _GRID in takes:
+        flat = _patches(model)
+        yield flat
+        side = int(setting(model.config, "patch_size") or 14)
+        if flat.each[1] % (side * side) == 0:
+            yield replace(flat, each=(flat.each[0], flat.each[1] // (side * side), side, side))
+        return
+    sizes = fixed_image_sizes(model)
+    stated = ((_SIZES, sizes[1:]),) if _SIZES in takes else ()
+    yield ImageInputs(model, (), sizes, stated=stated)
+    if stated:
+        for tiles in _TILES:
+            yield ImageInputs(model, (), (tiles, *sizes), stated=stated)
+    yield ImageInputs(model, (1,), sizes, stated=stated)
+
+
+def _patches(model: Model) -> ImageInputs:
+    """An image as a grid of flat patches, two by three of those that are merged to one feature."""
+    config = model.config
+    merged = setting(config, "spatial_merge_size", "merge_kernel_size")
+    merged = merged[0] if isinstance(merged, (list, tuple)) else merged
+    side, depth = int(setting(config, "patch_size") or 14), int(setting(config, "temporal_patch_size") or 1)
+    channels = int(setting(config, "in_channels", "num_channels", "in_chans") or 3)
+    height, width = 2 * int(merged or 1), 3 * int(merged or 1)
+    each = (height * width, channels * depth * side * side)
+    return ImageInputs(model, (), each, joined=True, stated=((_GRID, (1, height, width)),))

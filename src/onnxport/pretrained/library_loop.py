@@ -1,0 +1,83 @@
+"""What the library's own loop gives a model besides tokens: asked of the loop, since each model may prepare it anew."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+
+from onnxport.pretrained.plain_generation import generate_plainly
+
+Model: TypeAlias = Any
+
+
+@contextlib.contextmanager
+def first_call(model: Model) -> Iterator[dict[str, Any]]:
+    """While this is open, keep what the first call of the model is given by name."""
+    kept: dict[str, Any] = {}
+    names = list(inspect.signature(model.forward).parameters)
+
+    def look(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not kept:
+            kept.update(zip(names, args, strict=False))
+            kept.update(kwargs)
+
+    handle = model.register_forward_pre_hook(look, with_kwargs=True)
+    try:
+        yield kept
+    finally:
+        handle.remove()
+
+
+@dataclass(frozen=True)
+class Positions:
+    """How positions are counted: from which number on, and in how many rows (of time, height and width); 0 for one."""
+
+    offset: int = 0
+    rows: int = 0
+
+
+def counted_positions(model: Model) -> Positions:
+    """The positions that the loop gives to a prompt of text."""
+    tokens = torch.full((1, 3), 5)
+    with first_call(model) as call, contextlib.suppress(Exception):
+        # A model that doesn't take text alone says so in its own way, and is asked for nothing special then.
+        generate_plainly(model, {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}, max_new_tokens=1)
+    found = call.get("position_ids")
+    if not isinstance(found, torch.Tensor):
+        return Positions()
+    return Positions(int(found.reshape(-1)[0]), len(found) if found.dim() > 2 else 0)
+
+
+def generated_type(model: Model) -> int | None:
+    """The ``token_type_ids`` that the loop gives to generated tokens; None where they repeat the prompt's last."""
+    tokens = torch.full((1, 3), 5)
+    found = []
+    for kind in (0, 1):
+        given = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "token_type_ids": tokens * 0 + kind}
+        with update_calls(model) as calls:
+            generate_plainly(model, given, max_new_tokens=1)
+        found.append(int(calls[0]["token_type_ids"][0, -1]))
+    return found[0] if found[0] == found[1] else None
+
+
+@contextlib.contextmanager
+def update_calls(model: Model) -> Iterator[list[dict[str, Any]]]:
+    """While this is open, keep what the loop makes of its tensors after each step."""
+    kept: list[dict[str, Any]] = []
+    update = model._update_model_kwargs_for_generation
+
+    def looked_at(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        found: dict[str, Any] = update(*args, **kwargs)
+        kept.append(dict(found))
+        return found
+
+    model._update_model_kwargs_for_generation = looked_at
+    try:
+        yield kept
+    finally:
+        del model._update_model_kwargs_for_generation

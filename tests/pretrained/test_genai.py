@@ -20,6 +20,8 @@ from transformers import (
     Qwen2Config,
     Qwen3Config,
     SmolLM3Config,
+    WhisperConfig,
+    WhisperForConditionalGeneration,
 )
 
 import onnxport
@@ -74,6 +76,42 @@ def test_the_runtime_generates_the_same_tokens(name: str, target: str, tmp_path:
         generator.generate_next_token()
     for row, wanted in enumerate(Session(tmp_path).generate(prompts, 20)):
         assert list(generator.get_sequence(row)[4 : 4 + len(wanted)]) == wanted
+
+
+def test_the_runtime_hears(tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime_genai")
+    config = WhisperConfig(
+        vocab_size=99,
+        d_model=32,
+        encoder_layers=1,
+        decoder_layers=2,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=48,
+        decoder_ffn_dim=48,
+        num_mel_bins=8,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=98,
+        decoder_start_token_id=3,
+        init_std=0.4,
+    )
+    torch.manual_seed(0)
+    onnxport.export_pretrained(WhisperForConditionalGeneration(config).eval(), tmp_path)
+    features = torch.randn(2, 8, 3000, generator=torch.Generator().manual_seed(0))
+    model = runtime.Model(str(tmp_path))
+    parameters = runtime.GeneratorParams(model)
+    parameters.set_search_options(max_length=21, batch_size=2)
+    generator = runtime.Generator(model, parameters)
+    generator.set_model_input("input_features", features.numpy())
+    generator.append_tokens(np.array([[3], [3]], dtype=np.int32))
+    while not generator.is_done():
+        generator.generate_next_token()
+    no_prompts: list[list[int]] = []
+    found = Session(tmp_path).generate(no_prompts, 20, inputs={"input_features": features})
+    assert len(set(found[0])) > 3
+    for row, wanted in enumerate(found):
+        assert list(generator.get_sequence(row)[1 : 1 + len(wanted)]) == wanted
 
 
 @pytest.mark.parametrize("name", ["mistral", "qwen3"])

@@ -13,6 +13,7 @@ import torch
 import onnxport
 from onnxport.errors import InputError, OnnxExporterError, OnnxExporterWarning
 from onnxport.generation import Session
+from onnxport.pretrained.images import find_images
 from onnxport.pretrained.tasks import detect_task, find_task, image_text
 
 TOKENS = ["batch", "sequence"]
@@ -119,10 +120,35 @@ def test_images_and_text_generate_what_the_model_generates(tmp_path: Path) -> No
     assert shapes(graph.input) == {"input_ids": TOKENS, "image_features": ["image_tokens", 32]}
 
 
+#: Type, what the decoder takes besides what any does, and what the vision encoder takes.
+IMAGES: dict[str, tuple[str, dict[str, list[Any]], list[Any]]] = {
+    # Positions count from 1, and tokens that were generated are of another type than those of the prompt.
+    "types say who sees whom": ("paligemma", {"token_type_ids": ["batch", "past + sequence"]}, ["images", 3, 32, 32]),
+    "positions in rows, and a grid of patches": ("qwen2_vl", {"position_ids": [4, "batch", "sequence"]}, [24, 384]),
+    "pieces of an image, by its size": ("llava_next", {"position_ids": ["batch", "sequence"]}, [1, 3, 3, 32, 32]),
+}
+
+
+@pytest.mark.filterwarnings("ignore::onnxport.errors.OnnxExporterWarning")
+@pytest.mark.parametrize("row", IMAGES)
+def test_what_images_bring_with_them(row: str, tmp_path: Path) -> None:
+    kind, inputs, images = IMAGES[row]
+    model = small_models.small_model(kind, find_task("image-text-to-text"))
+    for weight in model.parameters():
+        if weight.dim() > 1:
+            torch.nn.init.normal_(weight, std=0.2)
+    assert onnxport.export_pretrained(model, tmp_path).verified
+    decoder = onnx.load(tmp_path / "model.onnx", load_external_data=False).graph
+    held = shapes(decoder.input)
+    assert {name: held[name] for name in inputs} == inputs
+    vision = onnx.load(tmp_path / "vision.onnx", load_external_data=False).graph
+    assert shapes(vision.input) == {"pixel_values": images}
+
+
 @pytest.mark.parametrize(("kind", "axis"), [("internvl", 0), ("smolvlm", 1)])
 def test_images_stand_alone_or_by_prompt(kind: str, axis: int) -> None:
     model = small_models.small_model(kind, find_task("image-text-to-text"))
-    part = image_text.vision_part(model)
+    part = image_text.vision_part(find_images(model))
     assert part.axes == {"pixel_values": {axis: "images"}}
     assert part.forward(part.inputs({"images": 2}))["image_features"].shape[1] == 32
 
@@ -137,6 +163,7 @@ def test_sizes_that_can_not_vary_are_fixed_and_said(tmp_path: Path) -> None:
 
 def test_what_has_no_task_or_inputs_is_said(tmp_path: Path) -> None:
     model = small_models.small_model("xmod", find_task("fill-mask"))
+    model.config.default_language = None
     with pytest.raises(InputError, match=r"XmodForMaskedLM takes none of the inputs.*set_default_language"):
         onnxport.export_pretrained(model, tmp_path)
     with pytest.raises(OnnxExporterError, match="has no encoder and decoder"):

@@ -13,6 +13,9 @@ from onnxport.provenance import CACHE_BUFFERS
 _KINDS = ("key", "value")
 """States that the runtime keeps. Version 0.18 leaves those of convolutions and recurrences unbound."""
 
+_FRAMES = 3000
+"""How many frames of sound the runtime's processor makes."""
+
 _UNKNOWN_LENGTH = 2048
 """For models that have no longest context."""
 
@@ -56,8 +59,57 @@ def genai_config(model: Model, parts: Sequence[Part], programs: Sequence[ONNXPro
     return {"genai_config.json": {"model": section, "search": search}}
 
 
-def _patterns(prefix: str, side: str) -> dict[str, str]:
-    return {f"{side}_{kind}_names": f"{prefix}.%d.{kind}" for kind in _KINDS}
+def speech_genai_config(
+    model: Model, parts: Sequence[Part], programs: Sequence[ONNXProgram]
+) -> dict[str, dict[str, object]]:
+    """The file for an encoder and decoder; none unless the encoder hears what the runtime's processor makes.
+
+    The runtime calls such a folder ``whisper``: features of 30 seconds go in, and the encoder returns keys and values
+    for cross-attention, which is what our encoders do for any model.
+    """
+    encoder, decoder = parts
+    heard = encoder.inputs(encoder.sizes)
+    if {name: (*tensor.shape[2:],) for name, tensor in heard.items()} != {"input_features": (_FRAMES,)}:
+        return {}
+    config = model.config.get_text_config(decoder=True)
+    layer = decoder.inputs(decoder.sizes)[f"{PAST}.0.decoder.key"]
+    layers = 1 + max(int(name.split(".")[1]) for name in decoder.inputs(decoder.sizes) if name.startswith(PAST))
+    shared = {
+        "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
+        "head_size": layer.shape[3],
+        "hidden_size": int(model.get_input_embeddings().embedding_dim),
+        "num_attention_heads": layer.shape[1],
+        "num_key_value_heads": layer.shape[1],
+        "num_hidden_layers": layers,
+    }
+    length = _number(config, "max_target_positions", "max_position_embeddings", default=_UNKNOWN_LENGTH)
+    section = {
+        "type": "whisper",
+        "context_length": length,
+        "vocab_size": int(model.get_input_embeddings().num_embeddings),
+        **_tokens(model, config),
+        "encoder": {
+            "filename": encoder.file,
+            **shared,
+            "inputs": {"audio_features": "input_features"},
+            "outputs": {"encoder_hidden_states": "encoder_hidden_states"}
+            | _patterns(PRESENT, "cross_present", "encoder."),
+        },
+        "decoder": {
+            "filename": decoder.file,
+            **shared,
+            "inputs": {"input_ids": "decoder_input_ids"}
+            | _patterns(PAST, "past", "decoder.")
+            | _patterns(PAST, "cross_past", "encoder."),
+            "outputs": {"logits": "logits"} | _patterns(PRESENT, "present", "decoder."),
+        },
+    }
+    search = {"do_sample": False, "max_length": length, "num_beams": 1, "past_present_share_buffer": False}
+    return {"genai_config.json": {"model": section, "search": search}}
+
+
+def _patterns(prefix: str, side: str, part: str = "") -> dict[str, str]:
+    return {f"{side}_{kind}_names": f"{prefix}.%d.{part}{kind}" for kind in _KINDS}
 
 
 def _number(config: Model, *names: str, default: int) -> int:

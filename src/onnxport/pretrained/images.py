@@ -34,6 +34,7 @@ class ImageInputs:
         each: The sizes of one image; its first axis counts patches where ``joined``.
         joined: Whether images follow each other along the first axis of ``each``, without an axis of their own.
         stated: What is said of the size of one image, by the name of the parameter.
+        as_list: Whether sizes may be said as numbers, which code decides by without reading data.
     """
 
     model: Model
@@ -41,6 +42,7 @@ class ImageInputs:
     each: tuple[int, ...]
     joined: bool = False
     stated: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    as_list: bool = False
 
     def pixels(self, count: int, generator: torch.Generator) -> torch.Tensor:
         """Random images."""
@@ -57,9 +59,12 @@ class ImageInputs:
         """What is said of the size of each of so many images."""
         return {name: torch.tensor([row] * count) for name, row in self.stated}
 
-    def features(self, pixels: torch.Tensor, count: int) -> torch.Tensor:
-        """Rows of features of so many images."""
-        result = self.model.get_image_features(pixels, **self.numbers(count), return_dict=True)
+    def features(self, pixels: torch.Tensor, numbers: Tensors) -> torch.Tensor:
+        """Rows of features of images, of which numbers say how large they are."""
+        said: dict[str, Any] = dict(numbers)
+        if self.as_list:
+            said = {name: [list(row)] * len(numbers[name]) for name, row in self.stated}
+        result = self.model.get_image_features(pixels, **said, return_dict=True)
         found = getattr(result, "pooler_output", result)
         rows = torch.cat(list(found)) if isinstance(found, (list, tuple)) else found
         return rows.reshape(-1, rows.shape[-1])
@@ -87,7 +92,7 @@ def find_images(model: Model) -> ImageInputs:
     for images in _layouts(model, set(takes)):
         try:
             with torch.no_grad():
-                images.features(images.pixels(1, torch.Generator().manual_seed(0)), 1)
+                images.features(images.pixels(1, torch.Generator().manual_seed(0)), images.numbers(1))
         except Exception as error:  # noqa: BLE001 - a model says in its own way that it takes no such images
             refusals.append(error)
         else:
@@ -108,10 +113,13 @@ def _layouts(model: Model, takes: set[str]) -> Iterator[ImageInputs]:
         return
     sizes = fixed_image_sizes(model)
     stated = ((_SIZES, sizes[1:]),) if _SIZES in takes else ()
-    yield ImageInputs(model, (), sizes, stated=stated)
     if stated:
-        for tiles in _TILES:
-            yield ImageInputs(model, (), (tiles, *sizes), stated=stated)
+        shapes = [sizes, *((tiles, *sizes) for tiles in _TILES)]
+        yield from (
+            ImageInputs(model, (), each, False, stated, as_list) for as_list in (True, False) for each in shapes
+        )
+    else:
+        yield ImageInputs(model, (), sizes)
     yield ImageInputs(model, (1,), sizes, stated=stated)
 
 

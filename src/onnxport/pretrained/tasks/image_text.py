@@ -74,9 +74,10 @@ class EmbeddedDecoder(Decoder):
 def vision_part(images: ImageInputs) -> Part:
     """Images to rows of features; several at once, or one where the code goes through them one by one."""
 
+    numbers = images.numbers(1)
+
     def features(tensors: Tensors) -> Tensors:
-        pixels = tensors["pixel_values"]
-        return {"image_features": images.features(pixels, 1 if images.stated else pixels.shape[len(images.before)])}
+        return {"image_features": images.features(tensors["pixel_values"], numbers)}
 
     def made(count: Sizes) -> Tensors:
         return {"pixel_values": images.pixels(count.get("images", 1), torch.Generator().manual_seed(0))}

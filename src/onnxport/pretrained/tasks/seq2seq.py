@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import torch
 
 from onnxport.errors import InputError
+from onnxport.pretrained.genai import speech_genai_config
 from onnxport.pretrained.library import transformers
 from onnxport.pretrained.model_inputs import ModelInputs, find_inputs
 from onnxport.pretrained.parts import Part, Sizes, Tensors
@@ -210,9 +211,9 @@ _HEARD = (
 _LAST = partial(seq2seq_parts, last_logits=True)
 
 SEQ2SEQ: tuple[Task, ...] = tuple(
-    Task(name, f"MODEL_FOR_{table}_MAPPING", seq2seq_parts, readme, check_seq2seq, last_logits=_LAST)
-    for name, table, readme in (
-        ("text2text-generation", "SEQ_TO_SEQ_CAUSAL_LM", _READ),
-        ("automatic-speech-recognition", "SPEECH_SEQ_2_SEQ", _HEARD),
+    Task(name, f"MODEL_FOR_{table}_MAPPING", seq2seq_parts, readme, check_seq2seq, describe, _LAST)
+    for name, table, readme, describe in (
+        ("text2text-generation", "SEQ_TO_SEQ_CAUSAL_LM", _READ, None),
+        ("automatic-speech-recognition", "SPEECH_SEQ_2_SEQ", _HEARD, speech_genai_config),
     )
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -39,6 +39,7 @@ class Destination:
     file: File
     weights: bool = True
     weights_as_inputs: bool = False
+    unread_inputs: Collection[str] | None = None
     external_data: bool = True
 
     def save(self, program: ONNXProgram) -> None:
@@ -47,6 +48,7 @@ class Destination:
             self.file,
             include_initializers=self.weights,
             keep_initializers_as_inputs=self.weights_as_inputs,
+            unread_inputs=self.unread_inputs,
             # Nothing can be put beside an open file.
             external_data=self.external_data and isinstance(self.file, str | os.PathLike),
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ import torch
 
 from onnxport.arguments import Description
 from onnxport.artifacts import Artifacts
-from onnxport.capture.replay import as_mirror, has_packed_weights
+from onnxport.capture.replay import Mirror, as_mirror, has_packed_weights, optional_parameters
 from onnxport.capture.request.callables import as_module
 from onnxport.capture.request.input_names import named_tensors
 from onnxport.capture.request.inputs import bind, keywords_at_the_end
@@ -26,6 +26,7 @@ from onnxport.options import Options
 from onnxport.program import ONNXProgram
 from onnxport.symbolic.api.mode import select_model_mode_for_export
 from onnxport.torch_internals import pytree
+from onnxport.weights.wire import is_read
 
 _HIGHEST_OPSET = 20
 
@@ -51,8 +52,11 @@ def export_legacy(
     model = as_module(model)
     with select_model_mode_for_export(model, options.training):
         replay = as_mirror(model)
+        if isinstance(replay, Mirror):
+            replay.interpreter.typed_for = options.opset
         positional, keywords = call_arguments(replay, given.args, given.kwargs)
         axes = _known_axes(replay, positional, keywords, given)
+        destination = _with_read_inputs(destination, replay, positional, keywords, given)
         with _without_text(replay):
             program = run_export(
                 replay,
@@ -67,6 +71,8 @@ def export_legacy(
         warn(f"custom_opsets names {', '.join(map(repr, unused))}, of which the model has no operator.")
     if artifacts.verbose:
         print(program)
+    if destination is not None and destination.unread_inputs is not None:
+        _tell_unread(program, destination.unread_inputs)
     return program if destination is None else None
 
 
@@ -107,6 +113,30 @@ def _known_axes(
             "file states the sizes that the outputs have."
         )
     return {name: axes for name, axes in dynamic_axes.items() if name in known}
+
+
+def _with_read_inputs(
+    destination: Destination | None, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: Description
+) -> Destination | None:
+    """A file has the inputs that it reads, and those that a script takes as optional: run time may ask for these."""
+    if destination is None:
+        return None
+    optional = optional_parameters(model)
+    kept: list[str] = []
+    if optional:
+        inputs = bind(model, args, kwargs, lambda _: None)
+        places = named_tensors(inputs, given.input_names)
+        kept = [name for name, place in places.items() if inputs.leaves[place].steps[0] in optional]
+    return replace(destination, unread_inputs=kept)
+
+
+def _tell_unread(program: ONNXProgram, kept: Collection[str]) -> None:
+    unread = [value.name for value in program.model.graph.inputs if not is_read(value) and value.name not in kept]
+    if unread:
+        warn(
+            f"The model reads nothing of {', '.join(map(repr, unread))}: the file has no such input, as with "
+            "torch.onnx. With dynamo=True it has."
+        )
 
 
 @contextlib.contextmanager

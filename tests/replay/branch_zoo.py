@@ -52,6 +52,34 @@ class ConvolutionState(nn.Module):
         return self.conv(full.t().unsqueeze(0))[0].t(), full[-2:]
 
 
+@scripted((0, 0, 0), (2, 3), others=((1, 2, 3), (2, 3)), further=[((1, 4, 5), (4, 5)), ((2, 4, 5), (4, 5))])
+def state_that_fits_nothing_yet(state: Tensor, x: Tensor) -> Tensor:
+    """The example's state has no element, so that what later calls do with theirs fails at its sizes."""
+    full = torch.zeros(2, x.size(0), x.size(1))
+    if state.size(0) == 0:
+        full[:] = x * 2
+    elif state.size(0) == 1:
+        full[:] = state + full * x
+    else:
+        full[:] = state * x
+    return full
+
+
+@scripted((0, 0), (2, 3), others=((2, 3), (2, 3)), further=[((5, 3), (2, 3)), ((1, 4), (6, 4))])
+def empty_cache_of_any_width(cache: Tensor, x: Tensor) -> Tensor:
+    if cache.size(0) == 0:
+        full = x
+    else:
+        full = torch.cat([cache, x])
+    return full.cumsum(0)
+
+
+@scripted((2, 4, 6), others=((2, 3, 6),), warns="right only where .* differs from 1")
+def squeezed_axis_is_read_later(x: Tensor) -> Tensor:
+    x = x.squeeze(1)
+    return x.argmax(2) * x.shape[2]
+
+
 @scripted((1, 4), others=((3, 4),), further=[((2, 4),), ((0, 4),)])
 def size_one_example(x: Tensor) -> Tensor:
     if x.size(0) == 1:

@@ -106,8 +106,8 @@ def optional_by_loop(x: Tensor) -> Tensor:
     return found + 1
 
 
-@scripted((3, 4), others=((5, 4),), warns="The model returns None")
-class NoneLeftOut(nn.Module):
+@scripted((3, 4), others=((5, 4),))
+class NoneAmongResults(nn.Module):
     def forward(self, x: Tensor) -> Tuple[Tensor, Optional[Tensor], Tensor]:
         return x + 1, None, x * 2
 

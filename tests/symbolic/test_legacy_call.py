@@ -1,10 +1,13 @@
 """``dynamo=False``: the call of the TorchScript exporter with each of its arguments, and what its guide shows."""
 
-# No `from __future__ import annotations`: TorchScript reads the annotations of what it compiles.
+# No `from __future__ import annotations`: TorchScript reads the annotations of what it compiles. It does not know all
+# forms that the linter asks for.
+# ruff: noqa: UP045
 import io
 import os
+import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 import onnx
@@ -258,6 +261,22 @@ def test_defaults_are_constants_unless_they_are_given(args: Any, expected: list[
     assert names(exported(HasDefaults(), args).graph.input) == expected
 
 
+class ReadsOne(nn.Module):
+    def forward(self, x: Tensor, y: Tensor, z: Optional[Tensor]) -> Tensor:
+        return x * y.shape[0]
+
+
+@pytest.mark.parametrize(("axes", "expected"), [(None, ["x"]), ({"y": [0]}, ["x", "y"])])
+def test_inputs_that_nothing_reads_are_left_out(axes: Any, expected: list[str]) -> None:
+    options: Any = {"input_names": ["x", "y", "z"], "dynamic_axes": axes}
+    with pytest.warns(OnnxExporterWarning, match="reads nothing of .*'z'"):
+        assert names(exported(ReadsOne(), (X, X, X), **options).graph.input) == expected
+    # What a script takes as optional, torch.onnx's file asks for when it runs.
+    script = torch.jit.script(ReadsOne())
+    with warnings.catch_warnings() if axes else pytest.warns(OnnxExporterWarning, match="reads nothing of 'y'"):
+        assert names(exported(script, (X, X, X), **options).graph.input) == [*expected, "z"]
+
+
 def test_without_a_file_the_program_is_returned() -> None:
     assert isinstance(onnxport.export(nn.ReLU(), (X,), None, dynamo=False), onnxport.ONNXProgram)
 
@@ -467,6 +486,29 @@ def test_sizes_do_not_share_memory() -> None:
 def test_joins_instead_of_numpy() -> None:
     model = Returns(lambda x: torch.cat((x, torch.ones(3, 1)), dim=1))
     assert ran(exported(model, (X,)), X.numpy())[0].shape == (3, 5)
+
+
+class Lists(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> tuple[list[Tensor], Optional[Tensor], list[Tensor]]:
+        none: list[Tensor] = []
+        return [x, y], None, none
+
+
+def test_scripts_return_lists_as_sequences_and_none_as_an_optional_value() -> None:
+    script = torch.jit.script(Lists())
+    options: Any = {"input_names": ["x", "y"], "output_names": ["pair", "none", "empty"], "dynamic_axes": {"y": [1]}}
+    proto = exported(script, (X, X[:, :2]), opset_version=15, **options)
+    pair, none, empty = (value.type for value in proto.graph.output)
+    dims = pair.sequence_type.elem_type.tensor_type.shape.dim
+    assert [dim.WhichOneof("value") for dim in dims] == ["dim_value", None]
+    assert none.WhichOneof("value") == "optional_type" and empty.WhichOneof("value") == "sequence_type"
+    for width in (2, 3):
+        given = X[:, :width].numpy()
+        found = ran(proto, X.numpy(), given)
+        np.testing.assert_array_equal(found[0][1], given)
+        assert found[1:] == [None, []]
+    with pytest.warns(OnnxExporterWarning, match="None"):
+        assert len(exported(script, (X, X), opset_version=10).graph.output) == 2
 
 
 def test_a_list_of_tensors_of_a_loop() -> None:

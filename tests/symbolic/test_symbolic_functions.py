@@ -504,6 +504,23 @@ def test_a_forward_that_needs_values_is_run_on_made_up_ones(dynamo: bool) -> Non
     assert found == [("FLOAT", "[n,3]"), ("INT64", "[2*n]")]
 
 
+class Normalized(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.layer_norm(x, [3])
+
+    @staticmethod
+    def symbolic(g: Any, x: Any) -> Any:
+        return g.op("my::Normalized", x)
+
+
+def test_a_forward_for_one_size_forces_it() -> None:
+    options: Any = {"input_names": ["x"], "dynamic_axes": {"x": {0: "n", 1: "width"}}, "opset_version": 17}
+    with pytest.warns(OnnxExporterWarning, match="declared dynamic as 'width', but the model forces it to be 3"):
+        program = onnxport.export(Normalized.apply, (X,), dynamo=False, **options)
+    assert [str(value.shape) for value in program.model.graph.outputs] == ["[n,3]"]
+
+
 class RowByRow(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> Any:

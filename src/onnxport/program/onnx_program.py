@@ -7,7 +7,7 @@ import difflib
 import os
 import pydoc
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import onnx
@@ -253,6 +253,7 @@ class ONNXProgram:
         *,
         include_initializers: bool = True,
         keep_initializers_as_inputs: bool = False,
+        unread_inputs: Collection[str] | None = None,
         external_data: bool | None = None,
         metadata: Metadata | None = None,
         target: str | Target | None = None,
@@ -270,6 +271,8 @@ class ONNXProgram:
             destination: A path. An open binary file will do when no external data is needed.
             include_initializers: Write the weights. If not, the file has only their names, to attach them later.
             keep_initializers_as_inputs: List the weights as inputs of the graph, so that inference can override them.
+            unread_inputs: Which inputs to list of those that nothing in the graph reads, and that have to be fed
+                nevertheless: all, or those with these names.
             external_data: Put the weights in ``<destination>.data``. Models above 2 GB always do.
             metadata: How much to say of where nodes come from: ``"full"`` has the call, its modules and its lines in
                 the model's code, ``"names"`` only the modules, ``"none"`` nothing. The default is what ``export`` was
@@ -299,6 +302,7 @@ class ONNXProgram:
                 selection=Selection(
                     include_initializers,
                     keep_initializers_as_inputs,
+                    unread_inputs,
                     metadata=amount,
                     inner_shapes=reader.inner_shapes,
                     fold_batch_norm=self.fold_batch_norm,

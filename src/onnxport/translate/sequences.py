@@ -36,7 +36,17 @@ def sequence_empty(op: Builder, dtype: torch.dtype) -> Tensor:
 @translates("onnxport::sequence_construct")
 def sequence_construct(op: Builder, items: Sequence[Tensor]) -> Tensor:
     """Items whose number is known."""
-    return _emit(op, "SequenceConstruct", items[0].dtype, *items)
+    result = _emit(op, "SequenceConstruct", items[0].dtype, *items)
+    result.value.shape = _common_shape([item.value.shape for item in items])
+    return result
+
+
+def _common_shape(shapes: Sequence[ir.Shape | None]) -> ir.Shape | None:
+    """What all shapes say; None if not even the number of axes is the same."""
+    known = [shape for shape in shapes if shape is not None]
+    if len(known) < len(shapes) or len({len(shape) for shape in known}) > 1:
+        return None
+    return ir.Shape([sizes[0] if len(set(sizes)) == 1 else None for sizes in zip(*known, strict=True)])
 
 
 @translates("onnxport::sequence_unbind")
@@ -116,10 +126,10 @@ def optional(op: Builder, tensor: Tensor, is_there: Tensor) -> Tensor:
         inputs = [] if content is None else [inside(inner, content)]
         kind = None if content is not None else ir.TypeAndShape(held, None)
         given = inner.multi("Optional", *inputs, outputs=1, out_dtype=tensor.dtype, type=kind)[0]
-        given.value.type = ir.OptionalType(held)
+        given.value.type, given.value.shape = ir.OptionalType(held), tensor.value.shape
         branches[attribute] = region(inner, attribute, [], [given])
     result = op.multi("If", op.reshape(is_there, []), outputs=1, out_dtype=tensor.dtype, **branches)[0]
-    result.value.type = ir.OptionalType(held)
+    result.value.type, result.value.shape = ir.OptionalType(held), tensor.value.shape
     return result
 
 

@@ -8,7 +8,7 @@ byte for byte what protobuf would have written.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -44,10 +44,11 @@ Piece = bytes | ir.TensorProtocol
 
 @dataclass(frozen=True)
 class Selection:
-    """What of the model goes into the file."""
+    """What of the model goes into the file; of inputs that nothing reads all, or those with some names."""
 
     weights: bool = True
     weights_as_inputs: bool = False
+    unread_inputs: Collection[str] | None = None
     outputs: Sequence[ir.Value] | None = None
     metadata: Metadata = "full"
     inner_shapes: bool = True
@@ -81,6 +82,11 @@ def require_content(model: ir.Model) -> None:
             "ONNXProgram.apply_weights(state_dict) first, or save with include_initializers=False.",
             empty,
         )
+
+
+def is_read(value: ir.Value) -> bool:
+    """Whether a node reads a value, or the graph returns it."""
+    return bool(value.uses()) or value.is_graph_output()
 
 
 def single_file(model: ir.Model, selection: Selection) -> Layout:
@@ -218,7 +224,8 @@ def _skeleton(
 ) -> onnx.ModelProto:
     """Serialize the model with stand-ins for the spliced tensors; the model itself is not touched."""
     graph = model.graph
-    inputs = list(graph.inputs)
+    kept = selection.unread_inputs
+    inputs = [value for value in graph.inputs if kept is None or is_read(value) or value.name in kept]
     if selection.weights_as_inputs:
         present = {value.name for value in inputs}
         inputs += [value for name, value in graph.initializers.items() if is_weight(value) and name not in present]

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from onnxport.capture.patches.fake_kernels import (
+    SizeFixed,
     forget_numbers,
     results_by_example,
     sizes_kept_symbolic,
@@ -150,6 +151,9 @@ def _fake_results(tensors: Sequence[torch.Tensor], sizes: Sequence[int], key: st
         try:
             results = results_by_example(partial(_results, key=key), tensors, sizes)
         except Exception as other:
+            if isinstance(error, SizeFixed):
+                # At other sizes it fails, so that the size is this one to all of the model.
+                return _results(tensors, sizes, key)
             raise other from error
         warn_of_example(f"The forward of {function} can't be run without values ({type(error).__name__}: {error})")
         return results

@@ -86,6 +86,9 @@ def _if_it_can(operator: OpOverload, key: DispatchKey) -> Callable[..., Any]:
             try:
                 return by_example(*args, **kwargs)
             except Exception as other:
+                if isinstance(error, SizeFixed):
+                    # At other sizes it fails, so that the size is this one to all of the model.
+                    return operator._op_dk(key, *args, **kwargs)
                 raise other from error
 
     return run

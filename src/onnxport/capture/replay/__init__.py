@@ -6,7 +6,7 @@
 # Each of these registers the handlers of its nodes; every kind of node has one, so their order does not matter.
 from onnxport.capture.replay.control import branches, choices, loops  # noqa: F401
 from onnxport.capture.replay.embedded import scripts_replayed
-from onnxport.capture.replay.mirror import Mirror, as_mirror
+from onnxport.capture.replay.mirror import Mirror, as_mirror, optional_parameters
 from onnxport.capture.replay.ops import (  # noqa: F401
     counted,
     language,
@@ -25,6 +25,7 @@ __all__ = [
     "Recording",
     "as_mirror",
     "has_packed_weights",
+    "optional_parameters",
     "replaying",
     "script_of",
     "scripts_replayed",

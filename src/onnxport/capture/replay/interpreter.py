@@ -13,7 +13,7 @@ import torch.fx.traceback
 from onnxport.capture.diagnosis.user_lines import running
 from onnxport.capture.replay.lines import frames_of, quoted_frames
 from onnxport.capture.replay.ops.calls import call_operator
-from onnxport.capture.replay.values.items import may_be_none, with_handles
+from onnxport.capture.replay.values.items import may_be_none, typed_for, with_handles
 from onnxport.capture.replay.values.stand_ins import Number, ReplayValue, materialized
 from onnxport.errors import CaptureError
 from onnxport.torch_graph import Block, Function, Graph, Node, Type, Value, graph_of
@@ -109,6 +109,14 @@ def _passes_on(frame: Frame) -> bool:
     return frame.goes_on and returned == given and all(node.kind() == "prim::Constant" for node in rest)
 
 
+def _typed(opset: int, graph: Graph, results: ReplayValue) -> ReplayValue:
+    types = [value.type() for value in graph.outputs()]
+    if len(types) == 1:
+        return results if results is None else typed_for(opset, results, types[0])
+    assert isinstance(results, tuple)
+    return tuple(typed_for(opset, *pair) for pair in zip(results, types, strict=True))
+
+
 def result_of(node: Node, results: Sequence[ReplayValue]) -> ReplayValue:
     """What a handler returns of a node with these outputs."""
     return results[0] if node.outputsSize() == 1 else results
@@ -157,6 +165,8 @@ class Interpreter:
         self.callers: list[list[Frame]] = []
         # Whether the script is the whole model: then what it returns leaves the ONNX model.
         self.is_whole = False
+        # The opset whose types results leave the model with; without one, lists and tuples are taken apart.
+        self.typed_for: int | None = None
         # The graphs of methods, by their owners and names.
         self.graphs: dict[object, Graph] = {}
         # What attributes of modules and objects hold, by the identities of these, with them: as it came with the
@@ -217,6 +227,8 @@ class Interpreter:
             results = self.graph(graph, arguments, function)
             if self.is_whole and self.finish is not None:
                 results = self.finish.returned(results)
+            if self.is_whole and self.typed_for is not None:
+                results = _typed(self.typed_for, graph, results)
             # What may be None leaves the model as such; Python code around a script needs to know.
             return materialized(with_handles(results) if self.is_whole or not may_be_none(results) else results)
 

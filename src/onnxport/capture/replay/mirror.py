@@ -146,6 +146,14 @@ def _parameter(weight: torch.Tensor, tied: dict[int, torch.nn.Parameter]) -> tor
     return found
 
 
+def optional_parameters(model: object) -> list[str]:
+    """The names of a script's parameters that may be None."""
+    if not isinstance(model, Mirror):
+        return []
+    arguments = model.methods["forward"].schema.arguments
+    return [argument.name for argument in arguments if argument.type.kind() == "OptionalType"]
+
+
 _NUMBERS = {"IntType": to_int, "FloatType": to_float, "BoolType": to_bool}
 
 

@@ -11,10 +11,12 @@ from collections.abc import Callable, Sequence
 import torch
 from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 
+from onnxport.capture.replay.control.any_size import at_other_sizes
 from onnxport.capture.replay.control.closures import Body, Closure, Operand, free_values, sampling
 from onnxport.capture.replay.control.specs import NumberSpec, UnlikeBranches, UnlikeRanks, ValueSpec, spec_of
 from onnxport.capture.replay.interpreter import Env, Finished, NodeCall, handles, result_of
 from onnxport.capture.replay.values.stand_ins import ReplayValue, Truth, known_truth, plain_number
+from onnxport.errors import OnnxExporterError
 from onnxport.torch_graph import Block
 from onnxport.torch_internals.operators import cond_op
 
@@ -98,7 +100,8 @@ def _captured(
     call.trace()
     closure = Closure(call.run, call.env, list(dict.fromkeys(names)))
     with sampling():
-        samples = [closure.sampled(body) for body in bodies]
+        sampled = [_sampled(closure, body, condition, holds=n == 0) for n, body in enumerate(bodies)]
+        bodies, samples = [body for body, _ in sampled], [sample for _, sample in sampled]
         if closure.attributes or closure.containers:
             samples = [closure.sampled(body) for body in bodies]
         count = len(samples[0]) - len(closure.attributes) - len(closure.containers)
@@ -128,6 +131,19 @@ def _captured(
     closure.write_back(list(values))
     closure.assign(results[count:])
     return results[:count]
+
+
+def _sampled(closure: Closure, body: Body, condition: Condition, holds: bool) -> tuple[Body, list[ReplayValue]]:
+    """A body and what it gives; one that fails at the example's sizes is tried at any that lead to it."""
+    try:
+        return body, closure.sampled(body)
+    except OnnxExporterError:
+        raise
+    except RuntimeError:
+        elsewhere = at_other_sizes(body, closure.names, condition, holds)
+        if elsewhere is None:
+            raise
+        return elsewhere, closure.sampled(elsewhere)
 
 
 def _chooses_numbers(specs: Sequence[ValueSpec], samples: Sequence[Sequence[ReplayValue]]) -> bool:

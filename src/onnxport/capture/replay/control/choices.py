@@ -38,7 +38,8 @@ def _squeeze(call: NodeCall, x: ReplayValue, *axes: ReplayValue) -> ReplayValue:
     name, gone = _name(call, 0), [axis for axis, truth in is_one.items() if truth is True]
     try:
         return result_of(call.node, _squeezed(call, name, open_axes, gone)(call.env))
-    except UnlikeRanks:
+    except (UnlikeRanks, IndexError):
+        # Without an axis that the model reads later, it is not for such sizes.
         if any(has_free_unbacked_symbols(x.shape[axis]) for axis in open_axes):
             raise
     # Where sizes decide, following the example is a guard, and that is reported.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import warnings
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Collection, MutableMapping
 
 import torch
 
@@ -46,7 +46,7 @@ def _or(a: bool | torch.SymBool, b: bool | torch.SymBool) -> ReplayValue:
 
 def _not(value: ReplayValue) -> ReplayValue:
     if isinstance(value, Truth):
-        return Truth(torch.logical_not(value.tensor))
+        return Truth(torch.logical_not(value.tensor), value.symbols)
     return torch.sym_not(value) if isinstance(value, torch.SymBool) else not value
 
 
@@ -138,6 +138,10 @@ _TEXT = (
 )
 
 
+def _symbols(side: ReplayValue) -> Collection[object]:
+    return side.node.expr.free_symbols if isinstance(side, torch.SymInt | torch.SymFloat) else ()
+
+
 def _comparison(compare: Function) -> Function:
     """Of what may be sizes: torch takes those that vary for positive, and they may be 0."""
 
@@ -146,7 +150,8 @@ def _comparison(compare: Function) -> Function:
             return compare(a, b)
         found = compare(a, b)
         if is_otherwise_at_zero(compare, a, b, found):
-            return Truth(compare(*(Number.of(side).tensor() for side in (a, b))))  # type: ignore[arg-type]
+            symbols = {symbol for side in (a, b) for symbol in _symbols(side)}
+            return Truth(compare(*(Number.of(side).tensor() for side in (a, b))), symbols)  # type: ignore[arg-type]
         return found
 
     return apply

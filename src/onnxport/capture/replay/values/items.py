@@ -23,6 +23,7 @@ from onnxport.capture.replay.values.stand_ins import (
     rebuilt,
 )
 from onnxport.errors import CaptureError
+from onnxport.torch_graph import Type
 
 Size = int | torch.SymInt
 Run = Stacked | Sequenced
@@ -31,6 +32,8 @@ Symbols = Collection[object]
 """Unbacked symbols, of sympy, which has no types."""
 
 _UNKNOWN = -1
+_FIRST_WITH_SEQUENCES = 11
+_FIRST_WITH_OPTIONALS = 15
 NUMBERS = (bool, int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
@@ -282,6 +285,26 @@ def may_be_none(value: ReplayValue) -> bool:
     if isinstance(value, list | tuple | dict):
         return any(may_be_none(part) for part in parts_of(value))
     return isinstance(value, Optionally)
+
+
+def typed_for(opset: int, value: ReplayValue, type_: Type) -> ReplayValue:
+    """A result as TorchScript types it: a list of tensors is a sequence, and None an optional value without any.
+
+    Where an opset has no such type, or no list of that kind, the result stays as it is.
+    """
+    if type_.kind() == "TupleType" and isinstance(value, tuple):
+        pairs = zip(value, type_.containedTypes(), strict=True)
+        return rebuilt(value, [typed_for(opset, *pair) for pair in pairs])
+    if value is None and opset >= _FIRST_WITH_OPTIONALS:
+        return Optionally(torch.zeros([], dtype=torch.bool), torch.zeros([]))
+    is_list = type_.kind() == "ListType" and type_.getElementType().kind() == "TensorType"
+    if opset < _FIRST_WITH_SEQUENCES or not is_list or not isinstance(value, list) or has_run_time_length(value):
+        return value
+    tensors = [item_tensor(item) for item in value if isinstance(item, torch.Tensor | Number)]
+    if len(tensors) < len(value) or len({tensor.dtype for tensor in tensors}) > 1:
+        return value
+    # What has never had an item in it may have any type.
+    return [Sequenced(handle_of(tensors, torch.float32), item_type_of(tensors))]
 
 
 def with_handles(value: ReplayValue) -> ReplayValue:

@@ -5,7 +5,7 @@ Everything else of a script is what it is in Python: tensors, numbers, strings, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -48,9 +48,10 @@ class Number:
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """A bool that a tensor without axes will hold at run time."""
+    """A bool that a tensor without axes will hold at run time; ``symbols`` are those of the sizes that it compares."""
 
     tensor: torch.Tensor
+    symbols: Collection[object] = ()
 
 
 @dataclass(frozen=True, eq=False)

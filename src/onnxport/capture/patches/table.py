@@ -18,6 +18,7 @@ from onnxport.capture.patches.empty_axes import strides_of_empty_examples
 from onnxport.capture.patches.fourier import transforms_of_any_size
 from onnxport.capture.patches.low_precision import low_precision_as_computed
 from onnxport.capture.patches.packed import sequences_packed
+from onnxport.capture.patches.placeholders import placeholders_without_lines
 from onnxport.capture.patches.quick_shapes import shapes_told_at_once
 from onnxport.capture.patches.recurrent import recurrences_of_any_length
 from onnxport.capture.patches.result_types import types_as_computed
@@ -103,6 +104,13 @@ PATCHES: tuple[Patch, ...] = (
         known="torch 2.13",
         until="their C++ takes SymInt",
         enter=operators_of_any_size,
+    ),
+    Patch(
+        replaces=("torch.fx.proxy.TracerBase.create_node",),
+        why="At each placeholder torch formats the stack to find nothing: a tenth of a capture with many weights.",
+        known="torch 2.13",
+        until="make_fx records stacks at calls only",
+        enter=placeholders_without_lines,
     ),
     Patch(
         replaces=_kernels("__lshift__.Scalar", "__lshift__.Tensor", "__rshift__.Scalar", "__rshift__.Tensor"),

@@ -159,9 +159,7 @@ def export(
             autograd_inlining=autograd_inlining,
             example_outputs=example_outputs,
         )
-    saved = (
-        None if f is None else Destination(f, export_params, keep_initializers_as_inputs, external_data=external_data)
-    )
+    saved = None if f is None else Destination(f, export_params, keep_initializers_as_inputs, external_data)
     artifacts = Artifacts(artifacts_dir, report, profile, dump_exported_program, verbose)
     given = Description(args, kwargs, input_names, output_names, dynamic_shapes, dynamic_axes)
     reader = find_target(target)

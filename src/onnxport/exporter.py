@@ -39,8 +39,8 @@ class Destination:
     file: File
     weights: bool = True
     weights_as_inputs: bool = False
-    unread_inputs: Collection[str] | None = None
     external_data: bool = True
+    unread_inputs: Collection[str] | None = None
 
     def save(self, program: ONNXProgram) -> None:
         """Write the file, or both."""

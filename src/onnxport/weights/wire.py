@@ -215,6 +215,15 @@ def _spliced(arrangement: Arrangement, selection: Selection) -> dict[str, ir.Ten
     return tensors
 
 
+def _inputs(graph: ir.Graph, selection: Selection) -> list[ir.Value]:
+    kept = selection.unread_inputs
+    inputs = [value for value in graph.inputs if kept is None or is_read(value) or value.name in kept]
+    if selection.weights_as_inputs:
+        present = {value.name for value in inputs}
+        inputs += [value for name, value in graph.initializers.items() if is_weight(value) and name not in present]
+    return inputs
+
+
 def _skeleton(
     model: ir.Model,
     selection: Selection,
@@ -224,13 +233,8 @@ def _skeleton(
 ) -> onnx.ModelProto:
     """Serialize the model with stand-ins for the spliced tensors; the model itself is not touched."""
     graph = model.graph
-    kept = selection.unread_inputs
-    inputs = [value for value in graph.inputs if kept is None or is_read(value) or value.name in kept]
-    if selection.weights_as_inputs:
-        present = {value.name for value in inputs}
-        inputs += [value for name, value in graph.initializers.items() if is_weight(value) and name not in present]
     view = ir.GraphView(
-        inputs,
+        _inputs(graph, selection),
         graph.outputs if selection.outputs is None else selection.outputs,
         nodes=[node for node in graph if node not in arrangement.left_out] if arrangement.left_out else graph,
         initializers=[

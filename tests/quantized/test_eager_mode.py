@@ -19,6 +19,7 @@ import torch.ao.nn.quantized.dynamic as nnqd
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.ao.quantization import quantize_dynamic
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import onnxport
 from comparison import assert_agrees, eager_result
@@ -282,6 +283,29 @@ RECURRENT: dict[str, tuple[Callable[[], nn.Module], torch.dtype]] = {
     "lstm in float16": (lambda: nn.LSTM(4, 6), torch.float16),
     "gru": (lambda: nn.GRU(4, 6, 2), torch.qint8),
 }
+
+
+class OverPacked(nn.Module):
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Any:
+        rows, states = self.layer(pack_padded_sequence(x, lengths, enforce_sorted=False))
+        return pad_packed_sequence(rows)[0], states
+
+
+@pytest.mark.parametrize("dynamo", [True, False])
+@pytest.mark.parametrize("name", ["lstm of both directions", "gru"])
+def test_dynamic_recurrent_layers_over_packed_sequences(name: str, dynamo: bool) -> None:
+    make, dtype = RECURRENT[name]
+    torch.manual_seed(0)
+    model: Any = quantize_dynamic(OverPacked(make()).eval(), {nn.LSTM, nn.GRU}, dtype=dtype)
+    axes = {"x": {0: "steps", 1: "batch"}, "lengths": {0: "batch"}}
+    given: Any = {"dynamic_shapes": axes} if dynamo else {"input_names": list(axes), "dynamic_axes": axes}
+    program = onnxport.export(model, (torch.randn(5, 2, 4), torch.tensor([3, 5])), dynamo=dynamo, **given)
+    others = torch.randn(7, 3, 4), torch.tensor([2, 7, 1])
+    assert_agrees(program, model, others, rtol=0.0, atol=0.03)
 
 
 @pytest.mark.parametrize("dynamo", [True, False])

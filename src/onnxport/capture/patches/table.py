@@ -330,6 +330,16 @@ PATCHES: tuple[Patch, ...] = (
         entered_in="onnxport.capture.replay.embedded",
     ),
     Patch(
+        replaces=(
+            "torch.ao.nn.quantized.dynamic.LSTM.forward_packed",
+            "torch.ao.nn.quantized.dynamic.GRU.forward_packed",
+        ),
+        why="They make a plain number of how many sequences there are, which a trace keeps.",
+        known="torch 2.13",
+        until="they take it from a size",
+        entered_in="onnxport.capture.patches.packed_layers",
+    ),
+    Patch(
         replaces=("torch.jit._trace._trace_module_map",),
         why="The tracer notes the module of each node only while a module of its own is being traced.",
         known="torch 2.13",

@@ -15,6 +15,7 @@ from typing import TextIO, cast
 import torch
 
 from onnxport.capture.diagnosis.user_lines import line_of_warning
+from onnxport.capture.patches.packed_layers import batches_of_any_size
 from onnxport.capture.patches.replacing import attributes_replaced, items_replaced, method_replaced
 from onnxport.capture.replay.interpreter import Interpreter
 from onnxport.capture.replay.mirror import Mirror
@@ -118,7 +119,7 @@ def script_of(model: torch.nn.Module, inputs: Inputs) -> object:
         return model
     given = _named(model, inputs)
     options: dict[str, object] = {"example_kwarg_inputs": given} if inputs.kwargs else {"example_inputs": inputs.args}
-    with torch.no_grad():
+    with torch.no_grad(), batches_of_any_size():
         return torch.jit.trace(model, strict=False, check_trace=False, **options)
 
 

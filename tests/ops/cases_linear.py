@@ -160,7 +160,7 @@ LINEAR = [
     case("aten::linalg_vecdot", lambda x, y: torch.linalg.vecdot(x, y, dim=0), R("b", 4), R(4), name="broadcast"),
     case("aten::linalg_cross", lambda x, y: torch.linalg.cross(x, y, dim=1), R("b", 3, "n"), R("b", 3, "n")),
     case("transformers::grouped_mm_fallback", _experts, R("n", 16), R(3, 16, 5)),
-    case("aten::_grouped_mm", _grouped_floats, R(8, 5), R(3, 5, 7), name="float32"),
+    case("aten::_grouped_mm", _grouped_floats, R(8, 16), R(3, 16, 8), name="float32"),
     case("aten::_grouped_mm", _grouped(2, 2, 8), R(8, 16), R(3, 16, 8), name="rows", **BFLOAT),
     case("aten::_grouped_mm", _grouped(8, 16, turned=True), R(2, 8, 16), R(16, 16), name="columns", **BFLOAT),
     case("aten::_grouped_mm", _grouped(8, 16, turned=True), R(8, 16), R(8, 16), name="terms", **BFLOAT),

@@ -143,6 +143,27 @@ BODIES = {
         "else_branch = f () => (float[2] q) { k = Constant<value = float[2] {5, 6}>() q = Sub(e, k) }> }",
         [["Exp", "If"], ["Identity"], ["Sub"]],
     ),
+    "what both branches compute": (
+        IF + "y = If(c) <then_branch = t () => (float[2] p) { a = Sin(e) b = Add(a, u) p = Neg(b) }, "
+        "else_branch = f () => (float[2] q) { d = Cos(e) g = Sin(e) h = Add(g, u) q = Mul(h, d) }> }",
+        [["Exp", "Sin", "Add", "If"], ["Neg"], ["Cos", "Mul"]],
+    ),
+    "what branches return": (
+        IF + "y = If(c) <then_branch = t () => (float[2] p) { p = Sin(e) }, "
+        "else_branch = f () => (float[2] q) { g = Sin(e) q = Neg(g) }> }",
+        [["Exp", "If"], ["Sin"], ["Sin", "Neg"]],
+    ),
+    "draws of both branches": (
+        "(bool c, float[2] x) => (float[2] y) { y = If(c) <then_branch = t () => (float[2] p) "
+        "{ a = RandomNormalLike<seed = 1.0>(x) b = Mul(a, x) p = Sub(b, b) }, else_branch = f () => (float[2] q) "
+        "{ g = RandomNormalLike<seed = 1.0>(x) h = Mul(g, x) k = Sub(h, h) q = Neg(k) }> }",
+        [["If"], ["RandomNormalLike", "Mul", "Sub"], ["RandomNormalLike", "Mul", "Sub", "Neg"]],
+    ),
+    "what was computed before the branch": (
+        IF + "s = Sin(e) o = If(c) <then_branch = t () => (float[2] p) { a = Sin(e) p = Neg(a) }, "
+        "else_branch = f () => (float[2] q) { q = Relu(e) }> y = Add(o, s) }",
+        [["Exp", "Sin", "If", "Add"], ["Neg"], ["Relu"]],
+    ),
     "a loop": (
         "(float[2] x) => (float[2] y) <int64 n = {3}, bool go = {1}, float one = {1}> { y = Loop(n, go, x) "
         "<body = b (int64 i, bool c, float[2] s) => (bool d, float[2] r) "

@@ -36,6 +36,41 @@ ROWS = {
         "{ a = Abs(x) b = Pad(a, pads) y = MaxPool<kernel_shape = [2, 2]>(b) }",
         ["Abs", "Pad", "MaxPool"],
     ),
+    "transposes of both operands": (
+        "(float[2,n] x, float[2,n] z) => (float[2,n] y) { a = Transpose<perm = [1, 0]>(x) "
+        "b = Transpose<perm = [1, 0]>(z) c = Sub(a, b) y = Transpose<perm = [1, 0]>(c) }",
+        ["Sub"],
+    ),
+    "transposes of both operands, one of them read elsewhere": (
+        "(float[2,3] x, float[2,3] z) => (float[3,2] y, float[3,2] w) { a = Transpose<perm = [1, 0]>(x) "
+        "b = Transpose<perm = [1, 0]>(z) y = Sub(a, b) w = Exp(a) }",
+        ["Transpose", "Transpose", "Sub", "Exp"],
+    ),
+    "transposes of operands that are broadcast": (
+        "(float[2,3] x, float[1,3] z) => (float[3,2] y) { a = Transpose<perm = [1, 0]>(x) "
+        "b = Transpose<perm = [1, 0]>(z) y = Sub(a, b) }",
+        ["Transpose", "Transpose", "Sub"],
+    ),
+    "expand of expand": (
+        "(float[1,1,3] x) => (float[2,4,3] y) <int64[3] s = {1,4,3}, int64[3] t = {2,4,3}> "
+        "{ a = Expand(x, s) y = Expand(a, t) }",
+        ["Expand"],
+    ),
+    "expand of expand that leaves a size": (
+        "(float[1,1,3] x) => (float[2,4,3] y) <int64[3] s = {1,4,3}, int64[3] t = {2,1,1}> "
+        "{ a = Expand(x, s) y = Expand(a, t) }",
+        ["Expand", "Expand"],
+    ),
+    "axes of a reshape": (
+        "(float[n,6] x) => (float[1,n,2,3] y) <int64[3] s = {-1,2,3}, int64[1] at = {0}> "
+        "{ a = Reshape(x, s) y = Unsqueeze(a, at) }",
+        ["Reshape"],
+    ),
+    "axes of a reshape with two free dimensions": (
+        "(float[n,m,6] x) => (float[1,n,m,2,3] y) <int64[4] s = {0,0,2,3}, int64[1] at = {0}> "
+        "{ a = Reshape(x, s) y = Unsqueeze(a, at) }",
+        ["Reshape", "Unsqueeze"],
+    ),
     "concat of one": ("(float[2] x) => (float[2] y) { a = Concat<axis = 0>(x) y = Relu(a) }", ["Relu"]),
     "cast to the same type": ("(float[2] x) => (float[2] y) { a = Cast<to = 1>(x) y = Relu(a) }", ["Relu"]),
     "cast by way of a wider type": (
@@ -296,6 +331,53 @@ NEWEST = {
         "<int64[1] one = {1}, int64[5] times = {1, 2, 1, 1, 1}, int64[4] s = {0, 4, 5, 2}> "
         "{ k1 = Unsqueeze(k, one) k2 = Expand(k1, times) k3 = Reshape(k2, s) y = Attention(q, k3, k3) }",
         ["Unsqueeze", "Expand", "Reshape", "Attention"],
+    ),
+    "norm by a division": (
+        "(float[2,3] x, float[3] w) => (float[2,3] y) <float e = {0.001}, float two = {2}, int64[1] last = {1}> "
+        "{ s = Pow(x, two) m = ReduceMean(s, last) a = Add(e, m) r = Sqrt(a) n = Div(x, r) y = Mul(n, w) }",
+        ["RMSNormalization"],
+    ),
+    "norm by a negative power": (
+        "(float[2,3] x, float[3] w) => (float[2,3] y) <float e = {0.001}, float h = {-0.5}, int64[1] last = {-1}> "
+        "{ s = Mul(x, x) m = ReduceMean(s, last) a = Add(m, e) r = Pow(a, h) n = Mul(r, x) y = Mul(n, w) }",
+        ["RMSNormalization"],
+    ),
+    "norm of differences": (
+        "(float[n,3] x, float[3] w, float[3] b) => (float[n,3] y) "
+        "<float e = {0.001}, float two = {2}, int64[1] last = {-1}> { u = ReduceMean(x, last) d = Sub(x, u) "
+        "s = Pow(d, two) m = ReduceMean(s, last) a = Add(m, e) r = Sqrt(a) n = Div(d, r) z = Mul(w, n) y = Add(z, b) }",
+        ["LayerNormalization"],
+    ),
+    "norm of differences to something else": (
+        "(float[n,3] x, float[n,3] v, float[3] w) => (float[n,3] y) "
+        "<float e = {0.001}, float two = {2}, int64[1] last = {-1}> { u = ReduceMean(v, last) d = Sub(x, u) "
+        "s = Pow(d, two) m = ReduceMean(s, last) a = Add(m, e) r = Sqrt(a) n = Div(d, r) y = Mul(w, n) }",
+        ["ReduceMean", "Sub", "RMSNormalization"],
+    ),
+    "norm along another axis": (
+        "(float[3,3] x, float[3] w) => (float[3,3] y) <float e = {0.001}, int64[1] first = {0}> "
+        "{ s = Mul(x, x) m = ReduceMean(s, first) a = Add(m, e) r = Sqrt(a) n = Div(x, r) y = Mul(n, w) }",
+        ["Mul", "ReduceMean", "Add", "Sqrt", "Div", "Mul"],
+    ),
+    "hard sigmoid": (
+        "(float[n,3] x) => (float[n,3] y) <float three = {3}, float zero = {0}, float six = {6}> "
+        "{ a = Add(x, three) b = Clip(a, zero, six) y = Div(b, six) }",
+        ["HardSigmoid"],
+    ),
+    "hard swish": (
+        "(float[n,3] x) => (float[n,3] y) <float three = {3}, float zero = {0}, float six = {6}> "
+        "{ a = Add(x, three) b = Clip(a, zero, six) c = Div(b, six) y = Mul(x, c) }",
+        ["HardSwish"],
+    ),
+    "hard swish divided at the end": (
+        "(float[n,3] x) => (float[n,3] y) <float three = {3}, float zero = {0}, float six = {6}, "
+        "float sixth = {0.16666667}> { a = Add(three, x) b = Clip(a, zero, six) c = Mul(b, x) y = Mul(c, sixth) }",
+        ["HardSwish"],
+    ),
+    "hard swish of something else": (
+        "(float[n,3] x, float[n,3] z) => (float[n,3] y) <float three = {3}, float zero = {0}, float six = {6}> "
+        "{ a = Add(x, three) b = Clip(a, zero, six) c = Mul(b, z) y = Div(c, six) }",
+        ["Add", "Clip", "Mul", "Div"],
     ),
     "gelu": (
         "(float[n,3] x) => (float[n,3] y) <float half = {0.5}, float root = {1.41421356}, float one = {1}> "

@@ -6,12 +6,15 @@ not: everything they look at lies before it and has taken its final form.
 
 from __future__ import annotations
 
+from collections import ChainMap
+from collections.abc import Hashable
+
 import onnx_ir as ir
 
 from onnxport.graphs import bodies
 from onnxport.optimize.fold import fold
-from onnxport.optimize.known_bodies import compute_once, take_known_branch
-from onnxport.optimize.merge import Seen, merge
+from onnxport.optimize.known_bodies import compute_before_branches, compute_once, take_known_branch
+from onnxport.optimize.merge import merge
 from onnxport.optimize.rules import BY_OPERATOR
 from onnxport.optimize.rules.pattern import Rule
 from onnxport.optimize.scope import Scope
@@ -21,11 +24,10 @@ _LOOPS = frozenset({"Loop", "Scan"})
 
 def rewrite_forwards(scope: Scope) -> None:
     """Simplify every node of a graph and of the bodies in it, in order."""
-    _walk(scope.graph, scope)
+    _walk(scope.graph, scope, ChainMap())
 
 
-def _walk(graph: ir.Graph, scope: Scope) -> None:
-    seen: Seen = {}
+def _walk(graph: ir.Graph, scope: Scope, seen: ChainMap[Hashable, ir.Node]) -> None:
     scope.tally["visits"] += len(graph)
     for node in graph:
         inner = bodies(node)
@@ -33,9 +35,11 @@ def _walk(graph: ir.Graph, scope: Scope) -> None:
             if node.op_type == "If" and node.domain == "" and take_known_branch(node, scope):
                 continue
             for body in inner:
-                _walk(body, scope)
+                _walk(body, scope, seen.new_child())
             if node.op_type in _LOOPS and node.domain == "":
                 compute_once(node, scope)
+            elif node.op_type == "If" and node.domain == "":
+                compute_before_branches(node, scope)
         # A node with a version of its own may read differently from what the rules know of its operator.
         canonical = node.domain == "" and node.version is None
         if canonical and not (scope.in_function and any(a.is_ref() for a in node.attributes.values())):

@@ -1,13 +1,15 @@
-"""What need not stand in a body: the branch that an If always takes, and what a loop computes alike every time."""
+"""What need not stand in a body: the branch that is always taken, what all branches compute, or a loop every time."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable, Iterable
 
 import onnx_ir as ir
 
 from onnxport.onnx_build.names import names_in
 from onnxport.onnx_build.operators import operator_set
+from onnxport.optimize.merge import computed
 from onnxport.optimize.scope import Scope, known_dims
 
 _NEVER_FAILS = operator_set(
@@ -64,6 +66,53 @@ def compute_once(node: ir.Node, scope: Scope) -> None:
         _move(invariant, scope)
         node.graph.insert_before(node, invariant)
         scope.tally["computed once before a loop"] += len(invariant)
+
+
+def compute_before_branches(node: ir.Node, scope: Scope) -> None:
+    """Compute before an If what both of its branches compute of outer values.
+
+    ``If(c){a = Exp(x) b = Neg(a)}{d = Exp(x) e = Abs(d)}`` becomes ``a = Exp(x) If(c){b = Neg(a)}{e = Abs(a)}``.
+    """
+    one, other = (node.attributes[name].as_graph() for name in ("then_branch", "else_branch"))
+    if node.graph is None:
+        return
+    waiting: dict[Hashable, ir.Node] = {}
+    moved: set[ir.Node] = set()
+    common: list[ir.Node] = []
+
+    def note(nodes: Iterable[ir.Node]) -> None:
+        for inner in nodes:
+            key = _of_outer_values(inner, other, moved, scope)
+            if key is not None:
+                waiting.setdefault(key, inner)
+
+    note(other)
+    for inner in one:
+        key = _of_outer_values(inner, one, moved, scope)
+        same = None if key is None else waiting.pop(key, None)
+        if same is None:
+            continue
+        common.append(inner)
+        moved.add(inner)
+        readers = [user for output in same.outputs for user, _ in output.uses() if user.graph is other]
+        for output, first in zip(same.outputs, inner.outputs, strict=True):
+            scope.replace(output, first)
+        note(readers)
+    if common:
+        one.remove(common)
+        _move(common, scope)
+        node.graph.insert_before(node, common)
+        scope.tally["computed before both branches"] += len(common)
+
+
+def _of_outer_values(node: ir.Node, body: ir.Graph, moved: set[ir.Node], scope: Scope) -> Hashable | None:
+    """What a node of a branch computes, if that needs nothing of the branch and is not what the branch returns."""
+    if node in scope.dead or any(output.is_graph_output() for output in node.outputs):
+        return None
+    for value in node.inputs:
+        if value is not None and value.graph is body and value.producer() not in moved:
+            return None
+    return computed(node, scope)
 
 
 def _move(nodes: list[ir.Node], scope: Scope) -> None:

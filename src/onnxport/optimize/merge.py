@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, MutableMapping
 
 import onnx_ir as ir
 
@@ -15,7 +15,8 @@ SEPARATE = RANDOM | {"Identity"}
 #: Operators of other domains may keep state or draw numbers, for all one can tell.
 DOMAINS = frozenset({"", "ai.onnx.ml"})
 
-Seen = dict[Hashable, ir.Node]
+Seen = MutableMapping[Hashable, ir.Node]
+"""The nodes so far by what they compute; in a body also those before the node that has it."""
 
 
 def merge(node: ir.Node, scope: Scope, seen: Seen) -> bool:
@@ -24,11 +25,9 @@ def merge(node: ir.Node, scope: Scope, seen: Seen) -> bool:
     ``a = Exp(x); b = Exp(x); c = Add(a, b)`` becomes ``a = Exp(x); c = Add(a, a)``.
     A second graph output stays, as an Identity of the first.
     """
-    key = _key(node)
+    key = computed(node, scope)
     if key is None:
         return False
-    if scope.apart is not None:
-        key = (scope.apart(node), key)
     first = seen.get(key)
     if first is None or first in scope.dead:
         seen[key] = node
@@ -39,6 +38,12 @@ def merge(node: ir.Node, scope: Scope, seen: Seen) -> bool:
         scope.replace(output, same)
     scope.tally["common subexpression"] += 1
     return True
+
+
+def computed(node: ir.Node, scope: Scope) -> Hashable | None:
+    """What is equal for nodes that compute the same of the same, and may be one; None for a node that stays."""
+    key = _key(node)
+    return key if key is None or scope.apart is None else (scope.apart(node), key)
 
 
 def _key(node: ir.Node) -> Hashable | None:

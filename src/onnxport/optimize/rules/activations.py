@@ -8,7 +8,7 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from onnxport.optimize.rules.pattern import Rule, made_by
+from onnxport.optimize.rules.pattern import Rule, made_by, rules_for
 from onnxport.optimize.scope import Scope
 
 _FIRST_OPSET = 20
@@ -114,4 +114,54 @@ def _gelu(node: ir.Node, scope: Scope) -> Literal[True] | None:
     return None
 
 
-RULES = [Rule("gelu", "Mul", _gelu)]
+def _hard_sigmoid_of(value: ir.Value | None, scope: Scope) -> ir.Value | None:
+    """``x`` of ``min(max(x + 3, 0), 6)`` in float32, which is six times its hard sigmoid."""
+    clip = made_by(value, "Clip")
+    if clip is None or len(clip.inputs) != 3 or value is None or value.dtype != ir.DataType.FLOAT:
+        return None
+    if not (_is_number(clip.inputs[1], 0.0, scope) and _is_number(clip.inputs[2], 6.0, scope)):
+        return None
+    return _without(clip.inputs[0], "Add", 3.0, scope)
+
+
+def _six_parts(node: ir.Node, scope: Scope) -> ir.Value | None:
+    """``a`` of ``a / 6``, however it is written."""
+    if node.op_type == "Div":
+        return node.inputs[0] if _is_number(node.inputs[1], 6.0, scope) else None
+    return _without(node.outputs[0], "Mul", 1 / 6, scope)
+
+
+def _hard_sigmoid(node: ir.Node, scope: Scope) -> Literal[True] | None:
+    """``relu6(x + 3) / 6`` becomes ``HardSigmoid(x)``, and ``x relu6(x + 3) / 6`` becomes ``HardSwish(x)``."""
+    if scope.in_function:
+        return None
+    whole = _six_parts(node, scope)
+    x = _hard_sigmoid_of(whole, scope)
+    if x is not None:
+        scope.become(node, "HardSigmoid", [x], [ir.AttrFloat32("alpha", 1 / 6), ir.AttrFloat32("beta", 0.5)])
+        return True
+    for one, other in _pairs(whole, "Mul"):
+        if _hard_sigmoid_of(one, scope) is other:
+            scope.become(node, "HardSwish", [other])
+            return True
+    return None
+
+
+def _hard_swish(node: ir.Node, scope: Scope) -> Literal[True] | None:
+    """``x * HardSigmoid(x)`` with a slope of 1/6 becomes ``HardSwish(x)``."""
+    for one, other in _pairs(node.outputs[0], "Mul"):
+        gate = made_by(one, "HardSigmoid")
+        if gate is None or gate.inputs[0] is not other or scope.in_function:
+            continue
+        slope, middle = gate.attributes.get_float("alpha", 0.2), gate.attributes.get_float("beta", 0.5)
+        if math.isclose(slope, 1 / 6, rel_tol=1e-6) and middle == 0.5:
+            scope.become(node, "HardSwish", [other])
+            return True
+    return None
+
+
+RULES = [
+    Rule("gelu", "Mul", _gelu),
+    *rules_for("hard sigmoid", "Div Mul", _hard_sigmoid),
+    Rule("hard swish", "Mul", _hard_swish),
+]

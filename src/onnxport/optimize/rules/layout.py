@@ -155,6 +155,33 @@ def _expand_by_ones(node: ir.Node, scope: Scope) -> ir.Value | None:
     return value if all(dim == 1 for dim in target) and len(target) <= value.shape.rank() else None
 
 
+def _expand_of_expand(node: ir.Node, scope: Scope) -> Literal[True] | None:
+    """The outer shape alone says all where it names each size that the inner one made."""
+    inner, target = producer_of(node), scope.ints(node.inputs[1])
+    source, middle = inner.inputs[0], known_dims(node.inputs[0])
+    if source is None or middle is None or target is None or len(target) < len(middle):
+        return None
+    if any(asked == 1 and size != 1 for asked, size in zip(reversed(target), reversed(middle), strict=False)):
+        return None
+    scope.set_input(node, 0, source)
+    return True
+
+
+def _axes_of_reshape(node: ir.Node, scope: Scope) -> Literal[True] | None:
+    """``Unsqueeze(Reshape(x))`` becomes ``Reshape(x)`` where one size at most is to be inferred."""
+    value, result = node.inputs[0], known_dims(node.outputs[0])
+    source = producer_of(node).inputs[0]
+    if value is None or source is None or result is None or scope.in_function or 0 in result:
+        return None
+    free = [dim for dim in result if not isinstance(dim, int)]
+    if len(free) > 1 or scope.counts.get(value, 0) != 1 or value.is_graph_output():
+        return None
+    dims = [dim if isinstance(dim, int) else -1 for dim in result]
+    shape = scope.literal(np.array(dims, dtype=np.int64), ir.DataType.INT64, f"{node.outputs[0].name}_shape")
+    scope.become(node, "Reshape", [source, shape])
+    return True
+
+
 def _slice_of_everything(node: ir.Node, scope: Scope) -> ir.Value | None:
     value = node.inputs[0]
     if value is None:
@@ -179,6 +206,8 @@ RULES: list[Rule] = [
     Rule("transpose of transpose", "Transpose(Transpose)", _transpose_of_transpose),
     *rules_for("squeeze against unsqueeze", "Squeeze(Unsqueeze) Unsqueeze(Squeeze)", _inverse_pair),
     Rule("unsqueeze of unsqueeze", "Unsqueeze(Unsqueeze)", _unsqueeze_of_unsqueeze),
+    *rules_for("axes of reshape", "Unsqueeze(Reshape) Squeeze(Reshape)", _axes_of_reshape),
+    Rule("expand of expand", "Expand(Expand)", _expand_of_expand),
     Rule("expand to its own shape", "Expand", _to_own_shape),
     Rule("expand to its own shape", "Expand", _expand_by_ones),
     Rule("slice of everything", "Slice", _slice_of_everything),

@@ -9,7 +9,8 @@ import onnx_ir as ir
 from onnxport.optimize.rules.pattern import Rule, made_by
 from onnxport.optimize.scope import Scope
 
-_FIRST_OPSET = 23
+_LAYER_NORM_SINCE = 17
+_RMS_NORM_SINCE = 23
 
 
 def _is_square(value: ir.Value | None, of: ir.Value | None, scope: Scope) -> bool:
@@ -21,52 +22,107 @@ def _is_square(value: ir.Value | None, of: ir.Value | None, scope: Scope) -> boo
     return power is not None and power.inputs[0] is of and exponent is not None and exponent.size == 1 and exponent == 2
 
 
-def _mean_square(value: ir.Value | None, of: ir.Value | None, scope: Scope) -> bool:
-    """Whether ``value`` is the mean of the squares of ``of`` along its last axis, kept as a dimension."""
+def _mean_of(value: ir.Value | None, scope: Scope) -> ir.Value | None:
+    """``a`` of its mean along the last axis, which is kept as a dimension."""
     mean = made_by(value, "ReduceMean")
+    of = mean.inputs[0] if mean is not None else None
     if mean is None or of is None or of.shape is None or len(mean.inputs) < 2:
-        return False
-    kept = mean.attributes.get_int("keepdims", 1)
-    return (
-        kept == 1
-        and scope.ints(mean.inputs[1]) in ([-1], [of.shape.rank() - 1])
-        and _is_square(mean.inputs[0], of, scope)
-    )
-
-
-def _epsilon(value: ir.Value | None, of: ir.Value | None, scope: Scope) -> float | None:
-    """The epsilon if ``value`` is ``1 / sqrt(mean(of²) + epsilon)``."""
-    reciprocal = made_by(value, "Reciprocal")
-    root = made_by(reciprocal.inputs[0], "Sqrt") if reciprocal is not None else None
-    total = made_by(root.inputs[0], "Add") if root is not None else None
-    if total is None:
         return None
-    for mean, constant in (total.inputs, reversed(total.inputs)):
+    kept = mean.attributes.get_int("keepdims", 1) == 1
+    return of if kept and scope.ints(mean.inputs[1]) in ([-1], [of.shape.rank() - 1]) else None
+
+
+def _is_power(value: ir.Value | None, exponent: float, scope: Scope) -> ir.Value | None:
+    """``a`` of ``a`` to a power."""
+    power = made_by(value, "Pow")
+    number = scope.array(power.inputs[1]) if power is not None else None
+    matches = power is not None and number is not None and number.size == 1 and number == exponent
+    return power.inputs[0] if power is not None and matches else None
+
+
+def _root(value: ir.Value | None, scope: Scope) -> ir.Value | None:
+    """``a`` of its square root."""
+    root = made_by(value, "Sqrt")
+    return root.inputs[0] if root is not None else _is_power(value, 0.5, scope)
+
+
+def _normed(value: ir.Value | None, scope: Scope) -> tuple[ir.Value, float] | None:
+    """``a`` and epsilon of ``a / sqrt(mean(a²) + epsilon)``, however it is written."""
+    division, product = made_by(value, "Div"), made_by(value, "Mul")
+    if division is not None:
+        return _with_epsilon(division.inputs[0], _root(division.inputs[1], scope), scope)
+    for x, factor in (product.inputs, reversed(product.inputs)) if product is not None else ():
+        reciprocal = made_by(factor, "Reciprocal")
+        radicand = _root(reciprocal.inputs[0], scope) if reciprocal is not None else _is_power(factor, -0.5, scope)
+        found = _with_epsilon(x, radicand, scope)
+        if found is not None:
+            return found
+    return None
+
+
+def _with_epsilon(x: ir.Value | None, radicand: ir.Value | None, scope: Scope) -> tuple[ir.Value, float] | None:
+    total = made_by(radicand, "Add")
+    for mean, constant in (total.inputs, reversed(total.inputs)) if total is not None else ():
         array = scope.array(constant)
-        if array is not None and array.size == 1 and _mean_square(mean, of, scope):
-            return float(array.reshape(-1)[0])
+        if x is not None and array is not None and array.size == 1 and _is_square(_mean_of(mean, scope), x, scope):
+            return x, float(array.reshape(-1)[0])
     return None
 
 
-def _fits(x: ir.Value, scale: ir.Value) -> bool:
-    return x.shape is not None and scale.shape is not None and x.shape[-1] == scale.shape[0] and x.dtype == scale.dtype
+def _fits(x: ir.Value, vector: ir.Value | None) -> bool:
+    if x.shape is None or vector is None or vector.shape is None or vector.shape.rank() != 1:
+        return False
+    return x.shape[-1] == vector.shape[0] and x.dtype == vector.dtype
 
 
-def _rms_norm(node: ir.Node, scope: Scope) -> Literal[True] | None:
-    """``w * (x * 1/sqrt(mean(x²) + ε))`` for a vector ``w``: RMSNormalization(x, w)."""
-    if scope.graph.opset_imports.get("", 0) < _FIRST_OPSET or scope.in_function:
+def _centred(value: ir.Value, scope: Scope) -> ir.Value | None:
+    """``x`` of ``x - mean(x)``."""
+    difference = made_by(value, "Sub")
+    return difference.inputs[0] if difference is not None and _is_mean_of_first(difference, scope) else None
+
+
+def _is_mean_of_first(difference: ir.Node, scope: Scope) -> bool:
+    x = difference.inputs[0]
+    return x is not None and _mean_of(difference.inputs[1], scope) is x
+
+
+def _norm(node: ir.Node, scope: Scope) -> Literal[True] | None:
+    """``w * (x / sqrt(mean(x²) + ε))`` for a vector ``w`` is RMSNormalization(x, w).
+
+    Of ``x - mean(x)`` in the place of ``x`` it is LayerNormalization(x, w).
+    """
+    if scope.in_function:
         return None
-    for scale, normed in (node.inputs, reversed(node.inputs)):
-        scaled = made_by(normed, "Mul")
-        if scaled is None or scale is None or scale.shape is None or scale.shape.rank() != 1:
+    for scale, value in (node.inputs, reversed(node.inputs)):
+        found = _normed(value, scope)
+        if found is None or scale is None or not _fits(found[0], scale):
             continue
-        for x, factor in (scaled.inputs, reversed(scaled.inputs)):
-            epsilon = _epsilon(factor, x, scope)
-            if epsilon is not None and x is not None and _fits(x, scale):
-                attributes = [ir.AttrInt64("axis", -1), ir.AttrFloat32("epsilon", epsilon)]
-                scope.become(node, "RMSNormalization", [x, scale], attributes)
-                return True
+        x, epsilon = found
+        attributes = [ir.AttrInt64("axis", -1), ir.AttrFloat32("epsilon", epsilon)]
+        before = _centred(x, scope)
+        if before is not None and scope.opset >= _LAYER_NORM_SINCE:
+            scope.become(node, "LayerNormalization", [before, scale], attributes)
+            return True
+        if before is None and scope.opset >= _RMS_NORM_SINCE:
+            scope.become(node, "RMSNormalization", [x, scale], attributes)
+            return True
     return None
 
 
-RULES = [Rule("root mean square norm", "Mul", _rms_norm)]
+def _norm_with_bias(node: ir.Node, scope: Scope) -> Literal[True] | None:
+    """``LayerNormalization(x, w) + b`` for a vector ``b`` is LayerNormalization(x, w, b)."""
+    for bias, value in (node.inputs, reversed(node.inputs)):
+        norm = made_by(value, "LayerNormalization")
+        if norm is None or value is None or bias is None or scope.in_function or scope.counts.get(value, 0) != 1:
+            continue
+        x, scale = norm.inputs[:2]
+        last = norm.attributes.get_int("axis", -1)
+        if len(norm.inputs) > 2 or x is None or scale is None or value.is_graph_output() or not _fits(x, bias):
+            continue
+        if x.shape is not None and last in (-1, x.shape.rank() - 1) and value.graph is node.graph:
+            scope.become(node, "LayerNormalization", [x, scale, bias], list(norm.attributes.values()))
+            return True
+    return None
+
+
+RULES = [Rule("norm", "Mul", _norm), Rule("bias of a norm", "Add", _norm_with_bias)]

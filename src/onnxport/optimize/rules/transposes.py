@@ -7,8 +7,8 @@ from typing import Literal
 import onnx_ir as ir
 
 from onnxport.onnx_build.operators import operator_set
-from onnxport.optimize.rules.pattern import Rule
-from onnxport.optimize.scope import Scope
+from onnxport.optimize.rules.pattern import Rule, made_by, rules_for
+from onnxport.optimize.scope import Scope, surely_same_shape
 
 _BY_ELEMENT = operator_set(
     "Abs Cast Ceil Celu Cos Elu Erf Exp Floor Gelu HardSigmoid HardSwish LeakyRelu Log Mish Neg Not Reciprocal Relu "
@@ -67,4 +67,28 @@ def _moved(node: ir.Node, between: list[tuple[ir.Node, int]], first: ir.Node, sc
     return True
 
 
-RULES = [Rule("transposes around operations on elements", "Transpose", _around_elements)]
+def _of_both(node: ir.Node, scope: Scope) -> Literal[True] | None:
+    """``Add(Transpose(x), Transpose(y))`` becomes ``Transpose(Add(x, y))`` where both have all axes and one order."""
+    first, second = (made_by(value, "Transpose") for value in node.inputs)
+    if first is None or second is None or scope.in_function:
+        return None
+    values = [value for value in node.inputs if value is not None]
+    # One transposition less, unless something else reads one of the two.
+    if values[0] is values[1] or any(scope.counts.get(value, 0) != 1 or value.is_graph_output() for value in values):
+        return None
+    order, other = first.attributes.get("perm"), second.attributes.get("perm")
+    left, right, result = first.inputs[0], second.inputs[0], node.outputs[0]
+    if order is None or other is None or order.as_ints() != other.as_ints() or left is None or right is None:
+        return None
+    if left.shape is None or not surely_same_shape(left, right) or result.dtype is None:
+        return None
+    attributes = list(node.attributes.values())
+    inner = scope.insert_before(node, node.op_type, [left, right], result.dtype, list(left.shape), attributes)
+    scope.become(node, "Transpose", [inner], [ir.AttrInt64s("perm", order.as_ints())])
+    return True
+
+
+RULES = [
+    *rules_for("transposes of both operands", "Add Div Mul Sub", _of_both),
+    Rule("transposes around operations on elements", "Transpose", _around_elements),
+]

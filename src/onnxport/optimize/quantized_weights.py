@@ -153,10 +153,22 @@ def _dequantized(node: ir.Node, cast: ir.Node, scale: ir.Value, weights: _Weight
         return False
     factor, axis = found
     attributes = [] if axis is None else [ir.AttrInt64("axis", axis)]
-    weights.scope.become(node, "DequantizeLinear", [weights.value(data), factor], attributes)
+    if scale.dtype == _D.BFLOAT16:
+        _dequantized_wide(node, weights.value(data), factor, attributes, weights.scope)
+    else:
+        weights.scope.become(node, "DequantizeLinear", [weights.value(data), factor], attributes)
+        _dequantize(node, weights)
     weights.scope.tally["quantized weight"] += 1
-    _dequantize(node, weights)
     return True
+
+
+def _dequantized_wide(node: ir.Node, data: ir.Value, scale: ir.Value, attributes: list[ir.Attr], scope: Scope) -> None:
+    """By way of float32, which holds the products exactly: runtimes don't dequantize to bfloat16."""
+    to_float, to_result = (ir.AttrInt64("to", int(kind)) for kind in (_D.FLOAT, _D.BFLOAT16))
+    wide = scope.insert_before(node, "Cast", [scale], _D.FLOAT, _sizes(scale), [to_float])
+    shape = _sizes(node.outputs[0])
+    real = scope.insert_before(node, "DequantizeLinear", [data, wide], _D.FLOAT, shape, attributes)
+    scope.become(node, "Cast", [real], [to_result])
 
 
 def _scale(scale: ir.Value, shape: tuple[int, ...], weights: _Weights) -> tuple[ir.Value, int | None] | None:
@@ -182,6 +194,8 @@ def _scaled_product(node: ir.Node, product: ir.Node, scale: ir.Value, weights: _
     right = product.inputs[1]
     cast = right.producer() if right is not None else None
     if cast is None or cast.op_type != "Cast" or right is None or right.dtype != scale.dtype:
+        return False
+    if scale.dtype == _D.BFLOAT16:
         return False
     once = all(len(_users(value, weights.scope)) == 1 for value in (right, product.outputs[0]))
     data = weights.find(cast.inputs[0])

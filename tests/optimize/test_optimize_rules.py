@@ -71,6 +71,23 @@ ROWS = {
         "{ a = Reshape(x, s) y = Unsqueeze(a, at) }",
         ["Reshape", "Unsqueeze"],
     ),
+    "moves before quantization": (
+        "(float[n,3] x, float[2,3] z) => (float[2,n] y) <float s = {0.1}, int8 p = {3}> { q = QuantizeLinear(x, s, p) "
+        "d = DequantizeLinear(q, s, p) t = Transpose<perm = [1, 0]>(d) y = MatMul(z, t) }",
+        ["Transpose", "QuantizeLinear", "DequantizeLinear", "MatMul"],
+    ),
+    "moves of integers": (
+        "(float[n,3] x) => (float[3,n] y) <float s = {0.1}, int8 p = {3}> { q = QuantizeLinear(x, s, p) "
+        "d = DequantizeLinear(q, s, p) t = Transpose<perm = [1, 0]>(d) r = QuantizeLinear(t, s, p) "
+        "y = DequantizeLinear(r, s, p) }",
+        ["QuantizeLinear", "DequantizeLinear", "Transpose", "QuantizeLinear", "DequantizeLinear"],
+    ),
+    "moves of numbers with a scale for each row": (
+        "(float[2,3] x, float[2,3] z) => (float[2,2] y) <float[2] s = {0.1, 0.2}, int8[2] p = {3, 0}> "
+        "{ q = QuantizeLinear<axis = 0>(x, s, p) d = DequantizeLinear<axis = 0>(q, s, p) "
+        "t = Transpose<perm = [1, 0]>(d) y = MatMul(z, t) }",
+        ["QuantizeLinear", "DequantizeLinear", "Transpose", "MatMul"],
+    ),
     "concat of one": ("(float[2] x) => (float[2] y) { a = Concat<axis = 0>(x) y = Relu(a) }", ["Relu"]),
     "cast to the same type": ("(float[2] x) => (float[2] y) { a = Cast<to = 1>(x) y = Relu(a) }", ["Relu"]),
     "cast by way of a wider type": (

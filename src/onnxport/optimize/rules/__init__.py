@@ -16,11 +16,12 @@ from onnxport.optimize.rules.neutral import RULES as NEUTRAL
 from onnxport.optimize.rules.norms import RULES as NORMS
 from onnxport.optimize.rules.padding import RULES as PADDING
 from onnxport.optimize.rules.pattern import Rule
+from onnxport.optimize.rules.quantized import RULES as QUANTIZED
 from onnxport.optimize.rules.transposes import RULES as TRANSPOSES
 
 #: Nothing-to-do rules come first: they leave less for the ones that combine two nodes.
 RULES: tuple[Rule, ...] = (
-    *NEUTRAL, *CASTS, *LAYOUT, *BROADCAST, *NORMS, *ATTENTION, *PADDING, *ACTIVATIONS, *TRANSPOSES,
+    *NEUTRAL, *CASTS, *LAYOUT, *BROADCAST, *NORMS, *ATTENTION, *PADDING, *ACTIVATIONS, *TRANSPOSES, *QUANTIZED,
 )  # fmt: skip
 
 BY_OPERATOR: dict[str, tuple[Rule, ...]] = {

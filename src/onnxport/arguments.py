@@ -67,6 +67,10 @@ def _is_one_of(kind: type[enum.IntEnum], value: object) -> bool:
     return True
 
 
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
 # What an argument must be unless it is None, where None says something, and how it is written.
 _FORMS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "kwargs": (_by_name, 'a dict from parameter to value, as in {"mask": mask}'),
@@ -83,6 +87,7 @@ _FORMS: Mapping[str, tuple[Callable[[object], bool], str]] = {
         partial(_is_one_of, OperatorExportTypes),
         "one of OperatorExportTypes, such as ONNX",
     ),
+    "branch_limit": (_is_count, "how many ways through the model are captured at most, from 1 on"),
     "custom_opsets": (_are_versions, 'a dict from domain to version, as in {"mylib": 1}'),
 }
 

@@ -102,6 +102,7 @@ def run_export(
                 output_names=given.output_names,
                 follows_example=options.follows_example,
                 branches=options.branches,
+                branch_limit=options.branch_limit,
                 events=events,
             )
         program = convert(captured, find, options, events, account)

@@ -18,6 +18,9 @@ from onnxport.weights.metadata import Metadata
 
 Table: TypeAlias = "Mapping[Any, Callable[..., Any] | Sequence[Callable[..., Any]]]"
 Branches = Literal["export", "follow", "refuse"]
+BRANCH_LIMIT = 32
+"""Each way through a model costs a capture, and the ifs of an ONNX graph are as many."""
+
 Modules: TypeAlias = "bool | Collection[type[torch.nn.Module]]"
 
 
@@ -41,6 +44,7 @@ class Options:
         follows_example: Whether a model that is not as general as was declared is captured all the same. Tracing comes
             next where running the code fails, and an axis that the model forces is fixed with a warning.
         branches: What becomes of branches that Python code takes by sizes or data.
+        branch_limit: How many ways through the model such branches may lead to.
         quantize: How weights are quantized, if they are.
     """
 
@@ -58,6 +62,7 @@ class Options:
     metadata: Metadata = "full"
     follows_example: bool = False
     branches: Branches = "export"
+    branch_limit: int = BRANCH_LIMIT
     quantize: Quantization | None = None
 
 
@@ -106,4 +111,5 @@ class Keywords(TypedDict, total=False):
     metadata: Metadata
     target: str | Target
     branches: Branches
+    branch_limit: int
     quantize: str | Quantization | None

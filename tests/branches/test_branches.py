@@ -96,6 +96,14 @@ def test_more_sizes_than_there_is_room_for_are_warned_of() -> None:
         onnxport.export(Multiplies(), (torch.ones(1, 3),), dynamic_shapes=({0: "n"},), verbose=False)
 
 
+def test_how_many_ways_there_may_be_is_the_users_to_say() -> None:
+    with pytest.warns(onnxport.errors.OnnxExporterWarning, match="there are more than 3 ways through the model"):
+        program = onnxport.export(Multiplies(), (torch.ones(1, 3),), dynamic_shapes=({0: "n"},), branch_limit=3)
+    assert len(program.paths) == 3
+    for size in (1, 11, 13):
+        assert_close(program(torch.ones(size, 3))[0], Multiplies()(torch.ones(size, 3)))
+
+
 class Demands(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if x.shape[0] % 2:

@@ -268,6 +268,11 @@ def an_unknown_choice_for_branches(folder: Path) -> None:
     onnxport.export(Net(torch.relu), (X,), branches="maybe")  # here
 
 
+@says("`branch_limit` is 0", "how many ways", "from 1 on")
+def no_way_at_all(folder: Path) -> None:
+    onnxport.export(Net(torch.relu), (X,), branch_limit=0)  # here
+
+
 @says("metadata", "'some'", "full", "names", "none")
 def an_unknown_amount_of_metadata(folder: Path) -> None:
     onnxport.export(Net(torch.relu), (X,), metadata="some")  # here

@@ -29,7 +29,7 @@ from onnxport.capture.rewriting.called import Helpers
 from onnxport.capture.rewriting.functions import Rewriting
 from onnxport.capture.strategies import Failure
 from onnxport.events import EventLog
-from onnxport.options import Branches
+from onnxport.options import BRANCH_LIMIT, Branches
 from onnxport.quantized_parts import TakingParts, is_quantized, taken_apart
 from onnxport.size_limits import SizeLimit
 
@@ -73,6 +73,7 @@ def capture(
     output_names: Sequence[str] | None = None,
     follows_example: bool = False,
     branches: Branches = "export",
+    branch_limit: int = BRANCH_LIMIT,
     events: EventLog,
 ) -> Captured:
     """Capture a model as an ExportedProgram. The model and the process are afterwards as they were.
@@ -113,7 +114,7 @@ def capture(
     tensors = [leaf.value for leaf in inputs.tensors]
     with preserved(model, tensors), switches_as_numbers(model), exporting(), scripts_replayed(model), rewriting:
         success = strategies.run(request, recorder, candidates, forking=branches != "follow")
-        explored = explore(success, request, recorder, branches, input_names or ())
+        explored = explore(success, request, recorder, branches, branch_limit, input_names or ())
     program = explored.program
     sizes = forced_sizes.check_placeholders(program, declared.axes, recorder, given=program is model)
     check_outputs(program, events)

@@ -20,8 +20,6 @@ from onnxport.errors import CaptureError, Problem
 from onnxport.options import Branches
 from onnxport.size_limits import SizeLimit
 
-MOST_PATHS = 32
-
 
 @dataclass(frozen=True)
 class Explored:
@@ -49,6 +47,7 @@ def explore(
     request: Request,
     recorder: forced_sizes.Recorder,
     branches: Branches,
+    branch_limit: int,
     input_names: Sequence[str] = (),
 ) -> Explored:
     """Capture the other ways that the decisions of the first capture lead to."""
@@ -69,7 +68,7 @@ def explore(
         names={**names.dims, **{symbol: names.dims[other] for symbol, other in names.same.items()}},
         limits={symbol: success.program.range_constraints[symbol] for axis, symbol in sizes if axis.kind == "dim"},
         events=request.events,
-        limit=MOST_PATHS,
+        limit=branch_limit,
     )
     tree = explorer.grow(first)
     if isinstance(tree, Path):

@@ -29,6 +29,7 @@ _DYNAMIC = "An axis that may vary of an input from a file, as [name:]axis=label:
 _KWARGS = "Other arguments of the model, which become part of the graph, as JSON: '{\"use_cache\": false}'."
 _BRANCHES = """Branches in the model's Python code by sizes that vary or by data: both sides with an If (export), the
 example's (follow), or an error (refuse)."""
+_BRANCH_LIMIT = "How many ways through the model branches may lead to; each takes as long as a capture."
 _QUANTIZE = """Quantize the weights: int8, int4 or uint4; with options, as in
 int4:block_size=64,refine=hqq,exclude=lm_head.*"""
 _VERIFY = "Compare with the model in onnxruntime; the default for checkpoints."
@@ -50,6 +51,7 @@ def export_command(
     ir_version: Annotated[int | None, typer.Option(help="The version of the file format, if an older one.")] = None,
     target: Annotated[str, typer.Option(help="The reader that the file is written for: onnx for any.")] = "onnx",
     branches: Annotated[Literal["export", "follow", "refuse"], typer.Option(help=_BRANCHES)] = "export",
+    branch_limit: Annotated[int, typer.Option(min=1, help=_BRANCH_LIMIT)] = 32,
     strict: Annotated[bool, typer.Option("--strict", help=_STRICT)] = False,
     quantize: Annotated[str | None, typer.Option(help=_QUANTIZE)] = None,
     verify: Annotated[bool | None, typer.Option("--verify/--no-verify", help=_VERIFY)] = None,
@@ -102,6 +104,7 @@ def export_command(
             ir_version=ir_version,
             verify=bool(verify),
             branches=branches,
+            branch_limit=branch_limit,
             report=report,
             artifacts_dir=destination.parent,
             optimize=optimize,

@@ -93,6 +93,7 @@ class Explorer:
         if sibling is None:
             return mine
         self.count += 1
+        self.events.add("note", "capture", f"Way {self.count} through the model is captured.", where=decision.where)
         other = self.grow(sibling, depth + 1)
         return Fork(decision, mine, other) if decision.outcome else Fork(decision, other, mine)
 
@@ -234,7 +235,9 @@ def without_marks(program: torch.export.ExportedProgram) -> None:
 
 def _too_many(tree: Tree, limit: int) -> CaptureError:
     lines = Counter(decision.where for path in tree.paths for decision in path.decisions)
-    remedy = "Write torch.where or torch.cond there, or pass branches='follow' to take the example's way."
+    remedy = (
+        "Write torch.where or torch.cond there, pass branches='follow' to take the example's way, or a branch_limit."
+    )
     problems = [
         Problem(f"{count} times in these runs it decides how the model goes on", where, remedy)
         for where, count in lines.most_common()

@@ -167,8 +167,7 @@ def export(
     given = Description(args, kwargs, input_names, output_names, dynamic_shapes, dynamic_axes)
     reader = find_target(target)
     quantization = None if quantize is None else as_quantization(quantize)
-    opset = check_opset(opset_for(opset_version, quantization, reader))
-    check_target_opset(reader, opset)
+    opset = check_target_opset(reader, check_opset(opset_for(opset_version, quantization, reader)))
     options = Options(
         opset=opset,
         ir_version=reader.ir_version if ir_version is None else ir_version,
@@ -181,14 +180,13 @@ def export(
         inlines_autograd=autograd_inlining,
         training=TrainingMode(int(training)),
         target=reader,
-        metadata=metadata,
+        metadata=check_metadata(metadata),
         branches=check_branches(branches),
         branch_limit=branch_limit,
         quantize=quantization,
     )
-    check_metadata(metadata)
     check_ir_version(ir_version, functions=options.functions)
     if not dynamo:
-        legacy = replace(options, optimize=do_constant_folding)
-        return export_legacy(model, given, legacy, saved, verify=verify, artifacts=artifacts)
+        options = replace(options, optimize=do_constant_folding)
+        return export_legacy(model, given, options, saved, verify=verify, artifacts=artifacts)
     return run_export(model, given, options, saved, verify=verify, artifacts=artifacts)

@@ -13,18 +13,20 @@ from onnxport.provenance import line_of
 from onnxport.targets.target import Target
 
 
-def check_target_opset(target: Target, opset: int) -> None:
-    """Raise if a target does not read an opset.
+def check_target_opset(target: Target, opset: int) -> int:
+    """Return an opset, or raise if a target does not read it.
 
     >>> from onnxport.targets.fit import check_target_opset
     >>> from onnxport.targets.target import Target
     >>> check_target_opset(Target("reader", newest_opset=17), 17)
+    17
     """
     if not target.oldest_opset <= opset <= target.newest_opset:
         raise TargetError(
             f"The target {target.name} reads opsets {target.oldest_opset} to {target.newest_opset}, not {opset}. "
             f"Leave out opset_version to write {target.opset}."
         )
+    return opset
 
 
 def check_fit(model: ir.Model, target: Target) -> None:

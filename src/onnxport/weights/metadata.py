@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, cast, get_args
 
 import onnx
 
@@ -16,14 +16,16 @@ _NAMES = frozenset({NAMESPACE, ARRANGED, FOLDED, ALIASES})
 """What stays with ``names``: the modules that a node lies in, and what tells how weights follow from the state dict."""
 
 
-def check_metadata(metadata: str) -> None:
-    """Raise if that is no amount of metadata.
+def check_metadata(metadata: str) -> Metadata:
+    """Return an amount of metadata, or raise if it is none.
 
     >>> from onnxport.weights.metadata import check_metadata
     >>> check_metadata("names")
+    'names'
     """
     if metadata not in get_args(Metadata):
         raise InputError(f"`metadata` is {metadata!r}; it can be {', '.join(map(repr, get_args(Metadata)))}.")
+    return cast("Metadata", metadata)
 
 
 def trim_metadata(proto: onnx.ModelProto, metadata: Metadata) -> None:

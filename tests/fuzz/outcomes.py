@@ -32,7 +32,7 @@ _ROUNDING = (
     " @ ",
     "einsum",
 )
-_OURS = "This is a bug in the translation"
+_OURS = "This is a fault of onnxport"
 
 
 @dataclass(frozen=True)

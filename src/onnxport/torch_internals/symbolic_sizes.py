@@ -9,11 +9,12 @@ from torch.export.dynamic_shapes import _DimHint, _DimHintType
 from torch.fx.experimental import _config, symbolic_shapes
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.fx.experimental.sym_node import SymNode
-from torch.fx.experimental.symbolic_shapes import _constrain_range_for_size, free_unbacked_symbols
+from torch.fx.experimental.symbolic_shapes import DimConstraints, _constrain_range_for_size, free_unbacked_symbols
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 __all__ = [
+    "DimConstraints",
     "DimHint",
     "DimHintType",
     "TracingContext",

@@ -43,7 +43,11 @@ def tan(op: Builder, self: Tensor) -> Tensor:
 
 @translates("aten::sign", "aten::sgn")
 def sign(op: Builder, self: Tensor) -> Tensor:
-    return op.Identity(self) if self.dtype == torch.bool else op.Sign(self)
+    if self.dtype == torch.bool:
+        return op.Identity(self)
+    signs = op.Sign(self)
+    # The sign of NaN is 0 in torch; onnxruntime gives NaN.
+    return op.Where(op.IsNaN(self), op.scalar(0, self.dtype), signs) if self.dtype.is_floating_point else signs
 
 
 @translates("aten::rsqrt", promote=("self",), to_float=True)

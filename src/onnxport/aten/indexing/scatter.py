@@ -50,7 +50,7 @@ def scatter(
     if 0 in index.shape:
         return self
     index = _vector(op, index)
-    updates = op.full(value, index.shape, self.dtype) if src is None else _like_index(op, src, index)
+    updates = _as_many(op, value, index, self.dtype) if src is None else _like_index(op, src, index)
     return _scattered(op, self, dim, index, updates, reduce, include_self=True)
 
 
@@ -67,6 +67,14 @@ def scatter_reduce(
         return self
     index = _vector(op, index)
     return _scattered(op, self, dim, index, _like_index(op, src, index), reduce, include_self)
+
+
+def _as_many(op: Builder, value: Number | Dim, index: Tensor, dtype: torch.dtype) -> Tensor:
+    """A value for each index."""
+    if 1 not in index.shape or op.known(index) is not None:
+        return op.full(value, index.shape, dtype)
+    # To torch `x[:1]` has a size of 1, also where x is empty and so is that.
+    return op.Where(op.Equal(index, index), op.full(value, [], dtype), op.full(value, [], dtype))
 
 
 def _like_index(op: Builder, src: Tensor, index: Tensor) -> Tensor:

@@ -129,11 +129,13 @@ def _guards(
 ) -> Iterator[tuple[sympy.Basic, Asker, str]]:
     seen: set[sympy.Basic] = set()
     environments = [(one, _shape_env(one.program)) for one in programs]
-    found_in = ((one, env, guard) for one, env in environments for guard in getattr(env, "guards", ()))
-    for guarded, env, guard in found_in:
-        expression = _named(guard.expr.xreplace(_fixed(env)), names, same)
+    known_of = [(one, env, _replaced(env)) for one, env in environments if env is not None]
+    found_in = ((one, known, guard) for one, env, known in known_of for guard in env.guards)
+    for guarded, known, guard in found_in:
+        found_to_be = guard.expr.xreplace(known)
+        expression = _named(found_to_be, names, same)
         # What is no size of an input is a stride, or a size of the memory that an example is a view of.
-        if not any(same.get(str(symbol), str(symbol)) in names for symbol in guard.expr.free_symbols):
+        if not any(same.get(str(symbol), str(symbol)) in names for symbol in found_to_be.free_symbols):
             continue
         # Axes that the user named alike make some guards true by themselves.
         if expression in (sympy.true, sympy.false) or expression in seen or guarded.decides(guard.expr):
@@ -144,9 +146,16 @@ def _guards(
         yield expression, by, "" if found is None else found.where
 
 
-def _fixed(env: Any) -> dict[sympy.Basic, sympy.Basic]:
-    """The sizes that became numbers; an axis whose size did is told of by itself."""
-    return {symbol: value for symbol, value in env.replacements.items() if value.is_Integer}
+def _replaced(env: Any) -> dict[sympy.Basic, sympy.Basic]:
+    """The sizes that turned out to be others after guards had been made of them, or numbers.
+
+    An axis whose size became a number is told of by itself.
+    """
+    known: dict[sympy.Basic, sympy.Basic] = {}
+    latest = dict(env.replacements)
+    while latest != known:
+        known, latest = latest, {symbol: value.xreplace(latest) for symbol, value in latest.items()}
+    return known
 
 
 def _shape_env(program: torch.export.ExportedProgram) -> Any:

@@ -23,6 +23,7 @@ import torch
 from onnxport.capture.diagnosis.guards import Followed
 from onnxport.capture.diagnosis.user_lines import Asker, asked_by, asker, frame_of_caller, line_of_caller
 from onnxport.capture.diagnosis.zero_sizes import is_otherwise_at_zero
+from onnxport.capture.forks.cutting import cuts_left_open
 from onnxport.capture.forks.data_truths import comparisons_of_data
 from onnxport.capture.forks.expressions import is_condition_of_while, is_for_message, is_outvoted
 from onnxport.capture.patches.replacing import attributes_replaced
@@ -295,14 +296,6 @@ def _numbers(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
             schedule.rewrite()
         return rows(tensor)
 
-    def unbound(original: Callable[..., Any]) -> Callable[..., Any]:
-        def unbind(tensor: torch.Tensor, dim: int = 0) -> Any:
-            if isinstance(tensor.shape[dim], torch.SymInt) and get_proxy_mode() is not None and asker() != "torch":
-                schedule.rewrite()
-            return original(tensor, dim)
-
-        return unbind
-
     def is_whole(number: torch.SymFloat) -> object:
         return number == torch.sym_float(math.floor(number))
 
@@ -322,8 +315,7 @@ def _numbers(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
     yield torch.SymBool, "__ne__", is_no_truth
     yield SymNode, "guard_float", asking(guard_float)
     yield torch.Tensor, "__iter__", iterated
-    yield torch.Tensor, "unbind", unbound(torch.Tensor.unbind)
-    yield torch, "unbind", unbound(torch.unbind)
+    yield from cuts_left_open(schedule.rewrite)
     yield torch.SymFloat, "is_integer", is_whole
     yield torch.SymInt, "__divmod__", lambda one, other: (one // other, one % other)
 

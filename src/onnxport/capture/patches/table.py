@@ -24,6 +24,7 @@ from onnxport.capture.patches.recurrent import recurrences_of_any_length
 from onnxport.capture.patches.result_types import types_as_computed
 from onnxport.capture.patches.shifts import shifts_of_truth_values
 from onnxport.capture.patches.tensor_numbers import numbers_in_and_out_of_tensors
+from onnxport.capture.patches.unsolved import divisions_left_unsolved
 from onnxport.torch_internals.symbolic_sizes import config as symbolic_config
 
 
@@ -232,6 +233,14 @@ PATCHES: tuple[Patch, ...] = (
         enter=strides_of_empty_examples,
     ),
     Patch(
+        replaces=("torch.fx.experimental.symbolic_shapes.DimConstraints._has_unsupported_sympy_function",),
+        why="Guards with divisions are solved with the example's remainders: an axis would be forced to its size, or "
+        "the solver fails on what it made of them.",
+        known="torch 2.13: rewrite_with_congruences in symbolic_shapes.py",
+        until="DimConstraints.solve leaves guards alone that it has no solution for",
+        enter=divisions_left_unsolved,
+    ),
+    Patch(
         replaces=("torch.Tensor.data",),
         why="No tracer sees the attribute being read, and makes a constant of what it gives for the example.",
         known="torch 2.13",
@@ -281,8 +290,6 @@ PATCHES: tuple[Patch, ...] = (
             "torch.fx.experimental.sym_node.SymNode.guard_int",
             "torch.fx.experimental.sym_node.SymNode.guard_float",
             "torch.Tensor.__iter__",
-            "torch.Tensor.unbind",
-            "torch.unbind",
             "torch.SymInt.__repr__",
             "torch.SymInt.__divmod__",
             "torch.SymFloat.is_integer",
@@ -293,6 +300,16 @@ PATCHES: tuple[Patch, ...] = (
         "does is rewritten, so that it does not.",
         known="torch 2.13",
         until="never: int, range, len and text of Python are plain",
+        entered_in="onnxport.capture.forks.decisions",
+    ),
+    Patch(
+        replaces=(
+            *(f"{owner}.{name}" for owner in ("torch", "torch.Tensor") for name in ("split", "chunk", "unbind")),
+            "torch._export.non_strict_utils._NonStrictTorchFunctionHandler._override",
+        ),
+        why="They make a list of as many pieces as the example has, of which mostly one is taken, or all are joined.",
+        known="torch 2.13",
+        until="never: torch.export makes plain lists",
         entered_in="onnxport.capture.forks.decisions",
     ),
     Patch(

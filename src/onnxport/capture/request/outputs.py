@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch.export.graph_signature import ConstantArgument, OutputKind
 
+from onnxport.capture.patches.pieces import Pieces
 from onnxport.capture.request.trees import leaves, register_containers, steps_of
 from onnxport.errors import CaptureError, InputError, Problem, warn
 from onnxport.events import EventLog
@@ -38,18 +40,29 @@ def watched(model: object, report: Callable[[str], None]) -> Iterator[None]:
         yield
         return
 
-    def look(module: torch.nn.Module, args: object, output: object) -> None:
+    def look(module: torch.nn.Module, args: object, output: object) -> object:
+        output = _with_plain_pieces(output)
         register_containers(output, report)
         kinds = (torch.Tensor, str, type(None), *_NUMBERS)
         unfit = [(leaf.path, leaf.value) for leaf in leaves(output, "output", ()) if not isinstance(leaf.value, kinds)]
         if unfit:
             raise _refusal(unfit)
+        return output
 
     handle = model.register_forward_hook(look)
     try:
         yield
     finally:
         handle.remove()
+
+
+def _with_plain_pieces(output: Any) -> Any:
+    """What is returned, with as many pieces of a tensor as the example has: a file has a fixed number of outputs."""
+    if type(output) in (tuple, list):
+        return type(output)(_with_plain_pieces(each) for each in output)
+    if type(output) is dict:
+        return {key: _with_plain_pieces(each) for key, each in output.items()}
+    return tuple(output) if type(output) is Pieces else output
 
 
 _QUANTIZING = tuple(

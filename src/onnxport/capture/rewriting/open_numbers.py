@@ -51,8 +51,12 @@ class OpenRun:
 
 
 def _stack(tensors: Any, dim: int = 0) -> torch.Tensor:
-    if not isinstance(tensors, OpenList):
-        return torch.stack(tensors, dim)
+    # What is stacked is a copy; a run alone shows the memory of the tensor that it was taken from.
+    return _in_a_row(tensors, dim).clone() if isinstance(tensors, OpenList) else torch.stack(tensors, dim)
+
+
+def _in_a_row(tensors: OpenList, dim: int = 0) -> torch.Tensor:
+    """The items along an axis; those of one run are still views of what they were taken from."""
     parts = [
         part.tensor.movedim(0, dim) if isinstance(part, OpenRun) else part.unsqueeze(dim) for part in tensors.parts
     ]
@@ -66,7 +70,8 @@ def _cat(tensors: Any, dim: int = 0) -> torch.Tensor:
     for part in tensors.parts:
         if isinstance(part, OpenRun):
             axis = dim % (part.tensor.dim() - 1)
-            part = part.tensor.movedim(0, axis).flatten(axis, axis + 1)
+            copy = part.tensor.movedim(0, axis).clone(memory_format=torch.contiguous_format)
+            part = copy.flatten(axis, axis + 1)
         parts.append(part)
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
 
@@ -88,7 +93,7 @@ class OpenList(list[Any]):
 
     def items(self) -> OpenItems:
         """What a loop over the list runs over; all items must be tensors of one shape."""
-        stacked = _stack(self)
+        stacked = _in_a_row(self)
         return OpenItems(stacked.shape[0], lambda place: stacked.select(0, place))
 
     def __len__(self) -> int:
@@ -98,7 +103,7 @@ class OpenList(list[Any]):
         return iter(self.items())
 
     def __getitem__(self, place: Any) -> Any:
-        stacked = _stack(self)
+        stacked = _in_a_row(self)
         if not isinstance(place, slice):
             return stacked[place]
         if place.step is not None and place.step < 0:

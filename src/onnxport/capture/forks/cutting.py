@@ -1,0 +1,82 @@
+"""Functions of torch that cut an axis: of one that varies they give pieces, of which only run time knows how many."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from onnxport.capture.diagnosis.user_lines import asker
+from onnxport.capture.patches.pieces import Cut, Pieces, Size, chunks_of, given, split_of
+from onnxport.torch_internals.symbolic_sizes import get_proxy_mode
+
+_Parts = Callable[..., Sequence[torch.Tensor]]
+
+
+def cuts_left_open(rewrite: Callable[[], None]) -> Iterator[tuple[object, str, object]]:
+    """The functions, with what the model's code calls in their place: owner, name, function.
+
+    ``rewrite`` has the function that is running rewritten, where it goes through rows one by one.
+    """
+    # Loaded when it is used: it takes seconds.
+    from onnxport.torch_internals.exporting import FunctionHandler
+
+    for owner in (torch, torch.Tensor):
+        yield owner, "split", _split(owner.split)
+        yield owner, "chunk", _chunk(owner.chunk)
+        yield owner, "unbind", _unbind(owner.unbind, rewrite)
+    override = FunctionHandler._override
+
+    def joining(self: Any, func: Any, args: Any, kwargs: Any) -> Any:
+        return override(self, *given(func, args, kwargs))
+
+    yield FunctionHandler, "_override", joining
+
+
+def _is_open(tensor: torch.Tensor, dim: int) -> bool:
+    """Whether the model's code cuts an axis whose size varies."""
+    if not isinstance(dim, int) or not -tensor.dim() <= dim < tensor.dim():
+        return False
+    return isinstance(tensor.shape[dim], torch.SymInt) and get_proxy_mode() is not None and asker() != "torch"
+
+
+def _pieces(cut: Cut, plain: Callable[[], Sequence[torch.Tensor]]) -> Sequence[torch.Tensor]:
+    is_known = isinstance(cut.count, int) or cut.count.node.expr.is_number
+    return plain() if is_known else Pieces(cut, plain)
+
+
+def _split(original: _Parts) -> _Parts:
+    def split(tensor: torch.Tensor, split_size_or_sections: Any, dim: int = 0) -> Sequence[torch.Tensor]:
+        plain = functools.partial(original, tensor, split_size_or_sections, dim)
+        size = split_size_or_sections
+        if not isinstance(size, Size) or not _is_open(tensor, dim) or (isinstance(size, int) and size < 1):
+            return plain()
+        return _pieces(split_of(tensor, size, dim % tensor.dim()), plain)
+
+    return split
+
+
+def _chunk(original: _Parts) -> _Parts:
+    def chunk(input: torch.Tensor, chunks: int, dim: int = 0) -> Sequence[torch.Tensor]:
+        plain = functools.partial(original, input, chunks, dim)
+        if not isinstance(chunks, int) or chunks < 2 or not _is_open(input, dim):
+            return plain()
+        return _pieces(chunks_of(input, chunks, dim % input.dim()), plain)
+
+    return chunk
+
+
+def _unbind(original: _Parts, rewrite: Callable[[], None]) -> _Parts:
+    def unbind(input: torch.Tensor, dim: int = 0) -> Sequence[torch.Tensor]:
+        if not _is_open(input, dim):
+            return original(input, dim)
+
+        def plain() -> Sequence[torch.Tensor]:
+            rewrite()
+            return original(input, dim)
+
+        return Pieces(Cut(input, dim % input.dim(), input.shape[dim], None), plain)
+
+    return unbind

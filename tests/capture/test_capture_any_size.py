@@ -231,7 +231,61 @@ OTHERS: dict[str, Case] = {
     ),
 }
 
-CASES = {**RESIZED, **POOLED, **TRANSFORMED, **OF_MATRICES, **OTHERS}
+_MATRIX, _MATRICES, _BOTH = [(5, 4)], [[(3, 1)], [(0, 7)], [(1, 6)], [(8, 0)]], [{0: "n", 1: "m"}]
+_ROWS = [[(3, 1)], [(2, 7)], [(1, 6)]]
+
+
+def _written_to_the_last(x: torch.Tensor) -> Any:
+    y = x.clone()
+    y.split(2, 0)[-1].mul_(3)
+    return y
+
+
+def _written_after_stacking(x: torch.Tensor) -> Any:
+    y = x.clone()
+    rows, columns = torch.stack(y.unbind(-1)), torch.cat(y.split(2, -1), -1)
+    y[y < 0] *= 2
+    return rows, columns, y
+
+
+#: Of an axis that varies, split and chunk make a number of pieces that varies.
+CUT: dict[str, Case] = {
+    "one-piece": (lambda x: (x.split(2, -1)[0], x.split(3)[-1], torch.split(x, 2)[0]), _MATRIX, _MATRICES, _BOTH),
+    "one-chunk": (
+        lambda x: (x.chunk(2, -1)[0], x.chunk(3)[-1], torch.chunk(x, 2, 1)[::-1][-1]),
+        _MATRIX,
+        _MATRICES,
+        _BOTH,
+    ),
+    "size-of-a-piece": (lambda x: x.new_zeros(x.split(2)[-1].shape), _MATRIX, _MATRICES, _BOTH),
+    "pieces-joined": (
+        lambda x: (
+            torch.cat(x.split(2, -1)[::-1], -1),
+            torch.cat(x.chunk(3)[::-1]),
+            torch.cat(x.split(1, -1), dim=0),
+        ),
+        _MATRIX,
+        _MATRICES,
+        _BOTH,
+    ),
+    "pieces-stacked": (lambda x: torch.stack(x.chunk(2), 1), [(6, 4)], [[(4, 1)], [(1, 3)], [(0, 2)]], _BOTH),
+    "rows": (
+        lambda x: (x.unbind(-1)[0], torch.stack(x.unbind()[::-1], -1), torch.cat(x.unbind(1))),
+        _MATRIX,
+        _ROWS,
+        _BOTH,
+    ),
+    "written": (_written_to_the_last, _MATRIX, _MATRICES, _BOTH),
+    "written-after-stacking": (_written_after_stacking, _MATRIX, _ROWS, _BOTH),
+    "pieces-of-what-data-decides": (
+        lambda x: (x[x > 0].split(2)[0], torch.cat(x[x > 0].chunk(2)[::-1])),
+        _MATRIX,
+        [[(8, 7)], [(3, 9)]],
+        _BOTH,
+    ),
+}
+
+CASES = {**RESIZED, **POOLED, **TRANSFORMED, **OF_MATRICES, **OTHERS, **CUT}
 CLOSE = {"rtol": 1e-4, "atol": 2e-5}
 
 
@@ -244,7 +298,7 @@ def test_other_sizes(
 
 
 def test_every_row_is_there() -> None:
-    assert len(CASES) == sum(map(len, (RESIZED, POOLED, TRANSFORMED, OF_MATRICES, OTHERS)))
+    assert len(CASES) == sum(map(len, (RESIZED, POOLED, TRANSFORMED, OF_MATRICES, OTHERS, CUT)))
 
 
 @pytest.mark.parametrize("size", [10, 30, 41, 90])
@@ -272,6 +326,21 @@ def test_an_axis_that_is_fixed_late_is_refused() -> None:
     axes = ({0: "n", 1: "m"}, {0: "m"})
     with pytest.raises(DynamicShapeError, match=r"Axis 1 of input .* was declared dynamic as 'm'"):
         onnxport.export(Wrapped(slope), (R(6, 5), torch.rand(5)), dynamic_shapes={"inputs": axes})
+
+
+class Unpacked(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        pieces = x.split(2, 1)
+        return torch.cat([piece * 2 for piece in pieces], 1)
+
+
+def test_pieces_that_are_counted_go_the_examples_way_and_say_so() -> None:
+    with pytest.warns(onnxport.errors.OnnxExporterWarning, match=r"m is from 3 to 4 .*for piece in pieces"):
+        program = onnxport.export(Unpacked(), (R(5, 4),), dynamic_shapes=({0: "n", 1: "m"},))
+    for width in (3, 1, 2):
+        # At fewer pieces the others are empty, which is no error at run time, and here even right.
+        x = R(2, width)
+        torch.testing.assert_close(program(x)[0], Unpacked()(x))
 
 
 class Rows(torch.nn.Module):

@@ -260,6 +260,7 @@ CASES = [
     case("aten::abs aten::neg aten::sign aten::sgn", lambda x: (x.abs(), -x, x.sign(), x.sgn()), WHOLE, name="int"),
     case("aten::sign aten::sgn", lambda x: (x.sign(), x.sgn()), WIDE),
     case("aten::sign", lambda x: x.sign(), B("b", 4), name="bool"),
+    case("aten::sign aten::sgn", lambda x: ((x - 9).sqrt().sign(), (x - 9).sqrt().sgn()), R("b", 4), name="of-nan"),
     case(
         "aten::exp2 aten::expm1 aten::log1p",
         lambda x: (x.exp2(), x.expm1(), x.log1p(), torch.expm1(x * 1e-9) * 1e9, torch.log1p(x * 1e-9) * 1e9),

@@ -117,6 +117,13 @@ LINEAR = [
     case("aten::einsum", lambda x, y: torch.einsum("bhqd, bhkd -> bhqk", x, y), R("b", 2, "n", 4), R("b", 2, "m", 4)),
     case("aten::einsum", lambda x, y: torch.einsum("ij,kj", x, y), I("b", 4), I(3, 4), name="implicit"),
     case("aten::einsum", lambda x, y: torch.einsum("ij,ij->ij", x > 0, y > 0), R("b", 4), R("b", 4), name="bools"),
+    case(
+        "aten::einsum",
+        lambda x, y: torch.einsum("ij,kj->ik", (x + 99).to(torch.uint8), (y + 77).to(torch.uint8)),
+        I("b", 4),
+        I(3, 1),
+        name="bytes-added-up",
+    ),
     case("aten::einsum", lambda x: torch.einsum("ij->ji", x > 0), R("b", 4), name="bools-turned"),
     case("aten::einsum", lambda x: torch.einsum("ij->i", x > 0), R("b", 4), name="bools-counted"),
     case("aten::einsum", lambda x: torch.einsum("ii->i", x > 0), R(4, 4), name="bools-diagonal"),

@@ -24,6 +24,7 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
     "merged beside a kept axis": lambda x: (x[:, :, None, None] * torch.ones(2, 3)).flatten(1, 2).transpose(0, 1) * 2,
     "Kronecker products": lambda x: torch.kron(x, torch.ones(2, 2)),
     "diagonals filled": lambda x: x.clone().fill_diagonal_(3),
+    "written to the first column": lambda x: x.scatter(-1, torch.zeros_like(x, dtype=torch.long)[..., :1], 3.0),
     "truth values shifted": lambda x: ((x > 0) << 1, (x > 0) >> 1, (x > 0) << (x > 1).long()),
     "running sums of exponentials": lambda x: (x.logcumsumexp(0), x.logcumsumexp(1)),
 }

@@ -174,11 +174,10 @@ def addr(op: Builder, self: Tensor, vec1: Tensor, vec2: Tensor, beta: Number, al
 def einsum(op: Builder, equation: str, tensors: Sequence[Tensor], path: Sequence[int] | None) -> Tensor:
     dtype = tensors[0].dtype
     equation, tensors = spelled_out(op, equation, tensors)
-    computed = [op.cast(x, torch.int32) for x in tensors] if dtype in _SMALL_INTEGERS else tensors
-    if dtype == torch.bool:
-        # Where products are added up, the result may be how many there are.
-        return op.Einsum(*(op.cast(x, torch.int32) for x in tensors), equation=equation)
-    return op.cast(op.Einsum(*computed, equation=equation), dtype)
+    if not dtype.is_floating_point:
+        # An axis of size 1 in one factor is added up in the other first, as int64, which the result then is.
+        return op.Einsum(*(op.cast(x, torch.int64) for x in tensors), equation=equation)
+    return op.Einsum(*tensors, equation=equation)
 
 
 def explicit_equation(equation: str) -> str:

@@ -95,7 +95,16 @@ def _split_as_torch(op: Builder, self: Tensor, dim: int) -> Sequence[Tensor]:
 
 @translates("aten::split.Tensor", "aten::unsafe_split.Tensor", complex="same")
 def split(op: Builder, self: Tensor, split_size: Int, dim: int) -> Sequence[Tensor]:
-    return _split_as_torch(op, self, dim)
+    axis = axis_of(dim, self.rank)
+    shapes = op.result_shapes()
+    if len(shapes) < 2 or not isinstance(self.shape[axis], Dim):
+        return _split_as_torch(op, self, dim)
+    # At another size there may be fewer pieces than in the example: the others are empty, where Split would fail.
+    ends = [*(split_size * (n + 1) for n in range(len(shapes) - 1)), None]
+    return [
+        op.slice(self, axis, split_size * n, end).with_shape(shape)
+        for n, (end, shape) in enumerate(zip(ends, shapes, strict=True))
+    ]
 
 
 @translates("aten::chunk", "aten::unsafe_chunk", complex="same")

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from onnxport.capture.diagnosis.user_lines import asker
-from onnxport.capture.patches.pieces import Cut, Pieces, Size, chunks_of, given, split_of
+from onnxport.capture.patches.pieces import Cut, Pieces, Size, chunks_of, split_of
 from onnxport.torch_internals.symbolic_sizes import get_proxy_mode
 
 _Parts = Callable[..., Sequence[torch.Tensor]]
@@ -20,19 +20,10 @@ def cuts_left_open(rewrite: Callable[[], None]) -> Iterator[tuple[object, str, o
 
     ``rewrite`` has the function that is running rewritten, where it goes through rows one by one.
     """
-    # Loaded when it is used: it takes seconds.
-    from onnxport.torch_internals.exporting import FunctionHandler
-
     for owner in (torch, torch.Tensor):
         yield owner, "split", _split(owner.split)
         yield owner, "chunk", _chunk(owner.chunk)
         yield owner, "unbind", _unbind(owner.unbind, rewrite)
-    override = FunctionHandler._override
-
-    def joining(self: Any, func: Any, args: Any, kwargs: Any) -> Any:
-        return override(self, *given(func, args, kwargs))
-
-    yield FunctionHandler, "_override", joining
 
 
 def _is_open(tensor: torch.Tensor, dim: int) -> bool:

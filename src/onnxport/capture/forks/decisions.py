@@ -26,6 +26,8 @@ from onnxport.capture.diagnosis.zero_sizes import is_otherwise_at_zero
 from onnxport.capture.forks.cutting import cuts_left_open
 from onnxport.capture.forks.data_truths import comparisons_of_data
 from onnxport.capture.forks.expressions import is_condition_of_while, is_for_message, is_outvoted
+from onnxport.capture.forks.reshaped_inputs import refuse_reshaped_input
+from onnxport.capture.patches.pieces import given
 from onnxport.capture.patches.replacing import attributes_replaced
 from onnxport.errors import CaptureError, OnnxExporterError, Problem
 from onnxport.torch_internals.symbolic_sizes import example_sizes, get_proxy_mode, truth_in_range
@@ -320,6 +322,20 @@ def _numbers(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
     yield torch.SymInt, "__divmod__", lambda one, other: (one // other, one % other)
 
 
+def _operations() -> Iterator[tuple[object, str, object]]:
+    """What torch.export calls for an operation of the model's code, with ours for pieces that are joined."""
+    # Loaded when it is used: it takes seconds.
+    from onnxport.torch_internals.exporting import FunctionHandler
+
+    override: Callable[..., Any] = FunctionHandler._override
+
+    def _override(self: Any, func: Any, args: Any, kwargs: Any) -> Any:
+        refuse_reshaped_input(func, args)
+        return override(self, *given(func, args, kwargs))
+
+    yield FunctionHandler, "_override", _override
+
+
 def _is_settled(found: object) -> bool:
     return isinstance(found, bool) or (
         isinstance(found, torch.SymBool) and found.node.expr in (sympy.true, sympy.false)
@@ -375,6 +391,7 @@ def deciding(schedule: Schedule | None) -> Iterator[None]:
         return schedule.answer(condition, by)
 
     rows = [(SymNode, "guard_bool", decide), *_comparisons(schedule), *_numbers(schedule), *comparisons_of_data()]
+    rows += _operations()
     with attributes_replaced(rows):
         yield
     if schedule.refusal is not None:

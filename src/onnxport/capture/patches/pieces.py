@@ -14,6 +14,9 @@ from typing import Any
 
 import torch
 
+from onnxport.capture.patches.replacing import items_replaced
+from onnxport.torch_internals.fake_tensors import FakeTensorMode, get_fast_op_impls
+
 Size = int | torch.SymInt
 
 
@@ -32,14 +35,25 @@ class Cut:
 
     def piece(self, place: int) -> torch.Tensor:
         """One of the pieces, a view."""
-        with self._unguarded():
+        # torch takes the size of a part for unknown where it can't tell by the expressions that it lies inside.
+        told = {torch.ops.aten.slice.Tensor: _sliced} if self._is_backed else {}
+        with self._unguarded(), items_replaced(get_fast_op_impls(), told):
             return self._piece(place)
 
-    def _unguarded(self) -> contextlib.AbstractContextManager[None]:
-        """What torch checks of places is so at every size at which there is the piece, and need not be on record."""
+    @property
+    def _is_backed(self) -> bool:
+        """Whether the example has the size of the axis; otherwise data decides it."""
         length = self.tensor.shape[self.dim]
-        assert isinstance(length, torch.SymInt)
-        quiet: contextlib.AbstractContextManager[None] = length.node.shape_env.suppress_guards()
+        return isinstance(length, torch.SymInt) and length.node.hint is not None
+
+    def _unguarded(self) -> contextlib.AbstractContextManager[None]:
+        """What torch checks of places is so at every size at which there is the piece, and need not be on record.
+
+        A size that data decides has no guards; what is checked of it is all that is known of it.
+        """
+        length: Any = self.tensor.shape[self.dim]
+        quiet: contextlib.AbstractContextManager[None]
+        quiet = length.node.shape_env.suppress_guards() if self._is_backed else contextlib.nullcontext()
         return quiet
 
     def _piece(self, place: int) -> torch.Tensor:
@@ -61,19 +75,29 @@ class Cut:
             return self.tensor
         length = self.tensor.shape[self.dim]
         with self._unguarded():
-            return self.tensor.unflatten(self.dim, (self.count, length // self.count))
+            rows: torch.Tensor = self.tensor.unflatten(self.dim, (self.count, length // self.count))
+        return rows
 
     def backwards(self) -> torch.Tensor:
         """The pieces one after another, the last first."""
         assert self.size is not None
-        length = self.tensor.shape[self.dim]
+        # Sizes are numbers to operators; their stubs know plain ones only.
+        length: Any = self.tensor.shape[self.dim]
         last = length - (self.count - 1) * self.size
         place = torch.arange(length, device=self.tensor.device)
         behind = place - last
-        size = at_least_one(self.size)
-        before_last = self.count - 2 - torch.div(behind, size, rounding_mode="floor")
+        size: Any = at_least_one(self.size)
+        count: Any = self.count
+        before_last = count - 2 - torch.div(behind, size, rounding_mode="floor")
         moved = before_last * size + torch.remainder(behind, size)
         return self.tensor.index_select(self.dim, torch.where(behind < 0, length + behind, moved))
+
+
+def _sliced(mode: FakeTensorMode, self: torch.Tensor, dim: int, start: int, end: int, step: int = 1) -> torch.Tensor:
+    """The shape of a part that is known to lie inside."""
+    shape = [end - start if axis == dim else size for axis, size in enumerate(self.shape)]
+    with mode:
+        return self.as_strided(shape, self.stride(), self.storage_offset() + start * self.stride(dim))
 
 
 def is_any(length: Size) -> Size:
@@ -110,9 +134,7 @@ class Pieces(tuple[Any, ...]):
     plain: Callable[[], Sequence[torch.Tensor]]
     is_reversed: bool
 
-    def __new__(
-        cls, cut: Cut, plain: Callable[[], Sequence[torch.Tensor]], is_reversed: bool = False
-    ) -> Pieces:
+    def __new__(cls, cut: Cut, plain: Callable[[], Sequence[torch.Tensor]], is_reversed: bool = False) -> Pieces:
         """``plain`` makes as many pieces as the example has."""
         made = super().__new__(cls)
         made.cut, made.plain, made.is_reversed = cut, plain, is_reversed
@@ -191,8 +213,7 @@ def given(func: Any, args: Sequence[Any], kwargs: Any) -> tuple[Any, Sequence[An
     """A call of torch with pieces among its arguments: one that joins them as it is, any other with the plain list."""
     if any(type(value) is Pieces for value in args) or any(type(value) is Pieces for value in kwargs.values()):
         if func in _JOINS and type(args[0] if args else None) is Pieces and "out" not in kwargs and len(args) < 3:
-            options = {"dim": value for name, value in kwargs.items() if name in ("dim", "axis")}
-            return _JOINS[func], args, options
+            return _JOINS[func], args, dict.fromkeys(["dim"][: len(kwargs)], *kwargs.values())
         args = tuple(tuple(value) if type(value) is Pieces else value for value in args)
         kwargs = {name: tuple(value) if type(value) is Pieces else value for name, value in kwargs.items()}
     return func, args, kwargs

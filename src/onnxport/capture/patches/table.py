@@ -307,7 +307,8 @@ PATCHES: tuple[Patch, ...] = (
             *(f"{owner}.{name}" for owner in ("torch", "torch.Tensor") for name in ("split", "chunk", "unbind")),
             "torch._export.non_strict_utils._NonStrictTorchFunctionHandler._override",
         ),
-        why="They make a list of as many pieces as the example has, of which mostly one is taken, or all are joined.",
+        why="They make a list of as many pieces as the example has, of which mostly one is taken, or all are joined. "
+        "An input that is given another shape in place is refused before torch fails on it.",
         known="torch 2.13",
         until="never: torch.export makes plain lists",
         entered_in="onnxport.capture.forks.decisions",

@@ -196,6 +196,30 @@ def explicit_equation(equation: str) -> str:
 
 
 def spelled_out(op: Builder, equation: str, tensors: Sequence[Tensor]) -> tuple[str, list[Tensor]]:
+    """An equation in which every letter stands for one size, as ONNX's do: a 1 that meets a longer dimension goes."""
+    equation, tensors = _with_letters(op, equation, tensors)
+    left, right = equation.split("->")
+    terms = left.split(",")
+    named = [
+        (letter, size)
+        for term, x in zip(terms, tensors, strict=True)
+        if "..." not in term
+        for letter, size in zip(term, x.shape, strict=True)
+    ]
+    longer = {letter for letter, size in named if size != 1}
+    results = []
+    for index, (term, x) in enumerate(zip(terms, tensors, strict=True)):
+        gone = (
+            []
+            if "..." in term
+            else [axis for axis, letter in enumerate(term) if x.shape[axis] == 1 and letter in longer]
+        )
+        terms[index] = "".join(letter for axis, letter in enumerate(term) if axis not in gone)
+        results.append(op.squeeze(x, gone))
+    return f"{','.join(terms)}->{right}", results
+
+
+def _with_letters(op: Builder, equation: str, tensors: Sequence[Tensor]) -> tuple[str, Sequence[Tensor]]:
     """An equation whose ellipses, where they stand for different dimensions, are letters.
 
     They are matched from the right, as in any broadcast; a factor's dimension of 1 that meets a longer one goes.
@@ -210,7 +234,7 @@ def spelled_out(op: Builder, equation: str, tensors: Sequence[Tensor]) -> tuple[
         for term, x, count in zip(terms, tensors, counts, strict=True)
     ]
     if len({sizes for sizes in hidden if sizes is not None}) < 2:
-        return f"{left}->{right}", list(tensors)
+        return f"{left}->{right}", tensors
     letters = [letter for letter in string.ascii_letters if letter not in equation][: max(counts)]
     longer = {
         letter

@@ -20,6 +20,7 @@ from onnxport.capture.replay import Mirror, as_mirror, has_packed_weights, optio
 from onnxport.capture.request.callables import as_module
 from onnxport.capture.request.input_names import named_tensors
 from onnxport.capture.request.inputs import bind, keywords_at_the_end
+from onnxport.capture.request.tensor_keys import keys_as_inputs
 from onnxport.errors import InputError, warn
 from onnxport.exporter import Destination, run_export
 from onnxport.options import Options
@@ -77,13 +78,13 @@ def export_legacy(
 
 
 def call_arguments(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of the call: a dict at the end of ``args`` holds keywords, and numbers are tensors."""
+    """The arguments of the call: a dict at the end of ``args`` holds keywords, numbers and keys are tensors."""
     positional = tuple(args) if isinstance(args, tuple | list) and not hasattr(args, "_fields") else (args,)
     keywords = dict(kwargs) if kwargs is not None else {}
     if positional and type(positional[-1]) is dict and not isinstance(model, torch.export.ExportedProgram):
         signature = inspect.signature(model.forward)
         positional, keywords = keywords_at_the_end(signature, positional, keywords, legacy=True)
-    return pytree.tree_map(_tensor, (positional, keywords))  # type: ignore[no-any-return]
+    return pytree.tree_map(_tensor, keys_as_inputs((positional, keywords)))  # type: ignore[no-any-return]
 
 
 def _tensor(leaf: object) -> object:

@@ -97,6 +97,18 @@ class TakesNumbers(nn.Module):
         return x * n + f
 
 
+def test_keys_that_are_tensors_are_inputs() -> None:
+    def sums(given: dict[Tensor, Tensor]) -> dict[str, Tensor]:
+        return {str(place): key + value for place, (key, value) in enumerate(given.items())}
+
+    example = {torch.tensor(1.0): X, torch.tensor(2.0): X[:2]}
+    program = onnxport.export(sums, (example, {}), dynamo=False)
+    assert names(program.model.graph.inputs) == ["given_0", "given_1", "given_2", "given_3"]
+    others = {torch.tensor(5.0): X * 2, torch.tensor(7.0): X[1:]}
+    for found, expected in zip(program(others), sums(others).values(), strict=True):
+        torch.testing.assert_close(found, expected)
+
+
 @pytest.mark.parametrize("make", [lambda model: model, torch.jit.script], ids=["module", "scripted"])
 def test_numbers_are_inputs(make: Any) -> None:
     proto = exported(make(TakesNumbers()), (X, 2, 0.5))

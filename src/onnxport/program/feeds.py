@@ -11,6 +11,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
+from onnxport.capture.request.tensor_keys import keys_as_inputs
 from onnxport.errors import InputError, Problem
 from onnxport.provenance import NARROWED
 from onnxport.quantized_parts import taken_apart
@@ -26,7 +27,7 @@ def bind_inputs(
     kwargs: Mapping[str, object],
 ) -> dict[str, torch.Tensor]:
     """Return a tensor for each graph input, or raise ``InputError`` with everything that does not fit."""
-    args, kwargs = taken_apart((tuple(args), dict(kwargs)))
+    args, kwargs = taken_apart(keys_as_inputs((tuple(args), dict(kwargs))))
     graph = model.graph
     inputs = [value for value in graph.inputs if value.name not in graph.initializers]
     problems: list[Problem] = []

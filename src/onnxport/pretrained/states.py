@@ -20,7 +20,7 @@ from onnxport.errors import InputError
 from onnxport.pretrained.dry_run import dry_run
 from onnxport.pretrained.parts import Sizes, Tensors
 from onnxport.torch_internals import pytree
-from onnxport.torch_internals.fake_tensors import DataDependentOutputException
+from onnxport.torch_internals.fake_tensors import DataDependentOutputException, DynamicOutputShapeException
 
 Cache: TypeAlias = Any
 """A cache of transformers, or any container of tensors."""
@@ -103,7 +103,7 @@ def find_states(run: Callable[[int, int, Cache], Cache], empty: Callable[[Cache]
     try:
         with dry_run():
             caches = _two_sizes(run, empty)
-    except DataDependentOutputException:
+    except (DataDependentOutputException, DynamicOutputShapeException):
         # The code reads numbers from tensors, which shapes alone don't have.
         with torch.no_grad():
             caches = _two_sizes(run, empty)

@@ -152,13 +152,14 @@ class Fills(nn.Module):
 def test_a_cache_of_a_fixed_size_counts_in_a_tensor() -> None:
     config = MistralConfig(num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2, sliding_window=None)
 
-    def inputs(past: int, length: int) -> tuple[torch.Tensor, Any]:
+    def inputs(batch: int, past: int, length: int) -> tuple[torch.Tensor, Any]:
         cache = StaticCache(config=config, max_cache_len=8)
-        cache.update(torch.randn(2, 2, past, 4), torch.randn(2, 2, past, 4), 0)
-        return torch.randn(2, 2, length, 4), cache
+        cache.update(torch.randn(batch, 2, past, 4), torch.randn(batch, 2, past, 4), 0)
+        return torch.randn(batch, 2, length, 4), cache
 
-    program = onnxport.export(Fills(), inputs(2, 3), dynamic_shapes={"x": {2: "new"}, "cache": None})
-    for sizes in [(2, 3), (5, 2)]:
+    shapes = {"x": {0: "batch", 2: "new"}, "cache": [[{0: "batch"}], [{0: "batch"}], [{}]]}
+    program = onnxport.export(Fills(), inputs(2, 2, 3), dynamic_shapes=shapes)
+    for sizes in [(2, 2, 3), (2, 5, 2), (3, 4, 1)]:
         given = inputs(*sizes)
         expected = _pytree.tree_leaves(Fills()(*copy.deepcopy(given)))
         torch.testing.assert_close(list(program(*given)), expected)

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 import torch
 
-from onnxport.errors import DifferenceError, with_plain_errors
+from onnxport.errors import DifferenceError, InputError, with_plain_errors
+from onnxport.pretrained.adapters import AdapterUse, leave_open, without_wrapper
 from onnxport.pretrained.checkpoint import Checkpoint, load_checkpoint, model_task
 from onnxport.pretrained.folder import write_configuration, write_readme, write_tables
 from onnxport.pretrained.parts import Part, differences, export_widest
@@ -43,6 +44,7 @@ def export_pretrained(
     verify: bool = True,
     weights: Literal["copy", "reference"] = "copy",
     last_logits: bool = False,
+    adapters: AdapterUse = "keep",
 ) -> PretrainedFolder:
     """Export a pretrained model of transformers to a folder that runs its task.
 
@@ -63,6 +65,9 @@ def export_pretrained(
             in it (a hard link, which takes no space), unless the folder is the checkpoint's own.
         last_logits: Return logits of the last position alone, which is all that generating asks for: the others of a
             prompt are not computed. Rows are then padded on the left.
+        adapters: What becomes of LoRA adapters of a model of peft: ``"keep"`` computes them as the model does,
+            ``"merge"`` adds them to the weights, and ``"inputs"`` makes their weights inputs that have these values
+            where none are given (``get_overridable_initializers`` in onnxruntime), as the file holds them.
 
     Returns:
         What was written.
@@ -85,8 +90,11 @@ def export_pretrained(
     if weights == "reference":
         check_reference(model, quantize)
     source = None
+    if adapters == "inputs" and quantize is not None:
+        raise InputError('Weights that are left open are not quantized: leave out quantize, or adapters="inputs".')
     if isinstance(model, torch.nn.Module):
-        loaded = Checkpoint(model if dtype is None else model.to(dtype), model_task(model, task))
+        plain = without_wrapper(model, adapters)
+        loaded = Checkpoint(plain if dtype is None else plain.to(dtype), model_task(plain, task))
     else:
         source = Path(model) if Path(model).is_dir() else None
         loaded = load_checkpoint(os.fspath(model), task, dtype, as_stored=weights == "reference")
@@ -105,6 +113,8 @@ def export_pretrained(
         programs = {part.file: program for part, program in exported}
         if quantize is not None and not verify:
             _quantize(programs, quantize)
+        if adapters == "inputs":
+            leave_open(programs.values())
         for file, program in programs.items():
             program.save(path / file, external_data=True, in_place=in_place)
         write_configuration(built, source, path)

@@ -28,6 +28,9 @@ _CACHES = "transformers.cache_utils"
 _SET_ONCE = ("sliding_window", "number_of_states", "conv_kernel_size")
 """Numbers of transformers' own layers that are settings."""
 
+_BATCH = "batch_size"
+"""The number of rows, which a layer of a fixed size remembers: it is read from the tensors, so that it may vary."""
+
 _COUNTED = "cumulative_length"
 """The number of positions seen: it grows with each call, so that it is read from the tensors, not kept."""
 
@@ -221,7 +224,7 @@ def _settings(layer: object) -> list[list[object]]:
     parameters = inspect.signature(type(layer).__init__).parameters
     found = []
     for attribute, value in vars(layer).items():
-        if attribute == _COUNTED:
+        if attribute in (_COUNTED, _BATCH):
             continue
         if isinstance(value, dict):
             found += [[attribute, key, entry] for key, entry in value.items() if _is_plain(entry)]
@@ -245,6 +248,8 @@ def _layer(path: list[str], slots: list[list[Any]], settings: list[list[Any]], l
         _put(layer, attribute, key, tensor)
         if isinstance(tensor, torch.Tensor):
             layer.dtype, layer.device = tensor.dtype, tensor.device
+    if _holds(layer) and isinstance(getattr(layer, _COUNTED, None), torch.Tensor):
+        setattr(layer, _BATCH, layer.keys.shape[0])
     return layer
 
 

@@ -1,0 +1,110 @@
+"""LoRA adapters, written as peft writes them: kept, merged, or left open as inputs of the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import onnxruntime
+import pytest
+import torch
+from torch import nn
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import onnxport
+from onnxport.errors import InputError
+from onnxport.generation import Session
+
+CONFIG = LlamaConfig(
+    vocab_size=50,
+    hidden_size=16,
+    intermediate_size=16,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    initializer_range=0.5,
+)
+
+
+class LowRank(nn.Module):
+    """A linear layer and what an adapter adds to it."""
+
+    def __init__(self, base: nn.Linear) -> None:
+        super().__init__()
+        self.base_layer = base
+        self.lora_A = nn.ModuleDict({"default": nn.Linear(base.in_features, 3, bias=False)})
+        self.lora_B = nn.ModuleDict({"default": nn.Linear(3, base.out_features, bias=False)})
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.base_layer(x) + self.lora_B["default"](self.lora_A["default"](x)) * 2.0
+        return result
+
+    def merged(self) -> nn.Linear:
+        with torch.no_grad():
+            self.base_layer.weight += 2.0 * self.lora_B["default"].weight @ self.lora_A["default"].weight
+        return self.base_layer
+
+
+class Wrapper(nn.Module):
+    """What is asked of a model of peft."""
+
+    peft_config = "default"
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def get_base_model(self) -> Any:
+        return self.model
+
+    def merge_and_unload(self) -> Any:
+        self.model.lm_head = self.model.lm_head.merged()
+        return self.model
+
+
+def adapted() -> Any:
+    torch.manual_seed(0)
+    model: Any = LlamaForCausalLM(CONFIG).eval()
+    model.lm_head = LowRank(model.lm_head)
+    return model
+
+
+def test_kept_or_merged(tmp_path: Path) -> None:
+    # Verifying compares with the model and its adapter.
+    assert onnxport.export_pretrained(Wrapper(adapted()), tmp_path / "kept").verified
+    model = adapted()
+    assert onnxport.export_pretrained(Wrapper(model), tmp_path / "merged", adapters="merge").verified
+    assert isinstance(model.lm_head, LowRank)
+    tokens = [Session(tmp_path / folder).generate([[5, 6, 7]], 8, eos_token_ids=()) for folder in ("kept", "merged")]
+    assert tokens[0] == tokens[1]
+
+
+def test_left_open(tmp_path: Path) -> None:
+    model = adapted()
+    assert onnxport.export_pretrained(model, tmp_path, adapters="inputs").verified
+    session: Any = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    names = [value.name for value in session.get_overridable_initializers()]
+    assert names == ["lm_head.lora_A.default.weight", "lm_head.lora_B.default.weight"]
+    given: dict[str, Any] = {
+        "input_ids": torch.tensor([[5, 6, 7]]).numpy(),
+        "attention_mask": torch.ones(1, 3, dtype=torch.int64).numpy(),
+        "position_ids": torch.arange(3)[None].numpy(),
+        **{f"past_key_values.0.{kind}": torch.zeros(1, 2, 0, 8).numpy() for kind in ("key", "value")},
+    }
+    for weight in (model.lm_head.lora_A["default"].weight, model.lm_head.lora_B["default"].weight):
+        nn.init.normal_(weight)
+    with torch.no_grad():
+        expected = model(torch.tensor([[5, 6, 7]])).logits
+        # Matrices are in a file as they are multiplied with.
+        others = [model.lm_head.lora_A["default"].weight.T, model.lm_head.lora_B["default"].weight.T]
+    given |= {name: weight.detach().contiguous().numpy() for name, weight in zip(names, others, strict=True)}
+    torch.testing.assert_close(torch.from_numpy(session.run(["logits"], given)[0]), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_what_can_not_be(tmp_path: Path) -> None:
+    plain = LlamaForCausalLM(CONFIG).eval()
+    with pytest.raises(InputError, match="a LlamaForCausalLM is no model of peft"):
+        onnxport.export_pretrained(plain, tmp_path, adapters="merge")
+    with pytest.raises(InputError, match="Weights that are left open are not quantized"):
+        onnxport.export_pretrained(plain, tmp_path, adapters="inputs", quantize="int8")
+    with pytest.raises(InputError, match="called lora_…, and the model has none"):
+        onnxport.export_pretrained(plain, tmp_path, adapters="inputs", verify=False)

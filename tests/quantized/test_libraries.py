@@ -64,13 +64,18 @@ def test_bitsandbytes_4_bits(kind: str, nested: bool) -> None:
     assert check(Network(quantized_4bit(kind, nested=nested))) == {"UINT8": 2}
 
 
-def test_bitsandbytes_8_bits() -> None:
+@pytest.mark.parametrize("threshold", [0.0, 2.5])
+def test_bitsandbytes_8_bits(threshold: float) -> None:
     library: Any = pytest.importorskip("bitsandbytes")
     torch.manual_seed(0)
 
     def layer(plain: nn.Linear) -> nn.Module:
         made = library.nn.Linear8bitLt(
-            plain.in_features, plain.out_features, bias=plain.bias is not None, has_fp16_weights=False
+            plain.in_features,
+            plain.out_features,
+            bias=plain.bias is not None,
+            has_fp16_weights=False,
+            threshold=threshold,
         )
         made.load_state_dict(plain.state_dict())
         result: nn.Module = made.to("cpu")

@@ -131,6 +131,26 @@ def test_a_wrapper_in_a_wrapper() -> None:
     exported_and_compared(Nested(), [torch.randn(3, 4)], [torch.randn(5, 4)], axes=[{0: "b"}], rtol=1e-4, atol=1e-4)
 
 
+class Kept(nn.Parameter):
+    """A parameter that keeps a scale beside its integers."""
+
+    scale: Tensor
+
+
+class Beside(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = Kept(integers(6, 4), requires_grad=False)
+        self.weight.scale = torch.rand(6, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.nn.functional.linear(x, self.weight.float() * self.weight.scale)
+
+
+def test_what_a_parameter_keeps_beside_its_numbers() -> None:
+    exported_and_compared(Beside(), [torch.randn(3, 4)], [torch.randn(5, 4)], axes=[{0: "b"}], rtol=1e-4, atol=1e-4)
+
+
 class Returned(Layers):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return x, self.weight

@@ -252,7 +252,7 @@ def test_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert kinds["weight"] == (onnx.TensorProto.UINT4, [64, 64])
     assert kinds["weight_scale"][1] == [64]
     result = CliRunner().invoke(app, [*line.split()[:-1], "int4:size=3"])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "no option of a quantization" in result.output
 
 

@@ -17,6 +17,7 @@ from onnxport.capture.naming import name_axes, user_inputs
 from onnxport.capture.patches import one_export_at_a_time
 from onnxport.capture.patches.export_flag import exporting, is_in_onnx_export
 from onnxport.capture.patches.fake_quantization import switches_as_numbers
+from onnxport.capture.patches.weight_attributes import weight_attributes_kept
 from onnxport.capture.preserved import preserved
 from onnxport.capture.replay import as_mirror, has_packed_weights, script_of, scripts_replayed
 from onnxport.capture.request.contexts import check_contexts
@@ -112,7 +113,8 @@ def capture(
     request = strategies.Request(model, inputs, declared, events, rewriting, follows_example)
     recorder = forced_sizes.Recorder()
     tensors = [leaf.value for leaf in inputs.tensors]
-    with preserved(model, tensors), switches_as_numbers(model), exporting(), scripts_replayed(model), rewriting:
+    quantized = switches_as_numbers(model), weight_attributes_kept(model)
+    with preserved(model, tensors), quantized[0], quantized[1], exporting(), scripts_replayed(model), rewriting:
         success = strategies.run(request, recorder, candidates, forking=branches != "follow")
         explored = explore(success, request, recorder, branches, branch_limit, input_names or ())
     program = explored.program

@@ -9,6 +9,7 @@ from torch.autograd.function import _is_setup_context_defined
 from torch.fx.passes.shape_prop import _extract_tensor_metadata
 from torch.nn.modules.batchnorm import _NormBase as NormBase
 from torch.nn.modules.dropout import _DropoutNd as DropoutNd
+from torch.nn.utils import stateless
 from torch.utils._device import _device_constructors as device_constructors
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "is_setup_context_defined",
     "make_per_tensor_quantized_tensor",
     "pretty_print_target",
+    "stateless",
     "variable_functions",
 ]
 

@@ -390,6 +390,13 @@ PATCHES: tuple[Patch, ...] = (
         entered_in="onnxport.capture.patches.fake_quantization",
     ),
     Patch(
+        replaces=("torch.nn.utils.stateless._reparametrize_module",),
+        why="Plain tensors stand in for weights, without what a class of parameters (bitsandbytes) keeps beside them.",
+        known="torch 2.13",
+        until="torch.export gives its stand-ins the attributes of parameters",
+        entered_in="onnxport.capture.patches.weight_attributes",
+    ),
+    Patch(
         replaces=("torch.autograd.Function.forward",),
         why="A function with a symbolic method is kept whole, however `apply` was reached.",
         known="all",

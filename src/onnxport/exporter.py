@@ -20,6 +20,7 @@ from onnxport.export_types import TrainingMode
 from onnxport.options import Options
 from onnxport.pipeline import convert
 from onnxport.program import ONNXProgram
+from onnxport.program.feeds import inputs_of_calls
 from onnxport.symbolic import kept_for_symbolics, log_events, symbolic_lookup
 from onnxport.symbolic.session.fallback import keeping_refused, kept_operators
 from onnxport.torch_internals.caches import caches_bounded
@@ -34,7 +35,10 @@ File: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
 
 @dataclass(frozen=True)
 class Destination:
-    """Where the model is saved, and in which form."""
+    """Where the model is saved, and in which form.
+
+    ``unread_inputs`` are the names of inputs that stay though no operator of the model takes them; None for all.
+    """
 
     file: File
     weights: bool = True
@@ -48,10 +52,16 @@ class Destination:
             self.file,
             include_initializers=self.weights,
             keep_initializers_as_inputs=self.weights_as_inputs,
-            unread_inputs=self.unread_inputs,
+            unread_inputs=self.kept_inputs(program),
             # Nothing can be put beside an open file.
             external_data=self.external_data and isinstance(self.file, str | os.PathLike),
         )
+
+    def kept_inputs(self, program: ONNXProgram) -> Collection[str] | None:
+        """Of inputs that nothing in the graph reads, those that stay: all, or those that operators take."""
+        if self.unread_inputs is None:
+            return None
+        return {*self.unread_inputs, *inputs_of_calls(program.model, program.paths)}
 
     def files(self) -> tuple[Path, ...]:
         """The files that were written; none where it was an open one."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -72,8 +72,8 @@ def export_legacy(
         warn(f"custom_opsets names {', '.join(map(repr, unused))}, of which the model has no operator.")
     if artifacts.verbose:
         print(program)
-    if destination is not None and destination.unread_inputs is not None:
-        _tell_unread(program, destination.unread_inputs)
+    if destination is not None:
+        _tell_unread(program, destination)
     return program if destination is None else None
 
 
@@ -119,7 +119,7 @@ def _known_axes(
 def _with_read_inputs(
     destination: Destination | None, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: Description
 ) -> Destination | None:
-    """A file has the inputs that it reads, and those that a script takes as optional: run time may ask for these."""
+    """A file has the inputs that operators take, and a script's optional ones: run time may ask for these."""
     if destination is None:
         return None
     optional = optional_parameters(model)
@@ -131,11 +131,14 @@ def _with_read_inputs(
     return replace(destination, unread_inputs=kept)
 
 
-def _tell_unread(program: ONNXProgram, kept: Collection[str]) -> None:
+def _tell_unread(program: ONNXProgram, destination: Destination) -> None:
+    kept = destination.kept_inputs(program)
+    if kept is None:
+        return
     unread = [value.name for value in program.model.graph.inputs if not is_read(value) and value.name not in kept]
     if unread:
         warn(
-            f"The model reads nothing of {', '.join(map(repr, unread))}: the file has no such input, as with "
+            f"No operator of the model takes {', '.join(map(repr, unread))}: the file has no such input, as with "
             "torch.onnx. With dynamo=True it has."
         )
 

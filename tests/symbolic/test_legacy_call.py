@@ -279,14 +279,22 @@ class ReadsOne(nn.Module):
 
 
 @pytest.mark.parametrize(("axes", "expected"), [(None, ["x"]), ({"y": [0]}, ["x", "y"])])
-def test_inputs_that_nothing_reads_are_left_out(axes: Any, expected: list[str]) -> None:
+def test_inputs_that_no_operator_takes_are_left_out(axes: Any, expected: list[str]) -> None:
     options: Any = {"input_names": ["x", "y", "z"], "dynamic_axes": axes}
-    with pytest.warns(OnnxExporterWarning, match="reads nothing of .*'z'"):
+    with pytest.warns(OnnxExporterWarning, match="No operator of the model takes .*'z'"):
         assert names(exported(ReadsOne(), (X, X, X), **options).graph.input) == expected
     # What a script takes as optional, torch.onnx's file asks for when it runs.
     script = torch.jit.script(ReadsOne())
-    with warnings.catch_warnings() if axes else pytest.warns(OnnxExporterWarning, match="reads nothing of 'y'"):
+    with (
+        warnings.catch_warnings()
+        if axes
+        else pytest.warns(OnnxExporterWarning, match="No operator of the model takes 'y'")
+    ):
         assert names(exported(script, (X, X, X), **options).graph.input) == [*expected, "z"]
+
+
+def test_an_input_of_which_only_the_sizes_count_stays() -> None:
+    assert names(exported(torch.ones_like, (X,), input_names=["x"]).graph.input) == ["x"]
 
 
 def test_without_a_file_the_program_is_returned() -> None:

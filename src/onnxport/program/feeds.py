@@ -47,6 +47,25 @@ def bind_inputs(
     return feeds
 
 
+def inputs_of_calls(model: ir.Model, paths: Sequence[ExportedProgram]) -> set[str]:
+    """The names of inputs that the model's operators take, also those of which the graph needs nothing any more."""
+    inputs = [str(value.name) for value in model.graph.inputs if value.name not in model.graph.initializers]
+    taken: set[str] = set()
+    for program in paths:
+        nodes = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
+        specs = [spec.arg for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
+        given = [nodes[str(arg.name)] for arg in specs if not isinstance(arg, ConstantArgument)]
+        if len(given) != len(inputs):
+            return set(inputs)
+        # Checks of sizes take all inputs.
+        taken.update(
+            name
+            for name, node in zip(inputs, given, strict=True)
+            if any(user.op == "call_function" or user.op == "output" for user in node.users)
+        )
+    return taken
+
+
 def check_limits(graph: ir.Graph, limits: Sequence[SizeLimit], feeds: Mapping[str, torch.Tensor]) -> None:
     """Refuse inputs of sizes at which the model's own code raises."""
     if not limits:

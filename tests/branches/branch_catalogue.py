@@ -6,6 +6,7 @@ import functools
 import math
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
@@ -746,3 +747,131 @@ def lengths_compared_twice(self: Any, x: Any, y: Any, z: Any) -> Any:
     if x.shape[0] == y.shape[0]:
         x = x + y
     return (x.sum(0) + (z * y).sum(0)) if z.shape[0] == y.shape[0] else x.sum(0)
+
+
+# Sizes and data as keys, literals, and to libraries
+
+
+@program([*SIZES, *rows(0)])
+def literals_by_identity(self: Any, x: Any) -> Any:
+    n = x.shape[0]
+    x = x + 1 if n is 8 else x - 1  # noqa: F632
+    x = x * 3 if n is not 7 else x  # noqa: F632
+    return x if (x.sum() > 0).item() is True else x + 9
+
+
+@program(SIZES)
+def truths_matched(self: Any, x: Any) -> Any:
+    match (x.shape[0] > 5, x.shape[0] % 2):
+        case (True, 0):
+            return x + 1
+        case (True, 1):
+            return x + 2
+        case (False, _):
+            return x + 3
+
+
+@program([*SIZES, *rows(0)])
+def keys_of_sets_and_dicts(self: Any, x: Any) -> Any:
+    n, table = x.shape[0], {1: 10.0, 8: 20.0}
+    if n in {1, 2, 65}:
+        x = x * 2
+    x = x + table[n] if n in table else x
+    return x * table.get(n, 3.0)
+
+
+@program([*SIZES, *rows(0)])
+def items_of_lists(self: Any, x: Any) -> Any:
+    scales = [1.0, 2.0, 4.0]
+    try:
+        x = x * scales[x.shape[0] // 2]
+    except IndexError:
+        x = x - 1
+    return self.layers[x.shape[0] % 4](x)
+
+
+@program(SIGNS)
+def item_of_a_truth(self: Any, x: Any) -> Any:
+    return [self.one, self.two][int(x.sum() > 0)](x) * {0: 2.0, 1: 5.0}.get(int(x[0, 0] > 2), 1.0)
+
+
+@functools.lru_cache(maxsize=8)
+def _remembered(size: int) -> torch.Tensor:
+    return torch.arange(size).float() if size > 5 else torch.zeros(size)
+
+
+@program(SIZES)
+def function_with_a_memory(self: Any, x: Any) -> Any:
+    return x + _remembered(x.shape[0])[:, None]
+
+
+@program(SIZES)
+def whole_numbers_of_math(self: Any, x: Any) -> Any:
+    n = x.shape[0]
+    return x * math.gcd(n, 12) + math.isqrt(n) + math.fmod(n, 4) + round(n / 7, 2)
+
+
+NANS = [*SIGNS, *data([math.nan, 1, 2], [1, math.nan, -2], [math.inf, 1, 1])]
+
+
+@program(NANS)
+def numbers_that_are_none(self: Any, x: Any) -> Any:
+    value = x[0, 0].item()
+    y = x[1] + 1 if value != value else x[1]
+    y = y * 2 if math.isnan(value) or not math.isfinite(x[0, 1].item()) else y
+    return y - 1 if np.isnan(value) else y
+
+
+@program(NANS)
+def numbers_given_to_numpy(self: Any, x: Any) -> Any:
+    value = x[0, 0].item()
+    return x[1] * np.maximum(value, 2.0) + float(np.minimum(value, -1.0)) + float(np.clip(value, -1, 1))
+
+
+@program(SIGNS)
+def how_many_differ(self: Any, x: Any) -> Any:
+    return x + 1 if len(torch.unique(x)) > 5 else x * len(x.unique())
+
+
+@program([*SIZES, *rows(0)])
+def order_of_memory(self: Any, x: Any) -> Any:
+    y = x.t()
+    return y + 1 if y.is_contiguous() else y.contiguous() * 2
+
+
+@program(
+    [(torch.ones(n, 3), torch.ones(m, 3)) for n, m in ((4, 4), (4, 5), (5, 4), (1, 4), (4, 1), (1, 1))],
+    axes=({0: "n"}, {0: "m"}),
+)
+def two_shapes_that_operators_make_one(self: Any, x: Any, y: Any) -> Any:
+    if x.shape == y.shape:
+        return x + y
+    return x * 2 if x.shape[0] > y.shape[0] else y - 1
+
+
+@program([(torch.ones(1, 2, h, w),) for h, w in ((8, 8), (7, 8), (8, 9), (4, 4))], axes=({2: "h", 3: "w"},))
+def table_for_one_size(self: Any, x: Any) -> Any:
+    table = self.table[:64, 0].reshape(1, 1, 8, 8)
+    if tuple(x.shape[-2:]) != (8, 8):
+        table = F.interpolate(table, size=x.shape[-2:], mode="bilinear")
+    return x + table
+
+
+@program(SIZES)
+def shared_by_a_way_for_one_size(self: Any, x: Any) -> Any:
+    y = x[None]
+    return y * 2 if y.shape[-2:] != (8, 3) else y + self.table[:8]
+
+
+@torch.jit.script
+def scripted_by_size(x: torch.Tensor, n: int) -> torch.Tensor:
+    if n > 4:
+        return x * 2
+    if x.size(0) == 1:
+        return x * 3
+    return x
+
+
+@program(SIZES)
+def script_of_sizes(self: Any, x: Any) -> Any:
+    return scripted_by_size(x, x.shape[0])

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from branches.branch_rows import LOOPS, program, rows
+from branches.branch_rows import LOOPS, Program, program, rows
 
 __all__ = ["LOOPS"]
 
@@ -276,3 +276,103 @@ def root_and_rest(self: Any, x: Any) -> Any:
 def flag_of_an_operator(self: Any, x: Any) -> Any:
     q = x[None]
     return torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=x.shape[0] > 1)
+
+
+# What loops change besides variables
+
+
+@over_axis()
+def lists_cut_and_joined(self: Any, x: Any) -> Any:
+    outs, more = [], [x[:, 0] * 5]
+    alias = outs
+    for t in range(x.shape[1]):
+        outs.append(x[:, t])
+    outs.reverse()
+    more.extend(outs)
+    last = more.pop()
+    more.insert(0, last)
+    joined = more + [x[:, 0]]  # noqa: RUF005
+    return torch.stack([*joined, *outs], 1) * len(alias)
+
+
+@over_axis()
+def lists_in_a_dict(self: Any, x: Any) -> Any:
+    found: Any = {"a": [], "b": []}
+    for t in range(x.shape[1]):
+        found["a"].append(x[:, t])
+        found["b"].append(x[:, t] * 2)
+    return torch.stack(found["a"], 1) + torch.stack(found["b"], 1)
+
+
+@over_axis()
+def list_that_a_function_adds_to(self: Any, x: Any) -> Any:
+    outs = []
+
+    def add(value: Any) -> None:
+        outs.append(value * 2)
+
+    for t in range(x.shape[1]):
+        add(x[:, t])
+    return torch.stack(outs, 1) / len(outs)
+
+
+@over_axis()
+def attributes_assigned(self: Any, x: Any) -> Any:
+    self.steps, self.last, self.kept = 0, x[:, 0], []
+    for t in range(x.shape[1]):
+        self.last = self.last * 0.5 + x[:, t]
+        self.kept.append(self.last)
+        self.steps += 1
+    result = self.last / self.steps + torch.stack(self.kept, 1).sum(1) / len(self.kept)
+    self.last = self.kept = None
+    return result
+
+
+class _Remembering(torch.nn.Module):
+    state: Any = None
+
+    def forward(self, x: Any) -> Any:
+        self.state = x if self.state is None else torch.tanh(x + self.state)
+        return self.state
+
+
+class _WithState(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = _Remembering()
+
+    def forward(self, x: Any) -> Any:
+        self.cell.state = None
+        for t in range(x.shape[1]):
+            y = self.cell(x[:, t])
+        self.cell.state = None
+        return y
+
+
+LOOPS["state_of_a_layer"] = Program("state_of_a_layer", _WithState(), LENGTHS[0], LENGTHS, ({0: "b", 1: "n"},))
+
+
+@over_axis()
+def while_a_counter_is_small(self: Any, x: Any) -> Any:
+    place, total = 0, x.new_zeros(x.shape[0], 3)
+    while place < x.shape[1]:
+        total = total + x[:, place]
+        place += 2
+    return total
+
+
+@number()
+def next_power_of_two(self: Any, x: Any) -> Any:
+    size = 1
+    while size < x.shape[0]:
+        size *= 2
+    return torch.nn.functional.pad(x, (0, 0, 0, size - x.shape[0]))
+
+
+@program([(torch.ones(3, 3), torch.tensor(k)) for k in (2, 0, 1, 5)], axes=({0: "n"}, None), into=LOOPS)
+def as_often_as_data_says(self: Any, x: Any, k: Any) -> Any:
+    outs = [x]
+    for _ in range(int(k)):
+        x = self.one(x).tanh()
+        outs.append(x)
+    return x, torch.stack(outs)

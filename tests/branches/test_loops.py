@@ -49,14 +49,6 @@ class Grows(torch.nn.Module):
         return y
 
 
-class Assigns(torch.nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.last = x[0]
-        for row in x:  # culprit
-            self.last = row
-        return self.last + 1
-
-
 class LooksBack(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         outs = [x[0]]
@@ -83,7 +75,6 @@ REFUSED: dict[type[torch.nn.Module], str] = {
     Left: "it may be left before its end",
     Chooses: "its body decides by what only the iteration knows .*t % 2 == 0",
     Grows: "the shape of `y` changes from one iteration to the next",
-    Assigns: "it assigns to self.last",
     LooksBack: "it does more with the list `outs` than to append to it",
     Collects: r"it adds to a list(.|\n)*`outs = torch.while_loop\(condition",
     Multiplies: "the model forces it to be 3",
@@ -96,6 +87,22 @@ def test_what_is_no_loop_is_refused_with_the_line_and_the_reason(kind: type[torc
         onnxport.export(kind(), (torch.ones(3, 3),), dynamic_shapes=({0: "n"},), verbose=False)
     assert re.search(REFUSED[kind], str(caught.value))
     assert "# culprit" in str(caught.value)
+
+
+class Halves(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        while x.shape[0] > 4:  # culprit
+            x = x[: x.shape[0] // 2]
+        return x * 2
+
+
+def test_a_loop_that_sizes_end_and_that_changes_them_is_warned_of() -> None:
+    model = Halves()
+    with pytest.warns(onnxport.errors.OnnxExporterWarning, match=r"computed of sizes again and again.*# culprit"):
+        program = onnxport.export(model, (torch.ones(6, 3),), dynamic_shapes=({0: "n"},), verbose=False)
+    for size in (1, 4, 5, 8, 17, 100):
+        x = torch.randn(size, 3)
+        assert_close(program(x)[0], model(x))
 
 
 def test_the_code_is_as_it_was() -> None:

@@ -1,5 +1,6 @@
 """Operators: overloads and their schemas, which kernels they have, how they are registered and taken apart."""
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -46,12 +47,16 @@ __all__ = [
     "nn_bindings",
     "parse_schema",
     "quantized_decomposed",
+    "scan_module",
     "scan_op",
     "set_grad_enabled",
     "vmap_decrement_nesting",
     "vmap_increment_nesting",
     "while_loop_op",
 ]
+
+# The package has the function by this name, and hides the module.
+scan_module = sys.modules["torch._higher_order_ops.scan"]
 
 # The dtypes by the integers that stand for them in schemas and TorchScript.
 SCALAR_TYPES = (

@@ -7,7 +7,7 @@ import torch
 from torch._guards import TracingContext
 from torch.export.dynamic_shapes import _DimHint, _DimHintType
 from torch.fx.experimental import _config, symbolic_shapes
-from torch.fx.experimental.proxy_tensor import get_proxy_mode
+from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import DimConstraints, _constrain_range_for_size, free_unbacked_symbols
 from torch.utils._sympy.numbers import int_oo
@@ -22,6 +22,7 @@ __all__ = [
     "constrain_range_for_size",
     "example_sizes",
     "get_proxy_mode",
+    "is_recorded",
     "optimization_hint",
     "truth_in_range",
 ]
@@ -50,6 +51,12 @@ def example_sizes(environment: symbolic_shapes.ShapeEnv) -> Mapping[sympy.Symbol
     name = "backed_var_to_val" if hasattr(environment, "backed_var_to_val") else "var_to_val"
     table: Mapping[sympy.Symbol, sympy.Integer] = getattr(environment, name)
     return table
+
+
+def is_recorded(size: torch.SymInt) -> bool:
+    """Whether the graph that is being recorded has a size, as opposed to one computed while nothing was recorded."""
+    mode = get_proxy_mode()
+    return mode is None or bool(get_proxy_slot(size, mode.tracer, False, lambda _: True))
 
 
 def truth_in_range(node: SymNode) -> bool | None:

@@ -25,6 +25,10 @@ TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
 _PACKAGE = os.path.dirname(errors.__file__) + os.sep
 # The package's own places among them; whatever else of it asks does so for an operator.
 _LISTENING = tuple(os.path.join(_PACKAGE, "capture", place, "") for place in ("forks", "diagnosis"))
+# What rewritten code calls in the place of Python's own functions and lists.
+_IN_PYTHONS_PLACE = tuple(
+    os.path.join(_PACKAGE, "capture", "rewriting", f"{name}.py") for name in ("called", "open_lists", "open_numbers")
+)
 _STRATEGIES = os.path.join(_PACKAGE, "capture", "strategies.py")
 # The branches of a script that is replayed: what asks there is the script.
 _REPLAYED = os.path.join(_PACKAGE, "capture", "replay", "control") + os.sep
@@ -32,7 +36,11 @@ _STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"] + os.sep
 # What stands between the code that asks for the truth of a size and the environment that answers.
 _ANSWERING = tuple(
     os.path.join(TORCH_FOLDER, place)
-    for place in ("__init__.py", "fx/experimental/", "utils/_stats.py", "_export/non_strict_utils.py")
+    for place in (
+        *("__init__.py", "fx/experimental/", "utils/_stats.py", "_export/non_strict_utils.py"),
+        # Lists of modules, which an index of the model's code chooses from.
+        "nn/modules/container.py",
+    )
 )
 # No models live there: what calls it is to blame.
 _NUMPY = os.path.join(os.sep, "site-packages", "numpy", "")
@@ -160,8 +168,9 @@ def line_of_summary(frames: Iterable[traceback.FrameSummary]) -> str:
 
 def raised_by_model(error: BaseException) -> bool:
     """Whether an error was raised by a statement of the model's own code, and not within torch."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return bool(frames) and _is_users(frames[-1].f_code.co_filename)
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    # What stands for Python's own functions raises as they do.
+    return bool(files) and (_is_users(files[-1]) or files[-1].startswith(_IN_PYTHONS_PLACE))
 
 
 def raised_on_purpose(error: BaseException) -> bool:
@@ -273,7 +282,7 @@ def asker(*, of_data: bool = False) -> Asker:
             return "library"
         if filename.startswith(_REPLAYED):
             return "user"
-        if filename.startswith(_PACKAGE) and not filename.startswith(_LISTENING):
+        if filename.startswith(_PACKAGE) and not filename.startswith((*_LISTENING, *_IN_PYTHONS_PLACE)):
             return "torch"
         if states or (filename.startswith(TORCH_FOLDER) and not filename.startswith((*_ANSWERING, _BYTECODE_TRACER))):
             return "torch"

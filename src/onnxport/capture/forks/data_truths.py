@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import torch
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from onnxport.capture.diagnosis.user_lines import asker
 from onnxport.torch_internals.symbolic_sizes import get_proxy_mode
@@ -16,6 +17,24 @@ def comparisons_of_data() -> Iterator[tuple[object, str, object]]:
         yield owner, "equal", _asking(_equal, owner.equal)
         yield owner, "allclose", _asking(_close, owner.allclose)
     yield torch.Tensor, "__contains__", _asking(_holds, torch.Tensor.__contains__)
+
+
+def unordered_numbers() -> Iterator[tuple[object, str, object]]:
+    """Comparisons of a number of data with itself, which torch takes for settled; of NaN they come out otherwise."""
+    for name in ("eq", "ne", "ge", "le"):
+        method = f"__{name}__"
+        yield torch.SymFloat, method, _comparing(name, getattr(torch.SymFloat, method))
+
+
+def _comparing(name: str, original: Callable[..., object]) -> Callable[..., object]:
+    def compare(one: torch.SymFloat, other: object) -> object:
+        same = isinstance(other, torch.SymFloat) and one.node.expr == other.node.expr
+        if not same or get_proxy_mode() is None or not free_unbacked_symbols(one) or asker() == "torch":
+            return original(one, other)
+        number = torch.scalar_tensor(one, dtype=torch.float64)  # type: ignore[arg-type]
+        return getattr(torch, name)(number, number).item()
+
+    return compare
 
 
 def _asking(ours: Callable[..., bool], original: Callable[..., bool]) -> Callable[..., bool]:

@@ -9,6 +9,7 @@ marked in the graph by a call of ``onnxport::decided``, whose operand is the con
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import operator
 from collections import Counter
@@ -23,9 +24,11 @@ import torch
 from onnxport.capture.diagnosis.guards import Followed
 from onnxport.capture.diagnosis.user_lines import Asker, asked_by, asker, frame_of_caller, line_of_caller
 from onnxport.capture.diagnosis.zero_sizes import is_otherwise_at_zero
+from onnxport.capture.forks.array_functions import functions_of_numbers
 from onnxport.capture.forks.cutting import cuts_left_open
-from onnxport.capture.forks.data_truths import comparisons_of_data
+from onnxport.capture.forks.data_truths import comparisons_of_data, unordered_numbers
 from onnxport.capture.forks.expressions import is_condition_of_while, is_for_message, is_outvoted
+from onnxport.capture.forks.memory_order import orders_of_memory
 from onnxport.capture.forks.reshaped_inputs import refuse_reshaped_input
 from onnxport.capture.patches.pieces import given
 from onnxport.capture.patches.replacing import attributes_replaced
@@ -124,6 +127,19 @@ def learning() -> Iterator[None]:
         _learning.pop()
 
 
+_unasked: list[list[torch.SymBool]] = []
+
+
+@contextlib.contextmanager
+def unasked() -> Iterator[Sequence[torch.SymBool]]:
+    """While the block runs, comparisons that only sizes of 0 turn are conditions, which are told, and no decisions."""
+    _unasked.append([])
+    try:
+        yield _unasked[-1]
+    finally:
+        _unasked.pop()
+
+
 class AskedInLoop(OnnxExporterError):
     """The body of a loop asks for the truth of a condition on sizes; it is to be asked before the loop."""
 
@@ -166,14 +182,19 @@ class Schedule:
         of_data = is_of_data(expression)
         return self._answer(condition, expression, by, None if of_data else bool(condition.node.hint))
 
-    def answer_comparison(self, name: str, one: torch.SymInt, other: int | torch.SymInt, by: Asker) -> bool:
+    def answer_comparison(
+        self, name: str, one: torch.SymInt, other: int | torch.SymInt, by: Asker
+    ) -> bool | torch.SymBool:
         """Decide a comparison of sizes that torch takes for settled, because it takes sizes for positive."""
         sides = [zero_allowed(side) for side in (one, other)]
         compare = getattr(operator, name)
         example = [side.xreplace(dict(_example(one))) for side in sides]
         # As tensors the two are compared at run time, whatever is known of their symbols.
         tensors = [torch.scalar_tensor(side, dtype=torch.int64) for side in (one, other)]  # type: ignore[arg-type]
-        condition = getattr(torch, name)(*tensors).item()
+        condition: torch.SymBool = getattr(torch, name)(*tensors).item()
+        if _unasked:
+            _unasked[-1].append(condition)
+            return condition
         return self._answer(condition, _RELATIONS[name](*sides), by, bool(compare(*map(int, example))))
 
     def answer_in_loop(self, expression: sympy.Basic, by: Asker) -> bool:
@@ -194,8 +215,8 @@ class Schedule:
             if not of_data and self.answers[index] != outcome:
                 raise self._refuse(Diverged(f"A run at other sizes took another way at {where}."))
             outcome = self.answers[index]
+        self.rewrite(is_condition_of_while)
         if of_data:
-            self.rewrite(is_condition_of_while)
             self._at_line[where] += 1
             if self._at_line[where] > MOST_AT_ONE_LINE:
                 raise self._refuse(_repeated(where))
@@ -282,6 +303,7 @@ def _numbers(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
     guard_int, guard_float = SymNode.guard_int, SymNode.guard_float
     rows: Callable[..., Any] = torch.Tensor.__iter__
     shown: Callable[..., str] = torch.SymInt.__repr__
+    hash_of: Callable[..., int] = torch.SymInt.__hash__
     same: Callable[..., object] = torch.SymBool.__eq__
 
     def asking(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -298,6 +320,19 @@ def _numbers(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
             schedule.rewrite()
         return rows(tensor)
 
+    def read(original: Callable[..., Any]) -> Callable[..., Any]:
+        def number(tensor: torch.Tensor) -> Any:
+            if get_proxy_mode() is not None and asker() != "torch":
+                schedule.rewrite()
+            return original(tensor)
+
+        return number
+
+    def hashed(size: torch.SymInt) -> int:
+        if get_proxy_mode() is not None and asker() != "torch":
+            schedule.rewrite()
+        return hash_of(size)
+
     def is_whole(number: torch.SymFloat) -> object:
         return number == torch.sym_float(math.floor(number))
 
@@ -313,9 +348,12 @@ def _numbers(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
 
     yield SymNode, "guard_int", asking(guard_int)
     yield torch.SymInt, "__repr__", text
+    yield torch.SymInt, "__hash__", hashed
     yield torch.SymBool, "__eq__", is_truth
     yield torch.SymBool, "__ne__", is_no_truth
     yield SymNode, "guard_float", asking(guard_float)
+    for name in ("__int__", "__float__", "__index__"):
+        yield torch.Tensor, name, read(getattr(torch.Tensor, name))
     yield torch.Tensor, "__iter__", iterated
     yield from cuts_left_open(schedule.rewrite)
     yield torch.SymFloat, "is_integer", is_whole
@@ -390,8 +428,8 @@ def deciding(schedule: Schedule | None) -> Iterator[None]:
         assert isinstance(condition, torch.SymBool)
         return schedule.answer(condition, by)
 
-    rows = [(SymNode, "guard_bool", decide), *_comparisons(schedule), *_numbers(schedule), *comparisons_of_data()]
-    rows += _operations()
+    answering = (comparisons_of_data(), functions_of_numbers(), orders_of_memory(), unordered_numbers(), _operations())
+    rows = [(SymNode, "guard_bool", decide), *_comparisons(schedule), *_numbers(schedule), *itertools.chain(*answering)]
     with attributes_replaced(rows):
         yield
     if schedule.refusal is not None:

@@ -55,6 +55,14 @@ def is_for_message(frame: FrameType) -> bool:
     return place is not None and any(_is_within(place, part) for part in _messages(frame.f_code.co_filename))
 
 
+def is_for_memory(frame: FrameType) -> bool:
+    """Whether what a frame asks right now decides only if tensors are copied: ``x = x.contiguous()``."""
+    place = _place(frame)
+    if place is None:
+        return False
+    return any(_is_within(place, statement.test) for statement in _copying(frame.f_code.co_filename))
+
+
 def _is_within(place: _Place, node: ast.expr | ast.stmt) -> bool:
     span = _span(node)
     if span is None:
@@ -79,6 +87,21 @@ def _loops(filename: str) -> tuple[ast.While, ...]:
 def _messages(filename: str) -> tuple[ast.stmt, ...]:
     """The statements of a file that only tell something."""
     return tuple(node for node in _nodes(filename) if isinstance(node, ast.Raise | ast.Assert | ast.Expr))
+
+
+@functools.lru_cache(maxsize=64)
+def _copying(filename: str) -> tuple[ast.If, ...]:
+    """The ``if`` statements of a file that do no more than to copy tensors."""
+    return tuple(
+        node
+        for node in _nodes(filename)
+        if isinstance(node, ast.If) and not node.orelse and all(map(_is_copy, node.body))
+    )
+
+
+def _is_copy(statement: ast.stmt) -> bool:
+    made = statement.value if isinstance(statement, ast.Assign) else None
+    return isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr == "contiguous"
 
 
 def _nodes(filename: str) -> Iterable[ast.AST]:

@@ -32,9 +32,21 @@ def sizes_as_plain_numbers() -> Iterator[None]:
         yield
 
 
-def plain_truth(value: Any) -> Any:
-    """What is compared with True or False by identity: a condition that run time decides is asked for its truth."""
-    return bool(value) if isinstance(value, torch.SymBool) else value
+def is_literal(value: Any, literal: bool | int) -> bool:
+    """``value is literal``, where a size or a condition is the object that Python has for its value."""
+    if isinstance(value, torch.SymBool) and isinstance(literal, bool):
+        return bool(value) is literal
+    if isinstance(value, torch.SymInt) and not isinstance(literal, bool):
+        # Of small numbers Python has one object each; of others every size has its own.
+        return -5 <= literal <= 256 and bool(value == literal)
+    return value is literal
+
+
+def with_plain_truths(value: Any) -> Any:
+    """What is matched with True or False: conditions that run time decides are asked for their truth."""
+    if isinstance(value, torch.SymBool):
+        return bool(value)
+    return type(value)(map(with_plain_truths, value)) if type(value) in (list, tuple) else value
 
 
 def _written(shown: Callable[[Any], str], plain: type) -> Callable[[Any], str]:

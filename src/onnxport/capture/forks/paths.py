@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from onnxport.events import EventLog
 from onnxport.size_limits import SizeLimit
 
 _MOST_TRIES = 4
+_MOST_PARTS = 150
 
 
 @dataclass
@@ -100,6 +102,9 @@ class Explorer:
     def _sibling(self, path: Path, depth: int) -> Path | None:
         """The run that goes the other way at a decision; None where there is none, which is noted."""
         decision = path.decisions[depth]
+        if not decision.of_data and _is_tangled(decision.expression):
+            self._follow(decision, "what it asks is computed of sizes again and again, as in a loop")
+            return None
         if not _is_marked(path.program, decision):
             self._follow(decision, "it is asked within another graph (torch.cond, a loop's body, vmap)")
             return None
@@ -214,6 +219,11 @@ def _agrees(made: Sequence[Decision], model: Sequence[Decision], depth: int) -> 
     if len(made) <= depth:
         return False
     return all(mine.same_question(other) for mine, other in zip(made[: depth + 1], model, strict=False))
+
+
+def _is_tangled(expression: sympy.Basic) -> bool:
+    """Whether an expression has so many parts that it takes seconds to reason about: it doubles with each iteration."""
+    return next(itertools.islice(sympy.preorder_traversal(expression), _MOST_PARTS, None), None) is not None
 
 
 def _is_marked(program: torch.export.ExportedProgram, decision: Decision) -> bool:

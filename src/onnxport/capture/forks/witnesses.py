@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import sympy  # type: ignore[import-untyped]
 
 from onnxport.capture.forks.decisions import Decision
+from onnxport.capture.forks.searching import at_which, never
 from onnxport.capture.request.resizing import ResizableInputs, at_sizes
 from onnxport.torch_internals.sympy_functions import ValueRangeError, ValueRanges, bound_sympy
 
@@ -43,7 +44,17 @@ def witness(
             return sizes
         if fallback is None:
             fallback = sizes
-    return fallback
+    return fallback if fallback is not None else _searched(example.values, wanted, limits)
+
+
+def _searched(values: Sizes, wanted: Sequence[tuple[sympy.Basic, bool]], limits: Limits) -> Sizes | None:
+    """Sizes that turn the last decision, where all of them are conditions on one size: the first that does."""
+    names = {symbol.name for condition, _ in wanted for symbol in condition.free_symbols}
+    for size in at_which(wanted):
+        sizes = {symbol: size if symbol.name in names else value for symbol, value in values.items()}
+        if _in_range(limits, sizes):
+            return sizes
+    return None
 
 
 def settled(decisions: Sequence[Decision], names: Mapping[str, str], declared: Limits) -> bool:
@@ -53,7 +64,11 @@ def settled(decisions: Sequence[Decision], names: Mapping[str, str], declared: L
     if last.expression.xreplace(one_size) in (sympy.true, sympy.false):
         return True
     bound = bound_sympy(last.expression, _ranges(last.expression, before, names, declared, least=0))
-    return bool(bound.lower == bound.upper)
+    if bound.lower == bound.upper:
+        return True
+    wanted = [*((one.expression, one.outcome) for one in before), (last.expression, not last.outcome)]
+    asked = {symbol.name for symbol in last.expression.free_symbols}
+    return never([(one, outcome) for one, outcome in wanted if {symbol.name for symbol in one.free_symbols} <= asked])
 
 
 def follows(expression: sympy.Basic, decisions: Sequence[Decision], names: Mapping[str, str]) -> bool:

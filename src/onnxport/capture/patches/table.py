@@ -289,9 +289,10 @@ PATCHES: tuple[Patch, ...] = (
         replaces=(
             "torch.fx.experimental.sym_node.SymNode.guard_int",
             "torch.fx.experimental.sym_node.SymNode.guard_float",
-            "torch.Tensor.__iter__",
+            *(f"torch.Tensor.__{name}__" for name in ("iter", "int", "float", "index")),
             "torch.SymInt.__repr__",
             "torch.SymInt.__divmod__",
+            "torch.SymInt.__hash__",
             "torch.SymFloat.is_integer",
             "torch.SymBool.__eq__",
             "torch.SymBool.__ne__",
@@ -325,8 +326,10 @@ PATCHES: tuple[Patch, ...] = (
         replaces=(
             *(f"{owner}.{name}" for owner in ("torch", "torch.Tensor") for name in ("equal", "allclose")),
             "torch.Tensor.__contains__",
+            "torch.Tensor.is_contiguous",
+            *(f"torch.SymFloat.__{name}__" for name in ("eq", "ne", "ge", "le", "array_ufunc", "array_function")),
         ),
-        why="They compare data and answer at once, which fake tensors can't: the answer is a decision.",
+        why="They answer at once, as for the example or as if no number were NaN: the answer is a decision.",
         known="torch 2.13",
         until="their fake kernels give the truth as a symbol",
         entered_in="onnxport.capture.forks.decisions",
@@ -347,6 +350,13 @@ PATCHES: tuple[Patch, ...] = (
         known="all",
         until="never: torch.export unrolls Python's loops",
         entered_in="onnxport.capture.rewriting.functions",
+    ),
+    Patch(
+        replaces=("torch._higher_order_ops.scan.first_slice_copy",),
+        why="A scan looks at the first of its items, so that there must be one in the example.",
+        known="torch 2.13",
+        until="torch.scan takes an empty input",
+        entered_in="onnxport.capture.rewriting.open_loops",
     ),
     Patch(
         replaces=("torch.jit.ScriptFunction.__call__",),

@@ -8,11 +8,14 @@ from typing import Any
 import torch
 
 from onnxport.capture.diagnosis.user_lines import line_of_caller
-from onnxport.capture.forks.decisions import is_of_data
-from onnxport.capture.forks.kinds import plain_truth
+from onnxport.capture.forks.decisions import is_of_data, unasked
+from onnxport.capture.forks.kinds import is_literal, with_plain_truths
+from onnxport.capture.rewriting.open_lists import OpenItems, OpenList, items_of, without_open_lists
 from onnxport.capture.rewriting.open_loops import CountedLoop, LoopRefused, RepeatedLoop
-from onnxport.capture.rewriting.open_numbers import OpenItems, as_tensor, items_of, open_function
+from onnxport.capture.rewriting.open_numbers import as_tensor, item_of, open_function
+from onnxport.capture.rewriting.variables import UNDEFINED
 from onnxport.errors import Problem
+from onnxport.torch_internals.symbolic_sizes import truth_in_range
 
 _LEAVES = (
     "Let every iteration run to its end: choose with torch.where what it leaves, or write torch.while_loop with the "
@@ -20,13 +23,19 @@ _LEAVES = (
 )
 
 
+_PLAIN_KEYS = (int, str, slice, tuple)
+
+
 class Helpers:
     """Called by the code of rewritten functions only; ``syntax.py`` shows how."""
 
     open = staticmethod(open_function)
     items = staticmethod(items_of)
-    truth = staticmethod(plain_truth)
+    is_literal = staticmethod(is_literal)
+    with_truths = staticmethod(with_plain_truths)
     counted = CountedLoop
+    listed = OpenList
+    returned = staticmethod(without_open_lists)
 
     @staticmethod
     def is_open(items: Any) -> bool:
@@ -41,11 +50,30 @@ class Helpers:
             raise LoopRefused("A loop can't be captured:", [Problem(what, line_of_caller(), _LEAVES)])
 
     @staticmethod
+    def item(owner: Any, key: Any) -> Any:
+        """``owner[key]``, where a number that run time knows may choose among Python's objects."""
+        if isinstance(owner, torch.Tensor) or type(key) in _PLAIN_KEYS:
+            return owner[key]
+        return item_of(owner, key)
+
+    @staticmethod
+    def contains(key: Any, owner: Any) -> Any:
+        """``key in owner``, where only run time may know the key."""
+        if isinstance(owner, set | frozenset | dict) and isinstance(key, torch.SymInt | torch.SymFloat):
+            return any(key == one for one in owner if isinstance(one, int | float))
+        return key in owner
+
+    @staticmethod
+    def joined(*parts: Any) -> OpenList:
+        """The items of several, one after another."""
+        return sum(map(OpenList.of, parts), OpenList())
+
+    @staticmethod
     def collected(iterable: Any, function: Callable[[Any], Any]) -> Any:
         """What a function gives for each item, as a list."""
         items = items_of(iterable)
         if not isinstance(items, OpenItems):
-            return [function(item) for item in items]
+            return OpenList(function(item) for item in items)
 
         def body(item: Any, found: list[Any]) -> tuple[list[Any]]:
             found.append(function(item))
@@ -68,15 +96,21 @@ class Helpers:
 
     @staticmethod
     def repeated(test: Callable[..., Any], *described: Any) -> RepeatedLoop | None:
-        """A ``while`` on data, or None for one on what Python knows."""
+        """A ``while`` that run time ends, or None for one on what Python knows, or on sizes that decide otherwise."""
         *_, names, _, _, _, around = described
-        from onnxport.capture.rewriting.variables import UNDEFINED
-
-        asked = test(*(around.get(name, UNDEFINED) for name in names))
-        open_truth = isinstance(asked, torch.Tensor) or (
-            isinstance(asked, torch.SymBool | torch.SymInt | torch.SymFloat) and is_of_data(asked.node.expr)
-        )
-        return RepeatedLoop(test, *described) if open_truth else None
+        with unasked() as compared:
+            asked = test(*(around.get(name, UNDEFINED) for name in names))
+        if isinstance(asked, torch.Tensor):
+            return RepeatedLoop(test, *described)
+        if not isinstance(asked, torch.SymBool | torch.SymInt | torch.SymFloat):
+            return None
+        if is_of_data(asked.node.expr) and not compared:
+            return RepeatedLoop(test, *described)
+        try:
+            return RepeatedLoop(test, *described) if compared or truth_in_range(asked.node) is None else None
+        except LoopRefused:
+            # How often it runs is asked each time, as long as that leads somewhere.
+            return None
 
     @staticmethod
     def all_of(*parts: Callable[[], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Functions that look at types and truths by identity: ``type(n) is int``, ``(n > 2) is True``.
+"""Functions that look at types and values by identity: ``type(n) is int``, ``(n > 2) is True``, ``n is 8``.
 
 No replacement of what sizes do is ever asked there, so these functions are found before the model runs: in
 what forward may call, by their bytecode and then by their source. Of installed libraries only the files that define
@@ -21,11 +21,11 @@ from onnxport.capture.diagnosis.user_lines import is_librarys_file, is_users_fil
 
 _IDENTITY = dis.opmap["IS_OP"]
 _OF_TYPE = re.compile(r"\btype\(.*\b(int|float|bool|Number|Integral)\b|\b(int|float|bool|Number|Integral)\b.*\btype\(")
-_OF_TRUTH = re.compile(r"\bis\s+(not\s+)?(True|False)\b")
+_OF_LITERAL = re.compile(r"\bis\s+(not\s+)?(True|False|-?\d+)\b|\bcase\b.*\b(True|False)\b")
 
 
 def functions_with_identities(model: object) -> Iterator[FunctionType]:
-    """The functions that a model's forward may call and that may look at a size's type or truth by identity."""
+    """The functions that a model's forward may call and that may look at a size's type or value by identity."""
     if not isinstance(model, torch.nn.Module):
         return
     modules = list(model.modules())
@@ -82,12 +82,14 @@ def _is_users(kind: type) -> bool:
 def _may_look(code: CodeType) -> bool:
     codes = list(_with_inner(code))
     of_type = any("type" in one.co_names for one in codes)
-    of_truth = any((True in one.co_consts or False in one.co_consts) and _IDENTITY in one.co_code[::2] for one in codes)
-    if not of_type and not of_truth:
+    of_literal = any(
+        _IDENTITY in one.co_code[::2] and any(isinstance(constant, int) for constant in one.co_consts) for one in codes
+    )
+    if not of_type and not of_literal:
         return False
     last = max(line for one in codes for *_, line in one.co_lines() if line is not None)
     lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 : last]
-    return any(_OF_TYPE.search(line) or _OF_TRUTH.search(line) for line in lines)
+    return any(_OF_TYPE.search(line) or _OF_LITERAL.search(line) for line in lines)
 
 
 def _with_inner(code: CodeType) -> Iterator[CodeType]:

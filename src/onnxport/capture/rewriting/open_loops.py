@@ -8,7 +8,8 @@ runs before the loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import sympy  # type: ignore[import-untyped]
@@ -18,16 +19,19 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.overrides import TorchFunctionMode
 
 from onnxport.capture.diagnosis.user_lines import line_of_caller, line_of_error
-from onnxport.capture.forks.decisions import AskedInLoop, learning
+from onnxport.capture.forks.decisions import AskedInLoop, learning, unasked
+from onnxport.capture.patches.replacing import attributes_replaced
 from onnxport.capture.replay.control.closures import sampling
-from onnxport.capture.rewriting.open_numbers import OpenItems, Size, as_tensor
+from onnxport.capture.rewriting.effects import Place, Surroundings
+from onnxport.capture.rewriting.open_lists import OpenItems, Size
+from onnxport.capture.rewriting.open_numbers import as_tensor
 from onnxport.capture.rewriting.variables import UNDEFINED, Unlike, Variable, Watch, variable_of
 from onnxport.errors import CaptureError, Problem
 from onnxport.marks import COUNTED_LOOP, marking
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.fake_tensors import detect_fake_mode
-from onnxport.torch_internals.operators import scan_op, while_loop_op
-from onnxport.torch_internals.symbolic_sizes import constrain_range_for_size, get_proxy_mode
+from onnxport.torch_internals.operators import scan_module, scan_op, while_loop_op
+from onnxport.torch_internals.symbolic_sizes import constrain_range_for_size, get_proxy_mode, is_recorded
 
 Tensors = Sequence[torch.Tensor]
 Operand = torch.Tensor | torch.SymInt
@@ -117,6 +121,8 @@ class OpenLoop:
         self.body = body
         self.names, self.needed, self.attributes, self.text = names, needed, attributes, text
         self.values = [around.get(name, UNDEFINED) for name in names]
+        #: What the body changes besides variables; their values follow those of the variables.
+        self.places: list[Place] = []
         self.variables: list[Variable] = []
         self.operands: list[Operand] = []
         self.where = line_of_caller()
@@ -128,32 +134,73 @@ class OpenLoop:
 
     def learn(self) -> None:
         """See what an iteration does with the variables, and what it reads."""
-        if self.attributes:
-            raise Unlike(f"it assigns to {', '.join(self.attributes)}")
         while True:
             try:
-                self._watch_iteration()
-                return
+                changed = self._watch_iteration()
+                if not changed:
+                    break
+                self.places += changed
+                self.values += [place.read() for place in changed]
             except AskedInLoop as asked:
                 # What sizes decide in the body is decided before the loop, the outermost if there are several.
                 if get_proxy_mode() is None:
                     raise
                 asked.decide(self._sizes())
+        if self.attributes and not self.places:
+            raise Unlike(f"it assigns to {', '.join(self.attributes)}")
 
-    def _watch_iteration(self) -> None:
+    def _iteration(self, place: Any, values: Sequence[Any]) -> tuple[Any, ...]:
+        """One iteration: what it leaves of the variables, and in the places besides."""
+        count = len(self.names)
+        with self._put(values[count:]):
+            after = self._iterate(place, values[:count])
+            return (*after, *(place.read() for place in self.places))
+
+    @contextlib.contextmanager
+    def _put(self, values: Sequence[Any]) -> Iterator[None]:
+        """While the block runs, the places besides the variables hold these values."""
+        before = [place.read() for place in self.places]
+        try:
+            for one, value in zip(self.places, values, strict=True):
+                one.write(value)
+            yield
+        finally:
+            for one, value in zip(self.places, before, strict=True):
+                one.write(value)
+
+    def _leave(self, values: Sequence[Any]) -> list[Any]:
+        """Write to the places besides the variables what a loop leaves there; return what it leaves of these."""
+        count = len(self.names)
+        for place, value in zip(self.places, values[count:], strict=True):
+            place.write(value)
+        return list(values[:count])
+
+    def _watch_iteration(self) -> list[Place]:
+        """Watch an iteration; return what it changes besides what is known to be changed."""
         with sampling(), _Reading() as self._reading:
             watch = Watch(self.values)
             known = _symbols()
-            with learning():
-                after = self._iterate(_any_place() + self.done, watch.own)
+            around = Surroundings(self.body, self.places)
+            try:
+                with learning():
+                    after = self._iteration(_any_place() + self.done, watch.own)
+            finally:
+                changed = around.changed()
+            if changed:
+                return changed
             seen = [leaf for leaf in self._reading.operands.values() if not watch.gave(leaf)]
+            names = [*self.names, *(place.name for place in self.places)]
+            needed = {*self.needed, *names[len(self.names) :]}
             self.variables = [
-                variable_of(name, before, own, left, watch, needed=name in self.needed)
-                for name, before, own, left in zip(self.names, self.values, watch.own, after, strict=True)
+                variable_of(name, before, own, left, watch, needed=name in needed)
+                for name, before, own, left in zip(names, self.values, watch.own, after, strict=True)
             ]
             pairs = zip(self.variables, self.values, strict=True)
             seen += [leaf for variable, value in pairs for leaf in variable.passed_on(value)]
-        self.operands = [leaf for leaf in seen if isinstance(leaf, torch.Tensor) or not _is_fresh(leaf, known)]
+        sizes = [leaf for leaf in seen if isinstance(leaf, torch.SymInt)]
+        own = {id(leaf) for leaf in sizes if _is_fresh(leaf, known) or not is_recorded(leaf)}
+        self.operands = [leaf for leaf in seen if id(leaf) not in own]
+        return []
 
     def _sizes(self) -> dict[sympy.Symbol, torch.SymInt]:
         """The sizes of what the body read so far, by their symbols."""
@@ -174,7 +221,7 @@ class OpenLoop:
         mode = _Substituting({id(one): other for one, other in zip(self.operands, operands, strict=True)})
         with mode:
             given = [variable.given(values, value) for variable, value in zip(self.variables, self.values, strict=True)]
-            after = self._iterate(place(), given)
+            after = self._iteration(place(), given)
         return after, mode
 
     def _states(self, after: Sequence[Any]) -> list[torch.Tensor]:
@@ -183,10 +230,12 @@ class OpenLoop:
 
     def _results(self, states: Tensors, stacks: Tensors = ()) -> list[Any]:
         ends, contributions = iter(states), iter(stacks)
-        return [
-            variable.result(value, ends, contributions)
-            for variable, value in zip(self.variables, self.values, strict=True)
-        ]
+        return self._leave(
+            [
+                variable.result(value, ends, contributions)
+                for variable, value in zip(self.variables, self.values, strict=True)
+            ]
+        )
 
     def refused(self, error: Exception) -> LoopRefused:
         """Say why the loop can't be captured, and what to write."""
@@ -254,7 +303,8 @@ class CountedLoop(OpenLoop):
 
     def take_first(self) -> None:
         """Run the first iteration before the loop."""
-        self.values = list(self._iterate(0, self.values))
+        self.values = list(self._iteration(0, self.values))
+        self._leave(self.values)
         self.done, self.unlike = 1, None
         try:
             self.learn()
@@ -267,7 +317,7 @@ class CountedLoop(OpenLoop):
         """Capture the loop; return what the variables hold after it."""
         if self.needs_first:
             # There is none: that was asked.
-            return self.values
+            return self._leave(self.values)
         try:
             return self._scanned() if any(variable.contributes for variable in self.variables) else self._repeated()
         except LoopRefused:
@@ -290,7 +340,8 @@ class CountedLoop(OpenLoop):
                 return [*self._states(after), *pieces]
 
         steps = torch.arange(self.length - self.done)  # type: ignore[arg-type]
-        with torch.fx.traceback.preserve_node_meta(), marking(COUNTED_LOOP):
+        first = attributes_replaced([(scan_module, "first_slice_copy", _first)])
+        with torch.fx.traceback.preserve_node_meta(), marking(COUNTED_LOOP), first:
             outcome = cast(Tensors, scan_op(combine, start, [steps], tuple(self.operands)))
         return self._results(outcome[:count], outcome[count:])
 
@@ -331,6 +382,11 @@ class RepeatedLoop(OpenLoop):
         as_tensor(self.test(*after))
         return after
 
+    def _goes_on(self, values: Sequence[Any]) -> torch.Tensor:
+        """The truth of the condition with these values of the variables and places."""
+        with self._put(values[len(self.names) :]), unasked():
+            return as_tensor(self.test(*values[: len(self.names)])).to(torch.bool)
+
     def run(self) -> list[Any]:
         """Capture the loop; return what the variables hold after it."""
         start = self._started()
@@ -342,15 +398,20 @@ class RepeatedLoop(OpenLoop):
         def body(going: torch.Tensor, *rest: Any) -> Tensors:
             after, mode = self._step(lambda: None, rest[:count], rest[count:])
             with mode:
-                again = as_tensor(self.test(*after)).to(torch.bool).clone().reshape([])
+                again = self._goes_on(after).clone().reshape([])
             return (again, *self._states(after))
 
-        going = as_tensor(self.test(*self.values)).to(torch.bool).reshape([])
+        going = self._goes_on(self.values).reshape([])
         try:
             outcome = cast(Tensors, while_loop_op(test, body, (going, *start), tuple(self.operands)))  # type: ignore[arg-type]
         except Exception as error:
             raise self.refused(error) from error
         return self._results(outcome[1:])
+
+
+def _first(items: torch.Tensor, dim: int = 0) -> torch.Tensor:
+    """What is like the first of some items, of which there may be none."""
+    return items.new_empty([size for axis, size in enumerate(items.shape) if axis != dim])
 
 
 def _any_place() -> Any:

@@ -4,117 +4,18 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from onnxport.capture.forks.decisions import is_of_data
 from onnxport.capture.forks.kinds import PLAIN_KINDS
 from onnxport.capture.replay.values.stand_ins import Number
+from onnxport.capture.rewriting.open_lists import OpenItems, OpenList, OpenRun, concatenated, items_of, stacked
 
-Size = int | torch.SymInt
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
-
-
-@dataclass(frozen=True)
-class OpenItems:
-    """What a loop runs over: items of which only run time knows how many. Iterating makes the number plain."""
-
-    length: Size
-    at: Callable[[Size], Any]
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self.at(place) for place in range(self.length))
-
-    def __len__(self) -> int:
-        return int(self.length)
-
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            return list(self)[place]
-        return self.at(place if not isinstance(place, int) or place >= 0 else self.length + place)
-
-
-def items_of(iterable: Any) -> Any:
-    """What a loop runs over, open if its length is."""
-    if isinstance(iterable, torch.Tensor) and iterable.dim() and isinstance(iterable.shape[0], torch.SymInt):
-        return OpenItems(iterable.shape[0], lambda place: iterable.select(0, place))
-    return iterable.items() if isinstance(iterable, OpenList) else iterable
-
-
-@dataclass(frozen=True)
-class OpenRun:
-    """Tensors of one shape, of which only run time knows how many: stacked along axis 0. They stand in an OpenList."""
-
-    tensor: torch.Tensor
-
-
-def _stack(tensors: Any, dim: int = 0) -> torch.Tensor:
-    # What is stacked is a copy; a run alone shows the memory of the tensor that it was taken from.
-    return _in_a_row(tensors, dim).clone() if isinstance(tensors, OpenList) else torch.stack(tensors, dim)
-
-
-def _in_a_row(tensors: OpenList, dim: int = 0) -> torch.Tensor:
-    """The items along an axis; those of one run are still views of what they were taken from."""
-    parts = [
-        part.tensor.movedim(0, dim) if isinstance(part, OpenRun) else part.unsqueeze(dim) for part in tensors.parts
-    ]
-    return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
-
-
-def _cat(tensors: Any, dim: int = 0) -> torch.Tensor:
-    if not isinstance(tensors, OpenList):
-        return torch.cat(tensors, dim)
-    parts = []
-    for part in tensors.parts:
-        if isinstance(part, OpenRun):
-            axis = dim % (part.tensor.dim() - 1)
-            copy = part.tensor.movedim(0, axis).clone(memory_format=torch.contiguous_format)
-            part = copy.flatten(axis, axis + 1)
-        parts.append(part)
-    return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
-
-
-class OpenList(list[Any]):
-    """A list with runs among its items. What needs their number as a plain one is refused."""
-
-    has_open_length = True
-
-    @property
-    def length(self) -> Size:
-        """How many items there are."""
-        return sum(part.tensor.shape[0] if isinstance(part, OpenRun) else 1 for part in self.parts)
-
-    @property
-    def parts(self) -> list[Any]:
-        """The items and runs."""
-        return [list.__getitem__(self, place) for place in range(list.__len__(self))]
-
-    def items(self) -> OpenItems:
-        """What a loop over the list runs over; all items must be tensors of one shape."""
-        stacked = _in_a_row(self)
-        return OpenItems(stacked.shape[0], lambda place: stacked.select(0, place))
-
-    def __len__(self) -> int:
-        return int(self.length)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.items())
-
-    def __getitem__(self, place: Any) -> Any:
-        stacked = _in_a_row(self)
-        if not isinstance(place, slice):
-            return stacked[place]
-        if place.step is not None and place.step < 0:
-            stacked = stacked.flip(0)
-            place = slice(place.start, place.stop, -place.step)
-            if place.start is not None or place.stop is not None:
-                raise TypeError("a list of which only run time knows the length is cut from behind")
-        return OpenList([OpenRun(stacked[place])])
-
-    def __reversed__(self) -> Iterator[Any]:
-        return iter(self[::-1])
 
 
 def _int(value: Any = 0, *base: Any) -> Any:
@@ -184,21 +85,58 @@ def _reversed(sequence: Any) -> Any:
 
 
 def _sum(iterable: Any, start: Any = 0) -> Any:
-    if isinstance(iterable, OpenList):
-        return _stack(iterable).sum(0) + start
+    if isinstance(iterable, OpenList) and iterable.has_open_length:
+        return stacked(iterable).sum(0) + start
     return sum(iterable, start)
 
 
 def _list(*iterable: Any) -> Any:
-    return OpenList(iterable[0].parts) if iterable and isinstance(iterable[0], OpenList) else list(*iterable)
+    return OpenList(iterable[0].parts) if iterable and isinstance(iterable[0], OpenList) else OpenList(list(*iterable))
 
 
 def _tuple(*iterable: Any) -> Any:
-    return iterable[0] if iterable and isinstance(iterable[0], OpenList) else tuple(*iterable)
+    is_open = iterable and isinstance(iterable[0], OpenList) and iterable[0].has_open_length
+    return iterable[0] if is_open else tuple(*iterable)
 
 
 def _sqrt(value: Any) -> Any:
     return torch.sym_sqrt(value) if isinstance(value, torch.SymInt | torch.SymFloat) else math.sqrt(value)
+
+
+def _rounded(value: Any, *digits: Any) -> Any:
+    if not isinstance(value, torch.SymFloat) or not digits or not isinstance(digits[0], int):
+        return round(value, *digits)
+    return torch.round(as_tensor(value).to(torch.float64), decimals=digits[0]).item()
+
+
+def _isqrt(value: Any) -> Any:
+    if not isinstance(value, torch.SymInt):
+        return math.isqrt(value)
+    root = torch.sym_int(torch.sym_sqrt(value))
+    return root
+
+
+def _gcd(*values: Any) -> Any:
+    if len(values) != 2 or not any(isinstance(value, torch.SymInt) for value in values):
+        return math.gcd(*values)
+    return torch.gcd(*map(as_tensor, values)).item()
+
+
+def _fmod(one: Any, other: Any) -> Any:
+    if not any(isinstance(value, _SYMBOLIC) for value in (one, other)):
+        return math.fmod(one, other)
+    return torch.fmod(*(as_tensor(value).to(torch.float64) for value in (one, other))).item()
+
+
+def _is(plain: Callable[[Any], bool], function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Any], Any]:
+    """Whether a number is NaN or infinite, which no size is."""
+
+    def ask(value: Any) -> Any:
+        if isinstance(value, torch.Tensor | torch.SymFloat):
+            return function(as_tensor(value)).item()
+        return plain(0 if isinstance(value, torch.SymInt) else value)
+
+    return ask
 
 
 def _by_tensor(plain: Callable[..., float], function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., Any]:
@@ -243,22 +181,61 @@ _OPEN: dict[object, Callable[..., Any]] = {
     list: _list,
     tuple: _tuple,
     type: _type,
+    round: _rounded,
+    operator.index: _int,
     math.sqrt: _sqrt,
+    math.isqrt: _isqrt,
+    math.gcd: _gcd,
+    math.fmod: _fmod,
+    **{getattr(math, name): _is(getattr(math, name), getattr(torch, name)) for name in ("isnan", "isinf", "isfinite")},
     math.log2: _by_tensor(math.log2, _log2),
     **{
         getattr(math, name): _by_tensor(getattr(math, name), getattr(torch, name))
         for name in ("exp", "log", "log10", "sin", "cos", "tan", "tanh", "atan")
     },
-    torch.stack: _stack,
-    torch.cat: _cat,
-    torch.concat: _cat,
-    torch.concatenate: _cat,
+    torch.stack: stacked,
+    torch.cat: concatenated,
+    torch.concat: concatenated,
+    torch.concatenate: concatenated,
 }
+
+
+def item_of(owner: Any, key: Any) -> Any:
+    """An item that a number chooses: where only run time knows the number, it is compared with every key."""
+    if isinstance(key, torch.Tensor) and key.dim() == 0:
+        key = _int(key)
+    if isinstance(key, torch.SymBool):
+        key = _int(key)
+    is_open = isinstance(owner, OpenItems) or (isinstance(owner, OpenList) and owner.has_open_length)
+    if not isinstance(key, torch.SymInt) or is_open:
+        return owner[key]
+    if isinstance(owner, dict):
+        for one in owner:
+            if isinstance(one, int) and key == one:
+                return owner[one]
+        raise KeyError(key)
+    count = len(owner)
+    for place in range(count):
+        if key == place or (is_of_data(key.node.expr) and key == place - count):
+            return owner[place]
+    raise IndexError("index out of range")
+
+
+def _got(owner: dict[Any, Any], key: Any, otherwise: Any = None) -> Any:
+    try:
+        return item_of(owner, key) if isinstance(key, torch.SymInt) else owner.get(key, otherwise)
+    except KeyError:
+        return otherwise
 
 
 def open_function(function: Any) -> Any:
     """The function that keeps sizes open in the place of one; most have none."""
+    if isinstance(function, functools._lru_cache_wrapper):
+        # What it remembers is known by plain numbers.
+        return function.__wrapped__
     owner = getattr(function, "__self__", None)
+    if type(owner) is dict and function.__name__ == "get":
+        return functools.partial(_got, owner)
     if function is torch.unbind:
         return _unbind
     if isinstance(owner, torch.Tensor) and function.__name__ == "unbind":

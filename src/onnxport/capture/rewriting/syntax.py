@@ -28,23 +28,11 @@ from typing import TypeVar
 
 _Made = TypeVar("_Made", bound=ast.AST)
 HELPERS = "__onnxport_helpers__"
-_CALLED = {
-    "int",
-    "float",
-    "len",
-    "divmod",
-    "abs",
-    "range",
-    "enumerate",
-    "zip",
-    "reversed",
-    "sum",
-    "list",
-    "tuple",
-    "type",
-}
-_ATTRIBUTES = {"unbind", "stack", "cat", "concat", "concatenate"}
+_ATTRIBUTES = {"unbind", "stack", "cat", "concat", "concatenate", "get", "index"}
+_ATTRIBUTES |= {"isqrt", "gcd", "fmod", "isnan", "isinf", "isfinite"}
 _ATTRIBUTES |= {"sqrt", "log2", "exp", "log", "log10", "sin", "cos", "tan", "tanh", "atan"}
+# What these give depends on the frame that calls them.
+_OF_THE_FRAME = {"super", "locals", "globals", "vars", "dir", "eval", "exec", HELPERS}
 _CHANGING = {"append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "reverse", "sort"}
 # What leaves a loop early, or makes its body no function.
 _LEAVING = (ast.Break, ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr)
@@ -75,13 +63,22 @@ class _Identities(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         self.generic_visit(node)
-        truth = all(
-            isinstance(op, ast.Is | ast.IsNot) and isinstance(other, ast.Constant) and isinstance(other.value, bool)
-            for op, other in zip(node.ops, node.comparators, strict=True)
-        )
-        if truth:
+        if len(node.ops) != 1 or not isinstance(node.ops[0], ast.Is | ast.IsNot):
+            return node
+        (other,) = node.comparators
+        if not isinstance(other, ast.Constant) or not isinstance(other.value, bool | int):
+            return node
+        self.found = True
+        # As a call: Python warns of `is` with a literal wherever it compiles one.
+        asked = _helper("is_literal", node.left, other)
+        return _at(node, asked if isinstance(node.ops[0], ast.Is) else ast.UnaryOp(ast.Not(), asked))
+
+    def visit_Match(self, node: ast.Match) -> ast.stmt:
+        self.generic_visit(node)
+        patterns = [inner for case in node.cases for inner in ast.walk(case.pattern)]
+        if any(isinstance(one, ast.MatchSingleton) and isinstance(one.value, bool) for one in patterns):
             self.found = True
-            node.left = _at(node, _helper("truth", node.left))
+            node.subject = _at(node.subject, _helper("with_truths", node.subject))
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
@@ -106,9 +103,49 @@ class _Rewriter(_Identities):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
-        named = isinstance(node.func, ast.Name) and node.func.id in _CALLED and not _makes_class(node)
+        named = isinstance(node.func, ast.Name) and node.func.id not in _OF_THE_FRAME and not _makes_class(node)
         if named or (isinstance(node.func, ast.Attribute) and node.func.attr in _ATTRIBUTES):
             node.func = _at(node, _helper("open", node.func))
+        return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        made = super().visit_Compare(node)
+        if made is not node or len(node.ops) != 1 or not isinstance(node.ops[0], ast.In | ast.NotIn):
+            return made
+        asked = _helper("contains", node.left, node.comparators[0])
+        return _at(node, asked if isinstance(node.ops[0], ast.In) else ast.UnaryOp(ast.Not(), asked))
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load) or isinstance(node.slice, ast.Slice | ast.Tuple | ast.Constant):
+            return node
+        return _at(node, _helper("item", node.value, node.slice))
+
+    def visit_List(self, node: ast.List) -> ast.expr:
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load):
+            return node
+        if any(isinstance(item, ast.Starred) for item in node.elts):
+            parts = [
+                item.value if isinstance(item, ast.Starred) else ast.List([item], ast.Load()) for item in node.elts
+            ]
+            return _at(node, _helper("joined", *parts))
+        return node if node.elts else _at(node, _helper("listed", node))
+
+    def visit_Assign(self, node: ast.Assign) -> ast.stmt:
+        self.generic_visit(node)
+        if isinstance(node.value, ast.List):
+            node.value = _at(node.value, _helper("listed", node.value))
+        elif isinstance(node.value, ast.Tuple):
+            node.value.elts = [
+                _at(item, _helper("listed", item)) if isinstance(item, ast.List) else item for item in node.value.elts
+            ]
+        return node
+
+    def visit_Return(self, node: ast.Return) -> ast.stmt:
+        self.generic_visit(node)
+        if node.value is not None:
+            node.value = _at(node.value, _helper("returned", node.value))
         return node
 
     def visit_ListComp(self, node: ast.ListComp) -> ast.expr:

@@ -10,7 +10,8 @@ import torch
 from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols, statically_known_true
 
 from onnxport.capture.replay.values.stand_ins import parts_of, rebuilt
-from onnxport.capture.rewriting.open_numbers import OpenList, OpenRun, as_tensor
+from onnxport.capture.rewriting.open_lists import OpenList, OpenRun
+from onnxport.capture.rewriting.open_numbers import as_tensor
 
 _WHOLE = (int, torch.SymInt)
 _NUMBERS = (int, float, torch.SymInt, torch.SymFloat)
@@ -155,7 +156,7 @@ class Collecting(_Changing):
         whole = OpenList([*parts, OpenRun(run)])
         # Whoever else has the list finds in it what they may stack.
         value[:] = whole.parts
-        return whole
+        return value if isinstance(value, OpenList) else whole
 
 
 @dataclass
@@ -163,6 +164,16 @@ class Structured(Variable):
     """A list, tuple or dict that keeps its length: a variable for each part."""
 
     parts: list[Variable]
+
+    @property
+    def contributes(self) -> bool:  # type: ignore[override]
+        """Whether iterations add to a list among the parts."""
+        return any(part.contributes for part in self.parts)
+
+    def contribution(self, value: Any) -> list[torch.Tensor]:
+        """Those of all parts."""
+        pairs = zip(self.parts, parts_of(value), strict=True)
+        return [piece for part, held in pairs for piece in part.contribution(held)]
 
     def passed_on(self, value: Any) -> list[torch.Tensor]:
         """Those of all parts."""
@@ -304,15 +315,15 @@ def _are_alike(before: Any, after: Any) -> bool:
     """Whether two containers have as many parts, by the same keys."""
     if not isinstance(before, tuple | dict | list) or not isinstance(after, tuple | dict | list):
         return False
-    if (
-        isinstance(before, OpenList)
-        or isinstance(after, OpenList)
-        or isinstance(before, list) != isinstance(after, list)
-    ):
+    if _is_open(before) or _is_open(after) or isinstance(before, list) != isinstance(after, list):
         return False
     if isinstance(before, dict) or isinstance(after, dict):
         return isinstance(before, dict) and isinstance(after, dict) and list(before) == list(after)
     return len(before) == len(_parts(after))
+
+
+def _is_open(value: Any) -> bool:
+    return isinstance(value, OpenList) and value.has_open_length
 
 
 def _structure(name: str, before: Any, own: Any, after: Any, watch: Watch) -> Variable:
@@ -331,7 +342,7 @@ def _list(name: str, before: Any, own: _Watched, after: Any, watch: Watch) -> Va
         raise Unlike(f"`{name}` is a list before an iteration and {_kind(after)} after it")
     count = list.__len__(before)
     added = _parts(own)[count:]
-    if not added and list.__len__(own) == count and not isinstance(before, OpenList):
+    if not added and list.__len__(own) == count and not _is_open(before):
         return _structure(name, before, own, own, watch)
     if own.read:
         raise Unlike(f"it does more with the list `{name}` than to append to it")

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from onnxport.errors import CaptureError
+from onnxport.torch_internals.symbolic_sizes import truth_in_range
 
 ReplayValue: TypeAlias = object
 """Any value of a script while it is replayed; its type in the graph says which."""
@@ -180,11 +180,9 @@ def known_truth(value: ReplayValue) -> bool | torch.SymBool | Truth:
     """A condition as a bool, if it is certain; else as it is."""
     value = value.value if isinstance(value, Number) else value
     if isinstance(value, torch.SymBool):
-        if statically_known_true(value):
-            return True
-        if statically_known_true(torch.sym_not(value)):
-            return False
-        return value
+        # What operators found out about sizes is no answer to what the script asks of them.
+        known = truth_in_range(value.node)
+        return value if known is None else known
     return value if isinstance(value, Truth) else bool(value)
 
 

@@ -1,0 +1,138 @@
+"""Effects: what the body of a loop changes besides the variables of its function.
+
+``self.steps += 1``, ``self.cell(x)`` that keeps its state, ``add(h)`` that appends to a list around it: no syntax
+of the loop shows all of these. So the places that a body can reach are looked at before an iteration and after it, and
+those that changed are variables of the loop too.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, MutableMapping, Sequence
+from dataclasses import dataclass
+from types import CellType, FunctionType, MethodType
+from typing import Any
+
+import torch
+
+from onnxport.capture.diagnosis.user_lines import is_users_file
+from onnxport.capture.rewriting.open_lists import OpenList
+from onnxport.capture.rewriting.variables import UNDEFINED
+
+# What every module has, and no code of a model changes in a loop.
+_OF_MODULES = frozenset(vars(torch.nn.Module()))
+
+
+@dataclass(frozen=True)
+class Place:
+    """An attribute of an object, a buffer of a module or a variable of a function around; ``name`` is for messages."""
+
+    owner: MutableMapping[str, Any] | CellType
+    key: str
+    name: str
+
+    def read(self) -> Any:
+        """What is there now."""
+        if not isinstance(self.owner, CellType):
+            return self.owner.get(self.key, UNDEFINED)
+        try:
+            return self.owner.cell_contents
+        except ValueError:
+            return UNDEFINED
+
+    def write(self, value: Any) -> None:
+        """Put something there."""
+        if value is UNDEFINED:
+            if isinstance(self.owner, CellType):
+                del self.owner.cell_contents
+            else:
+                self.owner.pop(self.key, None)
+        elif isinstance(self.owner, CellType):
+            self.owner.cell_contents = value
+        else:
+            self.owner[self.key] = value
+
+
+class Surroundings:
+    """What the places that a function can reach hold, at one moment."""
+
+    def __init__(self, function: object, known: Sequence[Place]) -> None:
+        skipped = {(id(place.owner), place.key) for place in known}
+        found = (place for place in _reachable(function) if (id(place.owner), place.key) not in skipped)
+        self._held = [(place, value := place.read(), _content(value)) for place in found]
+
+    def changed(self) -> list[Place]:
+        """The places that hold something else by now, which is undone."""
+        changed = []
+        for place, value, content in self._held:
+            now = place.read()
+            if now is value and _same(_content(value), content):
+                continue
+            changed.append(place)
+            place.write(value)
+            _refill(value, content)
+        return changed
+
+
+def _reachable(function: object) -> Iterator[Place]:
+    waiting: list[tuple[object, str]] = [(function, "")]
+    seen: set[int] = set()
+    while waiting:
+        owner, path = waiting.pop()
+        if id(owner) in seen:
+            continue
+        seen.add(id(owner))
+        for place in _places(owner, path):
+            yield place
+            waiting.append((place.read(), place.name))
+        if isinstance(owner, MethodType):
+            waiting += [(owner.__self__, path), (owner.__func__, path)]
+        elif isinstance(owner, torch.nn.Module):
+            waiting += [(child, f"{path}.{name}") for name, child in owner.named_children()]
+        elif type(owner) in (list, tuple, dict, OpenList):
+            waiting += [(part, path) for part in _content(owner)[1:]]
+
+
+def _places(owner: object, path: str) -> Iterator[Place]:
+    if isinstance(owner, FunctionType):
+        for name, cell in zip(owner.__code__.co_freevars, owner.__closure__ or (), strict=True):
+            yield Place(cell, name, name)
+    elif isinstance(owner, torch.nn.Module):
+        for table in (vars(owner), owner._buffers):
+            yield from (Place(table, name, f"{path}.{name}") for name in table if name not in _OF_MODULES)
+    elif _is_users_object(owner):
+        yield from (Place(vars(owner), name, f"{path}.{name}") for name in vars(owner))
+
+
+def _is_users_object(owner: object) -> bool:
+    if not hasattr(owner, "__dict__") or isinstance(owner, type | FunctionType):
+        return False
+    module = sys.modules.get(type(owner).__module__)
+    return module is not None and is_users_file(getattr(module, "__file__", ""))
+
+
+def _content(value: Any) -> list[Any]:
+    """What is in a container, and how often a tensor was written to."""
+    if isinstance(value, torch.Tensor):
+        return [value._version]
+    if isinstance(value, list):
+        return [list, *(list.__getitem__(value, place) for place in range(list.__len__(value)))]
+    if isinstance(value, tuple):
+        return [tuple, *value]
+    return [dict, *value.values(), *value] if type(value) is dict else []
+
+
+def _same(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    if len(one) != len(other):
+        return False
+    pairs = zip(one, other, strict=True)
+    return all(a is b or (type(a) is int and type(b) is int and a == b) for a, b in pairs)
+
+
+def _refill(value: Any, content: Sequence[Any]) -> None:
+    if isinstance(value, list):
+        value[:] = content[1:]
+    elif type(value) is dict:
+        count = (len(content) - 1) // 2
+        value.clear()
+        value.update(zip(content[1 + count :], content[1 : 1 + count], strict=True))

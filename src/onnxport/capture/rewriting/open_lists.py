@@ -1,0 +1,228 @@
+"""Items and lists of which only run time knows how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from onnxport.torch_internals import pytree
+
+Size = int | torch.SymInt
+
+
+@dataclass(frozen=True)
+class OpenItems:
+    """What a loop runs over: items of which only run time knows how many. Iterating makes the number plain."""
+
+    length: Size
+    at: Callable[[Size], Any]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self.at(place) for place in range(self.length))
+
+    def __len__(self) -> int:
+        return int(self.length)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return list(self)[place]
+        return self.at(place if not isinstance(place, int) or place >= 0 else self.length + place)
+
+
+def items_of(iterable: Any) -> Any:
+    """What a loop runs over, open if its length is."""
+    if isinstance(iterable, torch.Tensor) and iterable.dim() and isinstance(iterable.shape[0], torch.SymInt):
+        return OpenItems(iterable.shape[0], lambda place: iterable.select(0, place))
+    return iterable.items() if isinstance(iterable, OpenList) and iterable.has_open_length else iterable
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """Tensors of one shape, of which only run time knows how many: stacked along axis 0. They stand in an OpenList."""
+
+    tensor: torch.Tensor
+
+
+def stacked(tensors: Any, dim: int = 0) -> torch.Tensor:
+    """``torch.stack`` of tensors, some of which may be runs."""
+    if not isinstance(tensors, OpenList) or not tensors.has_open_length:
+        return torch.stack(tensors, dim)
+    # What is stacked is a copy; a run alone shows the memory of the tensor that it was taken from.
+    return _in_a_row(tensors, dim).clone()
+
+
+def _in_a_row(tensors: OpenList, dim: int = 0) -> torch.Tensor:
+    """The items along an axis; those of one run are still views of what they were taken from."""
+    parts = [
+        part.tensor.movedim(0, dim) if isinstance(part, OpenRun) else part.unsqueeze(dim) for part in tensors.parts
+    ]
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
+
+
+def concatenated(tensors: Any, dim: int = 0) -> torch.Tensor:
+    """``torch.cat`` of tensors, some of which may be runs."""
+    if not isinstance(tensors, OpenList) or not tensors.has_open_length:
+        return torch.cat(tensors, dim)
+    parts = []
+    for part in tensors.parts:
+        if isinstance(part, OpenRun):
+            axis = dim % (part.tensor.dim() - 1)
+            copy = part.tensor.movedim(0, axis).clone(memory_format=torch.contiguous_format)
+            part = copy.flatten(axis, axis + 1)
+        parts.append(part)
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
+
+
+class OpenList(list[Any]):
+    """A list with runs among its items. What needs their number as a plain one is refused.
+
+    Lists that rewritten functions make are of this class from the start, so that whoever has one finds in it what
+    a loop adds.
+    """
+
+    @staticmethod
+    def of(items: Any) -> OpenList:
+        """A list of what is in another, or in what can be iterated."""
+        return OpenList(_parts(items))
+
+    @property
+    def has_open_length(self) -> bool:
+        """Whether there are runs among the items."""
+        return any(isinstance(part, OpenRun) for part in self.parts)
+
+    @property
+    def length(self) -> Size:
+        """How many items there are."""
+        return sum(part.tensor.shape[0] if isinstance(part, OpenRun) else 1 for part in self.parts)
+
+    @property
+    def parts(self) -> list[Any]:
+        """The items and runs."""
+        return [list.__getitem__(self, place) for place in range(list.__len__(self))]
+
+    def items(self) -> OpenItems:
+        """What a loop over the list runs over; all items must be tensors of one shape."""
+        whole = _in_a_row(self)
+        return OpenItems(whole.shape[0], lambda place: whole.select(0, place))
+
+    def __len__(self) -> int:
+        return int(self.length)
+
+    def __bool__(self) -> bool:
+        return bool(self.length > 0)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.items() if self.has_open_length else self.parts)
+
+    def __getitem__(self, place: Any) -> Any:
+        if not self.has_open_length:
+            found = list.__getitem__(self, place)
+            return OpenList(found) if isinstance(place, slice) else found
+        whole = _in_a_row(self)
+        if not isinstance(place, slice):
+            return whole[place]
+        if place.step is not None and place.step < 0:
+            whole = whole.flip(0)
+            place = slice(place.start, place.stop, -place.step)
+            if place.start is not None or place.stop is not None:
+                raise TypeError("a list of which only run time knows the length is cut from behind")
+        return OpenList([OpenRun(whole[place])])
+
+    def __reversed__(self) -> Iterator[Any]:
+        return iter(self[::-1])
+
+    def __add__(self, other: Any) -> OpenList:
+        return OpenList([*self.parts, *_parts(other)])
+
+    def __radd__(self, other: Any) -> OpenList:
+        return OpenList([*_parts(other), *self.parts])
+
+    def __iadd__(self, other: Any) -> OpenList:
+        self.extend(other)
+        return self
+
+    def extend(self, other: Iterable[Any]) -> None:
+        """Add items at the end, and runs."""
+        super().extend(_parts(other))
+
+    def copy(self) -> OpenList:
+        """Another list of the same items."""
+        return OpenList(self.parts)
+
+    def reverse(self) -> None:
+        """Let the items be in the opposite order, those of runs too."""
+        parts = [OpenRun(part.tensor.flip(0)) if isinstance(part, OpenRun) else part for part in self.parts]
+        self[:] = parts[::-1]
+
+    def pop(self, place: Any = -1) -> Any:
+        """Take an item out, the last or the first where there are runs."""
+        if not self.has_open_length:
+            return super().pop(place)
+        if place not in (-1, 0):
+            raise TypeError("an item is taken out of a list of which only run time knows the length")
+        parts = self.parts
+        run = parts[place]
+        if not isinstance(run, OpenRun):
+            return super().pop(place)
+        parts[place] = OpenRun(run.tensor[:-1] if place else run.tensor[1:])
+        self[:] = parts
+        return run.tensor[place]
+
+    def insert(self, place: Any, item: Any) -> None:
+        """Put an item before another; where there are runs, at the beginning."""
+        if self.has_open_length and place != 0:
+            raise TypeError("an item is put into a list of which only run time knows the length")
+        super().insert(place, item)
+
+    def _refused(name: str) -> Any:  # type: ignore[misc]
+        plain = getattr(list, name)
+
+        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if self.has_open_length:
+                raise TypeError(f"list.{name} is asked of a list of which only run time knows the length")
+            return plain(self, *args, **kwargs)
+
+        return method
+
+    __contains__ = _refused("__contains__")
+    __delitem__ = _refused("__delitem__")
+    __eq__ = _refused("__eq__")
+    __ne__ = _refused("__ne__")
+    __lt__ = _refused("__lt__")
+    __le__ = _refused("__le__")
+    __gt__ = _refused("__gt__")
+    __ge__ = _refused("__ge__")
+    __mul__ = _refused("__mul__")
+    __imul__ = _refused("__imul__")
+    count = _refused("count")
+    index = _refused("index")
+    remove = _refused("remove")
+    sort = _refused("sort")
+    __hash__ = None
+
+    def __setitem__(self, place: Any, value: Any) -> None:
+        if self.has_open_length and place != slice(None):
+            raise TypeError("an item is replaced in a list of which only run time knows the length")
+        super().__setitem__(place, _parts(value) if isinstance(place, slice) else value)
+
+
+def _parts(items: Any) -> Any:
+    return items.parts if isinstance(items, OpenList) else list(items)
+
+
+def without_open_lists(value: Any) -> Any:
+    """What a function returns, with plain lists in the place of those that turned out to be plain."""
+    if isinstance(value, OpenList) and not value.has_open_length:
+        return [without_open_lists(part) for part in value.parts]
+    if type(value) is tuple:
+        return tuple(map(without_open_lists, value))
+    if type(value) is dict:
+        return {key: without_open_lists(part) for key, part in value.items()}
+    return value
+
+
+# Operators are given such lists, and what reads their arguments looks for tensors in them.
+pytree.register_pytree_node(OpenList, lambda held: (held.parts, None), lambda parts, _: OpenList(parts))

@@ -304,7 +304,6 @@ def _numbers(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
     rows: Callable[..., Any] = torch.Tensor.__iter__
     shown: Callable[..., str] = torch.SymInt.__repr__
     hash_of: Callable[..., int] = torch.SymInt.__hash__
-    same: Callable[..., object] = torch.SymBool.__eq__
 
     def asking(original: Callable[..., Any]) -> Callable[..., Any]:
         def number(node: Any, file: str, line: int) -> Any:
@@ -340,17 +339,9 @@ def _numbers(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
         by = asker() if get_proxy_mode() is not None and size.node.has_hint() else "torch"
         return shown(size) if by == "torch" else schedule.text_of(size, by)
 
-    def is_truth(one: torch.SymBool, other: object) -> object:
-        return (one if other else torch.sym_not(one)) if isinstance(other, bool) else same(one, other)
-
-    def is_no_truth(one: torch.SymBool, other: object) -> object:
-        return is_truth(one, not other) if isinstance(other, bool) else object.__ne__(one, other)
-
     yield SymNode, "guard_int", asking(guard_int)
     yield torch.SymInt, "__repr__", text
     yield torch.SymInt, "__hash__", hashed
-    yield torch.SymBool, "__eq__", is_truth
-    yield torch.SymBool, "__ne__", is_no_truth
     yield SymNode, "guard_float", asking(guard_float)
     for name in ("__int__", "__float__", "__index__"):
         yield torch.Tensor, name, read(getattr(torch.Tensor, name))
@@ -358,6 +349,20 @@ def _numbers(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
     yield from cuts_left_open(schedule.rewrite)
     yield torch.SymFloat, "is_integer", is_whole
     yield torch.SymInt, "__divmod__", lambda one, other: (one // other, one % other)
+
+
+def _truths() -> Iterator[tuple[object, str, object]]:
+    """Comparisons of conditions with True and False, which stay conditions."""
+    same: Callable[..., object] = torch.SymBool.__eq__
+
+    def is_truth(one: torch.SymBool, other: object) -> object:
+        return (one if other else torch.sym_not(one)) if isinstance(other, bool) else same(one, other)
+
+    def is_no_truth(one: torch.SymBool, other: object) -> object:
+        return is_truth(one, not other) if isinstance(other, bool) else object.__ne__(one, other)
+
+    yield torch.SymBool, "__eq__", is_truth
+    yield torch.SymBool, "__ne__", is_no_truth
 
 
 def _operations() -> Iterator[tuple[object, str, object]]:
@@ -428,8 +433,9 @@ def deciding(schedule: Schedule | None) -> Iterator[None]:
         assert isinstance(condition, torch.SymBool)
         return schedule.answer(condition, by)
 
-    answering = (comparisons_of_data(), functions_of_numbers(), orders_of_memory(), unordered_numbers(), _operations())
-    rows = [(SymNode, "guard_bool", decide), *_comparisons(schedule), *_numbers(schedule), *itertools.chain(*answering)]
+    sources = (_comparisons(schedule), _numbers(schedule), _truths(), _operations())
+    answering = (comparisons_of_data(), functions_of_numbers(), orders_of_memory(), unordered_numbers())
+    rows = [(SymNode, "guard_bool", decide), *itertools.chain(*sources, *answering)]
     with attributes_replaced(rows):
         yield
     if schedule.refusal is not None:

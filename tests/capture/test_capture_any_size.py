@@ -297,6 +297,17 @@ def test_other_sizes(
     exported_and_compared(function, *(tuple(map(R, shapes)) for shapes in (traced, *others)), axes=axes, **CLOSE)
 
 
+@pytest.mark.parametrize("reshape", ["unsqueeze_(0)", "transpose_(0, 1)", "t_()", "squeeze_(0)", "swapaxes_(0, -1)"])
+def test_an_input_that_is_given_another_shape(reshape: str) -> None:
+    def reshaped(x: torch.Tensor) -> torch.Tensor:
+        eval(f"x.{reshape}", {"x": x})
+        x.mul_(2)
+        return x - torch.arange(x.shape[-1])
+
+    axes = [{1: "m"}] if reshape == "squeeze_(0)" else [{0: "n", 1: "m"}]
+    exported_and_compared(reshaped, (R(5, 4),), (R(5, 1),) if reshape == "squeeze_(0)" else (R(3, 7),), axes=axes)
+
+
 def test_every_row_is_there() -> None:
     assert len(CASES) == sum(map(len, (RESIZED, POOLED, TRANSFORMED, OF_MATRICES, OTHERS, CUT)))
 

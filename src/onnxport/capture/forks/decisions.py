@@ -29,7 +29,7 @@ from onnxport.capture.forks.cutting import cuts_left_open
 from onnxport.capture.forks.data_truths import comparisons_of_data, unordered_numbers
 from onnxport.capture.forks.expressions import is_condition_of_while, is_for_message, is_outvoted
 from onnxport.capture.forks.memory_order import orders_of_memory
-from onnxport.capture.forks.reshaped_inputs import refuse_reshaped_input
+from onnxport.capture.forks.reshaped_inputs import keep_shape_of_input
 from onnxport.capture.patches.pieces import given
 from onnxport.capture.patches.replacing import attributes_replaced
 from onnxport.errors import CaptureError, OnnxExporterError, Problem
@@ -373,7 +373,7 @@ def _operations() -> Iterator[tuple[object, str, object]]:
     override: Callable[..., Any] = FunctionHandler._override
 
     def _override(self: Any, func: Any, args: Any, kwargs: Any) -> Any:
-        refuse_reshaped_input(func, args)
+        keep_shape_of_input(func, args)
         return override(self, *given(func, args, kwargs))
 
     yield FunctionHandler, "_override", _override

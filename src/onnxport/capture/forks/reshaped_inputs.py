@@ -1,4 +1,8 @@
-"""Inputs that the model gives another shape in place, for its caller too: torch then takes them for other inputs."""
+"""Inputs that the model gives another shape in place, as ``x.unsqueeze_(0)`` does.
+
+At the end of a capture torch looks at its inputs to say what it took for granted of their sizes. It keeps the tensors
+that the model was given, and one of another shape by then is another input to it.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +11,18 @@ from typing import Any
 
 import torch
 
-from onnxport.capture.diagnosis.user_lines import line_of_caller
-from onnxport.errors import InputError, Problem
-from onnxport.torch_internals.fake_tensors import FakeTensor
+from onnxport.torch_internals.fake_tensors import FakeTensor, disable_current_modes
 
-_RESHAPING = {"t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "as_strided_", "resize_"}
+_RESHAPING = {"t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "as_strided_"}
 
 
-def refuse_reshaped_input(func: Any, args: Sequence[Any]) -> None:
-    """Refuse a call that gives an input another shape."""
-    name = getattr(func, "__name__", "")
-    if name not in _RESHAPING or not args or not _is_input(args[0]):
+def keep_shape_of_input(func: Any, args: Sequence[Any]) -> None:
+    """Before a call gives an input another shape, put a tensor of the one it came in into torch's list of inputs."""
+    if getattr(func, "__name__", "") not in _RESHAPING or not args or not isinstance(args[0], FakeTensor):
         return
-    what = f"{name} changes the shape of an input in place, for the caller as well, and no file can do that."
-    plain = name.removesuffix("_")
-    remedy = f"Give the model a view of its own: y = x.{plain}(...) in the place of x.{name}(...)."
-    raise InputError("The model changes what it is given:", [Problem(what, line_of_caller(), remedy)])
-
-
-def _is_input(tensor: object) -> bool:
-    if not isinstance(tensor, FakeTensor) or isinstance(tensor, torch.nn.Parameter):
-        return False
-    environment = tensor.fake_mode.shape_env
-    tracked = None if environment is None else environment.tracked_fakes
-    return any(one.fake is tensor for one in tracked or ())
+    given = args[0]
+    environment = given.fake_mode.shape_env
+    for tracked in () if environment is None else environment.tracked_fakes or ():
+        if tracked.fake is given:
+            with disable_current_modes(), given.fake_mode:
+                tracked.fake = torch.empty_strided(given.shape, given.stride(), dtype=given.dtype, device=given.device)

@@ -309,7 +309,7 @@ PATCHES: tuple[Patch, ...] = (
             "torch._export.non_strict_utils._NonStrictTorchFunctionHandler._override",
         ),
         why="They make a list of as many pieces as the example has, of which mostly one is taken, or all are joined. "
-        "An input that is given another shape in place is refused before torch fails on it.",
+        "An input that is given another shape in place would be another input to torch at the end.",
         known="torch 2.13",
         until="never: torch.export makes plain lists",
         entered_in="onnxport.capture.forks.decisions",

@@ -875,3 +875,12 @@ def scripted_by_size(x: torch.Tensor, n: int) -> torch.Tensor:
 @program(SIZES)
 def script_of_sizes(self: Any, x: Any) -> Any:
     return scripted_by_size(x, x.shape[0])
+
+
+@program(SIZES)
+def asked_without_gradients(self: Any, x: Any) -> Any:
+    with torch.no_grad():
+        if x.shape[0] > 4:
+            x = x @ x.t() @ x
+    with torch.autocast("cpu", enabled=False):
+        return x.float() + 1 if x.sum() > 0 else x * 2

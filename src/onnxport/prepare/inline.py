@@ -15,16 +15,9 @@ import torch
 from onnxport.prepare.autocast import Autocast, apply_autocast
 from onnxport.prepare.effects import effects, updates_statistics
 from onnxport.prepare.workspace import Workspace
-from onnxport.torch_internals.operators import HigherOrderOperator, OpOverload, set_grad_enabled
+from onnxport.torch_internals.operators import WRAPPERS, HigherOrderOperator, OpOverload, set_grad_enabled
 
 Node = torch.fx.Node
-
-_WRAPPERS = {
-    "wrap_with_set_grad_enabled": 1,
-    "wrap_with_autocast": 4,
-    "invoke_subgraph": 0,
-}
-"""Higher-order operators that just call a submodule, and the position of the submodule among their arguments."""
 
 REGIONS = "onnxport_regions"
 """The key of a node's metadata for the shared regions (``nested_compile_region``) whose calls it was inlined from."""
@@ -46,7 +39,7 @@ _ASSERTIONS = {
 
 def is_wrapper(node: Node) -> bool:
     """Whether a call only runs a submodule."""
-    return isinstance(node.target, HigherOrderOperator) and node.target.name() in _WRAPPERS
+    return isinstance(node.target, HigherOrderOperator) and node.target.name() in WRAPPERS
 
 
 def _is_assertion(node: Node) -> bool:
@@ -141,7 +134,7 @@ class _Copying:
     def _unwrap(self, node: Node, owner: torch.nn.Module, copies: dict[Node, Any], autocast: Autocast | None) -> Any:
         assert isinstance(node.target, HigherOrderOperator)
         name = node.target.name()
-        position = _WRAPPERS[name]
+        position = WRAPPERS[name]
         attribute = node.args[position]
         assert isinstance(attribute, Node)
         submodule = _lookup(owner, str(attribute.target))

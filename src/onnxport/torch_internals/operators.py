@@ -29,6 +29,7 @@ from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 __all__ = [
     "OPDEFS",
     "SCALAR_TYPES",
+    "WRAPPERS",
     "Argument",
     "CustomOpDef",
     "DispatchKey",
@@ -54,6 +55,13 @@ __all__ = [
     "vmap_increment_nesting",
     "while_loop_op",
 ]
+
+WRAPPERS = {
+    "wrap_with_set_grad_enabled": 1,
+    "wrap_with_autocast": 4,
+    "invoke_subgraph": 0,
+}
+"""Higher-order operators that just call a submodule, and the position of the submodule among their arguments."""
 
 # The package has the function by this name, and hides the module.
 scan_module = sys.modules["torch._higher_order_ops.scan"]

@@ -21,6 +21,7 @@ from onnxport.capture.request.resizing import Arguments, ResizableInputs
 from onnxport.errors import CaptureError, Problem
 from onnxport.events import EventLog
 from onnxport.size_limits import SizeLimit
+from onnxport.torch_internals.operators import WRAPPERS, HigherOrderOperator
 
 _MOST_TRIES = 4
 _MOST_PARTS = 150
@@ -227,7 +228,19 @@ def _is_tangled(expression: sympy.Basic) -> bool:
 
 
 def _is_marked(program: torch.export.ExportedProgram, decision: Decision) -> bool:
-    return any(mark.args[1] == decision.index for mark in program.graph.find_nodes(op="call_function", target=DECIDED))
+    return any(mark.args[1] == decision.index for mark in _marks(program.graph_module))
+
+
+def _marks(module: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
+    """The marks of a graph, and of regions in it that run once: those without gradients, or with other types."""
+    for node in module.graph.nodes:
+        if node.target is DECIDED:
+            yield node
+        elif isinstance(node.target, HigherOrderOperator) and node.target.name() in WRAPPERS:
+            region = node.args[WRAPPERS[node.target.name()]]
+            inner = getattr(module, str(region.target)) if isinstance(region, torch.fx.Node) else None
+            if isinstance(inner, torch.fx.GraphModule) and node.target.name() != "invoke_subgraph":
+                yield from _marks(inner)
 
 
 def without_marks(program: torch.export.ExportedProgram) -> None:

@@ -6,7 +6,7 @@ import pytest
 import sympy  # type: ignore[import-untyped]
 
 from onnxport.capture.diagnosis.size_words import condition_in_words
-from onnxport.torch_internals.sympy_functions import FloorDiv, Mod
+from onnxport.torch_internals.sympy_functions import FloatTrueDiv, FloorDiv, Max, Mod, ToFloat, TruncToInt
 
 N, M = sympy.symbols("n m", integer=True, positive=True)
 
@@ -22,12 +22,19 @@ ROWS = [
     (sympy.Eq(Mod(N, 7), 3), "n is 3 more than a multiple of 7"),
     (sympy.Ne(Mod(N, 7), 0), "n is no multiple of 7"),
     # What has no pattern, holds at every size that is tried, or ties two sizes, is said as it is.
-    (sympy.Eq(Mod(N * N, 7), 2), "Mod(n**2, 7) equals 2"),
+    (sympy.Eq(Mod(N * N, 7), 2), "n**2 % 7 equals 2"),
     (3 * N < 300000, "3*n is less than 300000"),
     (sympy.Eq(N, M + 1), "n equals m + 1"),
     # At 1 there is nothing to divide by.
     (sympy.Eq(FloorDiv(N, FloorDiv(N, 2)), 2), "(n//((n//2))) equals 2"),
     (N < 64, "n is less than 64"),
+    (sympy.Eq(TruncToInt(FloatTrueDiv(ToFloat(N), ToFloat(M + 1))), Max(N, 3)), "int(n / (m + 1)) equals max(3, n)"),
+    (sympy.Eq(Mod(M + N, 4) * M, N), "m*((m + n) % 4) equals n"),
+    # What nobody would read to its end is not said.
+    (
+        sympy.Eq(sum((TruncToInt(FloatTrueDiv(ToFloat(N * k), ToFloat(M))) for k in range(2, 9)), N), M),
+        "the condition on m and n comes out as for the example",
+    ),
 ]
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 import sympy  # type: ignore[import-untyped]
+from sympy.printing.precedence import PRECEDENCE  # type: ignore[import-untyped]
+from sympy.printing.str import StrPrinter  # type: ignore[import-untyped]
 
-from onnxport.torch_internals.sympy_functions import FloatTrueDiv, IntTrueDiv, ToFloat
+from onnxport.torch_internals.sympy_functions import ToFloat
 
 _RELATIONS = {
     sympy.Eq: "equals",
@@ -21,6 +23,7 @@ _LARGE = (96, 100, 127, 128, 129, 255, 256, 1000, 1023, 1024, 1025, 4097, 65537)
 """Sizes at which a condition is tried. What is said of the small ones must be true of the large ones as well."""
 
 _LONGEST_PERIOD = 32
+_LONGEST_WORDS = 100
 
 
 def condition_in_words(condition: sympy.Basic, *, solve: bool = True) -> str:
@@ -41,17 +44,56 @@ def condition_in_words(condition: sympy.Basic, *, solve: bool = True) -> str:
         if solved is not None:
             return solved
     if relation is None:
-        return f"{condition} holds"
+        return _unless_long(f"{_shown(condition)} holds", condition)
     for whole, fraction in ((left, right), (right, left)):
         if isinstance(whole, ToFloat) and whole.args[0] == sympy.floor(fraction):
             return f"{_shown(fraction)} {'is' if relation == 'equals' else 'is not'} a whole number"
-    return f"{left} {relation} {right}"
+    return _unless_long(f"{_shown(left)} {relation} {_shown(right)}", condition)
 
 
-def _shown(fraction: sympy.Basic) -> str:
-    if isinstance(fraction, IntTrueDiv | FloatTrueDiv):
-        return " / ".join(f"({part})" if part.is_Add or part.is_Mul else str(part) for part in fraction.args)
-    return str(fraction)
+def _unless_long(words: str, condition: sympy.Basic) -> str:
+    """Words that can be read at a glance; of a longer condition the line that asks says more than its formula."""
+    sizes = " and ".join(sorted(map(str, condition.free_symbols)))
+    return words if len(words) <= _LONGEST_WORDS else f"the condition on {sizes} comes out as for the example"
+
+
+class _PythonPrinter(StrPrinter):  # type: ignore[misc]
+    """Writes expressions as Python code would; torch has functions of its own for int, ceil and division."""
+
+    def _print_TruncToInt(self, expression: sympy.Basic) -> str:
+        return f"int({self._print(expression.args[0])})"
+
+    def _print_CeilToInt(self, expression: sympy.Basic) -> str:
+        return f"ceil({self._print(expression.args[0])})"
+
+    def _print_FloorToInt(self, expression: sympy.Basic) -> str:
+        return f"floor({self._print(expression.args[0])})"
+
+    def _print_ToFloat(self, expression: sympy.Basic) -> str:
+        return str(self._print(expression.args[0]))
+
+    def _print_FloatTrueDiv(self, expression: sympy.Basic) -> str:
+        return " / ".join(map(self._factor, expression.args))
+
+    _print_IntTrueDiv = _print_FloatTrueDiv
+
+    def _print_Mod(self, expression: sympy.Basic) -> str:
+        return " % ".join(map(self._factor, expression.args))
+
+    _print_PythonMod = _print_Mod
+
+    def _factor(self, part: sympy.Basic) -> str:
+        return str(self.parenthesize(part.args[0] if isinstance(part, ToFloat) else part, PRECEDENCE["Mul"]))
+
+    def _print_Max(self, expression: sympy.Basic) -> str:
+        return f"max({', '.join(map(self._print, expression.args))})"
+
+    def _print_Min(self, expression: sympy.Basic) -> str:
+        return f"min({', '.join(map(self._print, expression.args))})"
+
+
+def _shown(expression: sympy.Basic) -> str:
+    return str(_PythonPrinter().doprint(expression))
 
 
 def _solved(condition: sympy.Basic) -> str | None:

@@ -69,19 +69,23 @@ def test_scaled_products_by_recipe(rows: bool) -> None:
 class Weight(nn.Module):
     """A weight in float8 in a model of bfloat16."""
 
-    def __init__(self) -> None:
+    def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()
-        self.register_buffer("weight", torch.randn(16, 32).to(F8))
-        self.register_buffer("scale", torch.rand(16, 1).bfloat16())
+        self.register_buffer("weight", torch.randn(64, 32).to(F8))
+        self.register_buffer("scale", torch.rand(64, 1).to(dtype))
 
     def forward(self, x: Tensor) -> Tensor:
-        return nn.functional.linear(x, self.weight.to(torch.bfloat16) * self.scale)
+        weight = self.weight.to(self.scale.dtype) * self.scale
+        return nn.functional.linear(x, weight.to(torch.bfloat16))
 
 
-def test_weights_of_a_model_in_bfloat16() -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_weights_of_a_model_in_bfloat16(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     given, others = ([torch.randn(size, 32).bfloat16()] for size in (3, 5))
-    program = exported_and_compared(Weight(), given, others, axes=[{0: "b"}], opset_version=21, rtol=0.01, atol=0.01)
+    program = exported_and_compared(
+        Weight(dtype), given, others, axes=[{0: "b"}], opset_version=21, rtol=0.01, atol=0.01
+    )
     assert program.model.graph.initializers["weight"].dtype == ir.DataType.FLOAT8E4M3FN
 
 

@@ -206,7 +206,8 @@ class _Unpacked:
     def write(self) -> None:
         """Let the product read a DequantizeLinear, if there are blocks of one scale and integers of few bits."""
         others = [user for user, _ in self._weight.uses() if user is not self._reader and user not in self._scope.dead]
-        if others or self._weight.is_graph_output():
+        # Runtimes don't dequantize to bfloat16.
+        if others or self._weight.is_graph_output() or self._weight.dtype == _D.BFLOAT16:
             return
         found = self._found
         steps = _Steps(found, self._weight, self._scope.opset, transposed=self._transposed)

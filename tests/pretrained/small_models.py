@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import PretrainedConfig
+from transformers import LlamaConfig, PretrainedConfig
 
 from onnxport.pretrained.tasks import Task, model_classes
 
@@ -174,3 +174,15 @@ def small_model(kind: str, task: Task, way: str = "narrow") -> Any:
         if count > _LARGEST:
             raise MemoryError(f"{count} parameters")
     return cls._from_config(config).eval()
+
+
+def one_layer_llama() -> LlamaConfig:
+    """A language model of one layer, whose tokens follow from the prompt instead of repeating."""
+    return LlamaConfig(
+        vocab_size=50,
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        initializer_range=0.5,
+    )

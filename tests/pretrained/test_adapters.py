@@ -8,21 +8,13 @@ from typing import Any
 import onnxruntime
 import pytest
 import torch
+from small_models import one_layer_llama
 from torch import nn
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 
 import onnxport
 from onnxport.errors import InputError
 from onnxport.generation import Session
-
-CONFIG = LlamaConfig(
-    vocab_size=50,
-    hidden_size=16,
-    intermediate_size=16,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    initializer_range=0.5,
-)
 
 
 class LowRank(nn.Module):
@@ -63,7 +55,7 @@ class Wrapper(nn.Module):
 
 def adapted() -> Any:
     torch.manual_seed(0)
-    model: Any = LlamaForCausalLM(CONFIG).eval()
+    model: Any = LlamaForCausalLM(one_layer_llama()).eval()
     model.lm_head = LowRank(model.lm_head)
     return model
 
@@ -102,7 +94,7 @@ def test_left_open(tmp_path: Path) -> None:
 
 
 def test_what_can_not_be(tmp_path: Path) -> None:
-    plain = LlamaForCausalLM(CONFIG).eval()
+    plain = LlamaForCausalLM(one_layer_llama()).eval()
     with pytest.raises(InputError, match="a LlamaForCausalLM is no model of peft"):
         onnxport.export_pretrained(plain, tmp_path, adapters="merge")
     with pytest.raises(InputError, match="Weights that are left open are not quantized"):

@@ -7,27 +7,19 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from small_models import one_layer_llama
+from transformers import LlamaForCausalLM
 from typer.testing import CliRunner
 
 from onnxport.command_line import app
 from onnxport.generation import Session
 from onnxport.pretrained import greedy
 
-CONFIG = LlamaConfig(
-    vocab_size=50,
-    hidden_size=16,
-    intermediate_size=16,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    initializer_range=0.5,
-)
-
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
     torch.manual_seed(0)
-    LlamaForCausalLM(CONFIG).save_pretrained(tmp_path / "checkpoint")
+    LlamaForCausalLM(one_layer_llama()).save_pretrained(tmp_path / "checkpoint")
     return tmp_path / "checkpoint"
 
 

@@ -54,6 +54,13 @@ def _rebuilt(full: bool) -> Any:
     return rebuilt
 
 
+def _reports(x: torch.Tensor) -> Matrices:
+    """Of matrices whose second pivot is none: a column of zeros, and a diagonal that is negative there."""
+    second = torch.arange(x.shape[-1]) == 1
+    singular, indefinite = _steep(x) * ~second, _definite(x) - 1000 * torch.diag(second.to(x.dtype))
+    return torch.linalg.inv_ex(singular).info, torch.linalg.cholesky_ex(indefinite).info
+
+
 def _eigen(x: torch.Tensor) -> Matrices:
     values, vectors = torch.linalg.eigh(x + x.mH)
     return values, vectors * values[..., None, :] @ vectors.mH, vectors.mH @ vectors
@@ -61,6 +68,7 @@ def _eigen(x: torch.Tensor) -> Matrices:
 
 CASES = [
     case("aten::linalg_inv_ex", lambda x: torch.linalg.inv(_steep(x)), SQUARE),
+    case("aten::linalg_inv_ex aten::linalg_cholesky_ex", _reports, SQUARE, name="reports"),
     case("aten::_linalg_solve_ex", lambda a, b: torch.linalg.solve(_steep(a), b), SQUARE, R("b", "n", 2, dtype=C)),
     case("aten::linalg_matrix_exp", lambda x: torch.linalg.matrix_exp(x / 2), SQUARE),
     case("aten::linalg_pinv.atol_rtol_tensor", torch.linalg.pinv, TALL),

@@ -28,6 +28,14 @@ def _solve_factored(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
     ]
 
 
+def _reports(x: torch.Tensor) -> list[torch.Tensor]:
+    """Of matrices whose second pivot is none: a column of zeros, and a diagonal that is negative there."""
+    second = torch.arange(x.shape[-1]) == 1
+    singular, indefinite = _steep(x) * ~second, _definite(x) - 1000 * torch.diag(second.to(x.dtype))
+    calls = [torch.linalg.inv_ex(singular), torch.linalg.lu_factor_ex(singular), torch.linalg.cholesky_ex(indefinite)]
+    return [*(call.info for call in calls), torch.linalg.solve_ex(singular, x).info]
+
+
 def _rebuilt(full: bool) -> object:
     def rebuilt(x: torch.Tensor) -> Matrices:
         """Singular vectors are defined up to their signs, their products are not."""
@@ -44,6 +52,8 @@ def _eigen(x: torch.Tensor) -> Matrices:
 
 
 CASES = [
+    case("aten::linalg_inv_ex aten::linalg_cholesky_ex", _reports, R("b", "n", "n"), name="reports"),
+    case("aten::linalg_inv_ex", torch.linalg.inv_ex, R(2, 2, 0, 0), name="reports of nothing"),
     case("aten::linalg_inv_ex", lambda x: torch.linalg.inv(_steep(x)), R("b", "n", "n")),
     case("aten::linalg_inv_ex", lambda x: torch.linalg.inv(x.flip(0)), R(3, 3), name="pivots"),
     case("aten::linalg_inv_ex", torch.linalg.inv, R(2, 0, 0), name="empty"),

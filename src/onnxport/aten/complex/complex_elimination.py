@@ -17,8 +17,10 @@ from onnxport.aten.linalg.elimination import (
     column,
     counting,
     first_columns,
+    first_failure,
     first_rows,
     identity_matrix,
+    main_diagonal,
     of_nothing,
     row,
     triangle_part,
@@ -78,15 +80,11 @@ def complex_solved(op: Builder, a: Tensor, b: Tensor) -> Tensor:
     return _first_block(op, elimination.solved(op, _as_real_matrix(op, a), parts), n, b.shape[-1])
 
 
-def _no_error(op: Builder, x: Tensor) -> Tensor:
-    return op.full(0, x.shape[:-2], torch.int32)
-
-
 @translates("aten::linalg_inv_ex", complex="only")
 def inv(op: Builder, A: Tensor, check_errors: bool) -> tuple[Tensor, ...]:
     if 0 in A.shape:
         return of_nothing(op, A.dtype, torch.int32)
-    return complex_solved(op, A, unit(op, A)), _no_error(op, A)
+    return complex_solved(op, A, unit(op, A)), lu_factor(op, A, True, False)[2]
 
 
 @translates("aten::_linalg_solve_ex", complex="only")
@@ -229,7 +227,9 @@ def lu_factor(op: Builder, A: Tensor, pivot: bool, check_errors: bool) -> tuple[
     if 0 in A.shape:
         return of_nothing(op, A.dtype, torch.int32, torch.int32)
     lu, pivots, _ = _factored(op, A, pivot)
-    return lu, pivots + 1, _no_error(op, A)
+    zero = op.scalar(0, A.dtype.to_real())
+    vanishes = [op.Equal(main_diagonal(op, part), zero) for part in (lu.real, lu.imag)]
+    return lu, pivots + 1, first_failure(op, ~op.And(*vanishes))
 
 
 @translates("aten::linalg_lu", complex="only")
@@ -354,7 +354,8 @@ def cholesky(op: Builder, self: Tensor, upper: bool) -> Tensor:
 def cholesky_ex(op: Builder, self: Tensor, upper: bool, check_errors: bool) -> tuple[Tensor, ...]:
     if 0 in self.shape:
         return of_nothing(op, self.dtype, torch.int32)
-    return _cholesky(op, self, upper), _no_error(op, self)
+    factor = _cholesky(op, self, upper)
+    return factor, first_failure(op, main_diagonal(op, factor.real) > 0)
 
 
 @translates("aten::cholesky_solve", complex="only")

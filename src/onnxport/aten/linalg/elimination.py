@@ -77,7 +77,8 @@ def of_nothing(op: Builder, *dtypes: torch.dtype) -> tuple[Tensor, ...]:
     """
     results = []
     for shape, dtype in zip(op.result_shapes(), dtypes, strict=True):
-        if len(shape) > 1 and 0 not in shape:
+        # Whole numbers are pivots and reports, which are no matrices however many batch dimensions there are.
+        if len(shape) > 1 and 0 not in shape and dtype is not torch.int32:
             rows, columns = counting(op, shape[-2]), counting(op, shape[-1])
             results.append(op.expand(op.cast(op.Equal(op.unsqueeze(rows, [1]), columns), dtype), shape))
         else:
@@ -199,9 +200,22 @@ def permutation(op: Builder, order: Tensor, dtype: torch.dtype) -> Tensor:
     return op.cast(op.Equal(rows, row(op, order)).with_shape([*order.shape, order.shape[-1]]), dtype)
 
 
-def _no_error(op: Builder, x: Tensor) -> Tensor:
-    """The report of a factorisation that succeeded."""
-    return op.full(0, x.shape[:-2], torch.int32)
+def main_diagonal(op: Builder, x: Tensor) -> Tensor:
+    """The diagonal of a matrix, whatever stands beside it."""
+    count = minimum(x.shape[-2], x.shape[-1])
+    block = first_rows(op, first_columns(op, x, count), count)
+    inside_only = op.Where(identity_matrix(op, count, torch.bool), block, op.scalar(0, x.dtype))
+    return op.ReduceSum(inside_only, [-1], keepdims=False).with_shape(block.shape[:-1])
+
+
+def first_failure(op: Builder, holds: Tensor) -> Tensor:
+    """The report of a factorisation: the place, from 1, of the first pivot that is none, and 0 where all are."""
+    failures = op.CumSum(op.cast(~holds, torch.int64), op.const(holds.rank - 1, torch.int64))
+    before = op.cast(op.Equal(failures, op.scalar(0, torch.int64)), torch.int64)
+    leading = op.ReduceSum(before, [-1], keepdims=False)
+    failed = leading < op.scalar(holds.shape[-1], torch.int64)
+    report = op.Where(failed, leading + 1, op.scalar(0, torch.int64))
+    return op.cast(report, torch.int32).with_shape(holds.shape[:-1])
 
 
 # LU
@@ -212,7 +226,7 @@ def lu_factor(op: Builder, A: Tensor, pivot: bool, check_errors: bool) -> tuple[
     if 0 in A.shape:
         return of_nothing(op, A.dtype, torch.int32, torch.int32)
     lu, pivots, _ = factored(op, A, pivot)
-    return lu, pivots + 1, _no_error(op, A)
+    return lu, pivots + 1, first_failure(op, ~op.Equal(main_diagonal(op, lu), op.scalar(0, A.dtype)))
 
 
 @translates("aten::linalg_lu")
@@ -288,7 +302,7 @@ def solution(
 def inv(op: Builder, A: Tensor, check_errors: bool) -> tuple[Tensor, ...]:
     if 0 in A.shape:
         return of_nothing(op, A.dtype, torch.int32)
-    return inverse_matrix(op, A), _no_error(op, A)
+    return inverse_matrix(op, A), lu_factor(op, A, True, False)[2]
 
 
 def triangular_solved(op: Builder, a: Tensor, b: Tensor, upper: bool, unit: bool = False) -> Tensor:
@@ -370,7 +384,8 @@ def cholesky(op: Builder, self: Tensor, upper: bool) -> Tensor:
 def cholesky_ex(op: Builder, self: Tensor, upper: bool, check_errors: bool) -> tuple[Tensor, ...]:
     if 0 in self.shape:
         return of_nothing(op, self.dtype, torch.int32)
-    return _cholesky(op, self, upper), _no_error(op, self)
+    factor = _cholesky(op, self, upper)
+    return factor, first_failure(op, main_diagonal(op, factor) > 0)
 
 
 @translates("aten::cholesky_solve")

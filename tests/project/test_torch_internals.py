@@ -12,7 +12,8 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from onnxport import torch_internals
 from onnxport.torch_internals.exporting import onnx_flags
-from onnxport.torch_internals.layers import variable_functions
+from onnxport.torch_internals.layers import stateless, variable_functions
+from onnxport.torch_internals.symbolic_sizes import DimConstraints
 from onnxport.torch_internals.torchscript import jit_state, jit_trace
 
 ROOT = Path(__file__).parents[2] / "src"
@@ -41,6 +42,7 @@ EXAMPLES = {
     "OpOverload": torch.ops.aten.add.Tensor,
     "CustomOpDef": _defined(),
     "Library": torch.library.Library,
+    "DimConstraints": DimConstraints,
     "ShapeEnv": ShapeEnv,
     "Module": torch.nn.ReLU(),
     "Tensor": torch.ones(1),
@@ -52,6 +54,7 @@ EXAMPLES = {
     "jit_state": jit_state,
     "jit_trace": jit_trace,
     "onnx_flags": onnx_flags,
+    "stateless": stateless,
     "packing": torch.nn.utils.rnn,
     "variable_functions": variable_functions,
 }

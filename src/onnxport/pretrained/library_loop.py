@@ -13,6 +13,8 @@ import torch
 from onnxport.pretrained.plain_generation import generate_plainly
 
 Model: TypeAlias = Any
+# What transformers 5 calls after each step of its loop; nothing else shows what becomes of masks and types of tokens.
+_UPDATE = "_update_model_kwargs_for_generation"
 
 
 @contextlib.contextmanager
@@ -69,15 +71,15 @@ def generated_type(model: Model) -> int | None:
 def update_calls(model: Model) -> Iterator[list[dict[str, Any]]]:
     """While this is open, keep what the loop makes of its tensors after each step."""
     kept: list[dict[str, Any]] = []
-    update = model._update_model_kwargs_for_generation
+    update = getattr(model, _UPDATE)
 
     def looked_at(*args: Any, **kwargs: Any) -> dict[str, Any]:
         found: dict[str, Any] = update(*args, **kwargs)
         kept.append(dict(found))
         return found
 
-    model._update_model_kwargs_for_generation = looked_at
+    setattr(model, _UPDATE, looked_at)
     try:
         yield kept
     finally:
-        del model._update_model_kwargs_for_generation
+        delattr(model, _UPDATE)

@@ -31,6 +31,7 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "OpOverload": ("_can_decompose", "_dispatch_cache", "_op_dk", "_opname", "_overloadname", "_schema"),
     "CustomOpDef": ("_abstract_fn", "_opoverload"),
     "Library": ("_destroy",),
+    "DimConstraints": ("_has_unsupported_sympy_function",),
     "ShapeEnv": ("_log_guard", "_maybe_guard_rel", "_set_replacement"),
     "Module": ("_buffers", "_modules", "_parameters", "_state_dict_hooks"),
     "Tensor": ("_has_symbolic_sizes_strides", "_is_view", "_version"),
@@ -42,6 +43,7 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "jit_state": ("_python_cu",),
     "jit_trace": ("_trace_module_map",),
     "onnx_flags": ("_is_onnx_exporting",),
+    "stateless": ("_reparametrize_module",),
     "packing": ("_packed_sequence_init_args",),
     "variable_functions": ("_pack_padded_sequence", "_pad_packed_sequence"),
 }

@@ -43,7 +43,8 @@ def _function(
     if function is np.clip and not options and len(given) == 3 and None not in given and _are_numbers(given):
         value, least, most = given
         return np.minimum(np.maximum(value, least), most)
-    return function._implementation(*given, **options)
+    # As arrays of objects they are numpy's own, which asks nobody how to compute with them.
+    return function(*map(_as_object, given), **{name: _as_object(value) for name, value in options.items()})
 
 
 def _are_numbers(given: Sequence[Any]) -> bool:

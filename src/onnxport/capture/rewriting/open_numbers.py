@@ -221,6 +221,10 @@ def item_of(owner: Any, key: Any) -> Any:
     raise IndexError("index out of range")
 
 
+# The class of what functools.lru_cache and functools.cache make of a function, which has no public name.
+_CACHED = type(functools.cache(str))
+
+
 def _got(owner: dict[Any, Any], key: Any, otherwise: Any = None) -> Any:
     try:
         return item_of(owner, key) if isinstance(key, torch.SymInt) else owner.get(key, otherwise)
@@ -230,7 +234,7 @@ def _got(owner: dict[Any, Any], key: Any, otherwise: Any = None) -> Any:
 
 def open_function(function: Any) -> Any:
     """The function that keeps sizes open in the place of one; most have none."""
-    if isinstance(function, functools._lru_cache_wrapper):
+    if isinstance(function, _CACHED):
         # What it remembers is known by plain numbers.
         return function.__wrapped__
     owner = getattr(function, "__self__", None)

@@ -147,7 +147,8 @@ def test_tracing_follows_the_example_and_says_where(
         assert any(fact in event.message and __file__ in event.where for event in events)
 
 
-def test_assumptions_are_in_the_report(tmp_path: Path) -> None:
+def test_assumptions_are_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strategies, "STRATEGIES", [strategies.Tracing()])
     with pytest.warns(OnnxExporterWarning):
         onnxport.export(DecidesOnValue(), (X,), io.BytesIO(), dynamo=False, report=True, artifacts_dir=tmp_path)
     report = next(tmp_path.glob("*.html")).read_text()

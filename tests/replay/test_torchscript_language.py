@@ -18,6 +18,7 @@ from torch.utils import _pytree
 from values_zoo import VALUES
 
 import onnxport
+from onnxport.capture import strategies
 from onnxport.errors import CaptureError, OnnxExporterWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
@@ -153,7 +154,9 @@ def test_scripts_inside_a_module(make: Any, dynamo: bool) -> None:
         torch.testing.assert_close(program(x)[0], model(x), rtol=1e-4, atol=1e-5)
 
 
-def test_a_script_inside_of_what_has_to_be_traced() -> None:
+def test_a_script_inside_of_what_has_to_be_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strategies, "STRATEGIES", [strategies.Tracing()])
+
     class ByValue(nn.Module):
         def __init__(self) -> None:
             super().__init__()

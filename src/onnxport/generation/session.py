@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, overload
 
 import torch
 
-from onnxport.errors import InputError
+from onnxport.errors import InputError, with_plain_errors
 from onnxport.generation.choice import Choice
 from onnxport.generation.files import open_files
 from onnxport.program.runtime import Initializer, default_session
@@ -42,6 +42,7 @@ class Session:
     [' there was a king …']
     """
 
+    @with_plain_errors
     def __init__(self, folder: str | os.PathLike[str], *, initializer: Initializer = default_session) -> None:
         self.folder = Path(folder)
         self.files = open_files(self.folder, initializer)

@@ -11,7 +11,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
-from onnxport.capture.request.tensor_keys import keys_as_inputs
+from onnxport.capture.request.tensor_keys import keys_as_inputs, takes_keys
 from onnxport.errors import InputError, Problem
 from onnxport.provenance import NARROWED
 from onnxport.quantized_parts import taken_apart
@@ -27,7 +27,10 @@ def bind_inputs(
     kwargs: Mapping[str, object],
 ) -> dict[str, torch.Tensor]:
     """Return a tensor for each graph input, or raise ``InputError`` with everything that does not fit."""
-    args, kwargs = taken_apart(keys_as_inputs((tuple(args), dict(kwargs))))
+    args, kwargs = tuple(args), dict(kwargs)
+    if exported_program is None or takes_keys(exported_program.call_spec.in_spec):
+        args, kwargs = keys_as_inputs((args, kwargs))
+    args, kwargs = taken_apart((args, kwargs))
     graph = model.graph
     inputs = [value for value in graph.inputs if value.name not in graph.initializers]
     problems: list[Problem] = []

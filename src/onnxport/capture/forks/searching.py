@@ -12,7 +12,7 @@ from onnxport.torch_internals.sympy_functions import FloorDiv, Max, Min, Mod, Py
 
 Wanted = Sequence[tuple[sympy.Basic, bool]]
 _MOST = 1 << 14
-_JOINED = {sympy.Add: " + ", sympy.Mul: " * ", Mod: " % ", PythonMod: " % ", FloorDiv: " // "}
+_JOINED = {sympy.Add: " + ", sympy.Mul: " * ", sympy.Mod: " % ", Mod: " % ", PythonMod: " % ", FloorDiv: " // "}
 _JOINED |= {sympy.And: " and ", sympy.Or: " or "}
 _CALLED = {sympy.Min: "min", Min: "min", sympy.Max: "max", Max: "max", sympy.Not: "not"}
 _FUNCTIONS = {"__builtins__": {"min": min, "max": max}}

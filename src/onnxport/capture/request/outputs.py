@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -42,6 +43,9 @@ def watched(model: object, report: Callable[[str], None]) -> Iterator[None]:
 
     def look(module: torch.nn.Module, args: object, output: object) -> object:
         output = _with_plain_pieces(output)
+        open_lists = list(_open_lists("output", output))
+        if open_lists:
+            raise _refusal(open_lists)
         register_containers(output, report)
         kinds = (torch.Tensor, str, type(None), *_NUMBERS)
         unfit = [(leaf.path, leaf.value) for leaf in leaves(output, "output", ()) if not isinstance(leaf.value, kinds)]
@@ -54,6 +58,18 @@ def watched(model: object, report: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         handle.remove()
+
+
+def _open_lists(path: str, value: Any) -> Iterator[tuple[str, object]]:
+    """The lists among what is returned whose length only run time knows."""
+    if getattr(value, "has_open_length", False):
+        yield path, value
+    elif isinstance(value, tuple | list):
+        for place, item in enumerate(value):
+            yield from _open_lists(f"{path}[{place}]", item)
+    elif isinstance(value, dict) or dataclasses.is_dataclass(value):
+        for name, item in (value if isinstance(value, dict) else vars(value)).items():
+            yield from _open_lists(f"{path}.{name}", item)
 
 
 def _with_plain_pieces(output: Any) -> Any:

@@ -31,6 +31,11 @@ def keys_as_inputs(value: Any) -> Any:
     return KeyedByTensors(parts) if parts and all(isinstance(key, torch.Tensor) for key in parts) else parts
 
 
+def takes_keys(structure: pytree.TreeSpec) -> bool:
+    """Whether arguments of a structure have the keys of dicts among their leaves."""
+    return structure.type is KeyedByTensors or any(map(takes_keys, pytree.children_of(structure)))
+
+
 def _flatten(value: KeyedByTensors) -> tuple[list[Any], None]:
     return [part for pair in value.items() for part in pair], None
 

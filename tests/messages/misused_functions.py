@@ -209,6 +209,11 @@ def a_list_of_as_many_outputs_as_rows(folder: Path) -> None:
     onnxport.export(Net(forward), (X,), dynamic_shapes=({0: "n"},))  # here
 
 
+@says("output is a list whose length varies", "torch.stack(items)")
+def rows_of_an_axis_that_varies_as_outputs(folder: Path) -> None:
+    onnxport.export(Net(lambda x: x.unbind(0)), (X,), dynamic_shapes=({0: "n"},))  # here
+
+
 @says("output is of type set", "Return tensors")
 def a_set_as_an_output(folder: Path) -> None:
     onnxport.export(Net(lambda x: {x + 1}), (X,))  # here

@@ -140,6 +140,11 @@ class Pieces(tuple[Any, ...]):
         made.cut, made.plain, made.is_reversed = cut, plain, is_reversed
         return made
 
+    @property
+    def has_open_length(self) -> bool:
+        """Whether there are as many as the axis is long; of larger pieces there may be one number at most sizes."""
+        return self.cut.size is None
+
     def _listed(self) -> list[torch.Tensor]:
         pieces = list(self.plain())
         return pieces[::-1] if self.is_reversed else pieces

@@ -42,10 +42,10 @@ def watched(model: object, report: Callable[[str], None]) -> Iterator[None]:
         return
 
     def look(module: torch.nn.Module, args: object, output: object) -> object:
-        output = _with_plain_pieces(output)
         open_lists = list(_open_lists("output", output))
         if open_lists:
             raise _refusal(open_lists)
+        output = _with_plain_pieces(output)
         register_containers(output, report)
         kinds = (torch.Tensor, str, type(None), *_NUMBERS)
         unfit = [(leaf.path, leaf.value) for leaf in leaves(output, "output", ()) if not isinstance(leaf.value, kinds)]

@@ -69,7 +69,7 @@ def export(
     metadata: Metadata = "full",
     target: str | Target = "onnx",
     branches: Branches = "export",
-    branch_limit: int = 32,
+    branch_limit: int | None = None,
     fold_batch_norm: bool = True,
     quantize: str | Quantization | None = None,
 ) -> ONNXProgram | None:
@@ -115,8 +115,8 @@ def export(
             the file; what it can't hold is an error.
         branches: What becomes of branches that the model's Python code takes by a size that varies or by data:
             "export" writes both sides, with an If; "follow" takes the example's; "refuse" makes them an error.
-        branch_limit: How many ways through the model branches may lead to; each takes as long as a capture. Beyond
-            it a branch by a size follows the example, with a warning, and one by data is an error.
+        branch_limit: How many ways through the model branches may lead to, 32 unless it says otherwise; each takes as
+            long as a capture. Beyond it a branch by a size follows the example, with a warning; one by data is an error.
         quantize: What to quantize to: ``"int8"``, ``"int4"``, ``"uint4"``, ``"dynamic-int8"``, ``"float16"``,
             ``"bfloat16"``, or a :class:`Quantization`. Where no
             opset is asked for, it is one that can say so. ``quantization`` of the program has what was done.
@@ -144,7 +144,7 @@ def export(
     from onnxport.functions import check_request
     from onnxport.legacy_call import export_legacy
     from onnxport.legalize import check_ir_version, check_opset
-    from onnxport.options import Options, check_branches
+    from onnxport.options import BRANCH_LIMIT, Options, check_branches
     from onnxport.quantize import as_quantization, opset_for
     from onnxport.targets import find_target
     from onnxport.targets.fit import check_target_opset
@@ -182,7 +182,7 @@ def export(
         target=reader,
         metadata=check_metadata(metadata),
         branches=check_branches(branches),
-        branch_limit=branch_limit,
+        branch_limit=BRANCH_LIMIT if branch_limit is None else branch_limit,
         quantize=quantization,
     )
     check_ir_version(ir_version, functions=options.functions)

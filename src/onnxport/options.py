@@ -111,5 +111,5 @@ class Keywords(TypedDict, total=False):
     metadata: Metadata
     target: str | Target
     branches: Branches
-    branch_limit: int
+    branch_limit: int | None
     quantize: str | Quantization | None

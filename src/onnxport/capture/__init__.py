@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -113,8 +114,7 @@ def capture(
     request = strategies.Request(model, inputs, declared, events, rewriting, follows_example)
     recorder = forced_sizes.Recorder()
     tensors = [leaf.value for leaf in inputs.tensors]
-    quantized = switches_as_numbers(model), weight_attributes_kept(model)
-    with preserved(model, tensors), quantized[0], quantized[1], exporting(), scripts_replayed(model), rewriting:
+    with _made_ready(model, tensors), rewriting:
         success = strategies.run(request, recorder, candidates, forking=branches != "follow")
         explored = explore(success, request, recorder, branches, branch_limit, input_names or ())
     program = explored.program
@@ -138,6 +138,19 @@ def capture(
         events,
     )
     return captured
+
+
+@contextlib.contextmanager
+def _made_ready(model: Any, tensors: Sequence[torch.Tensor]) -> Iterator[None]:
+    """While the block runs, the model is as it can be captured; afterwards it is as it was."""
+    with (
+        preserved(model, tensors),
+        switches_as_numbers(model),
+        weight_attributes_kept(model),
+        exporting(),
+        scripts_replayed(model),
+    ):
+        yield
 
 
 def _call_to_capture(model: Any, args: Any, kwargs: Any, report: Callable[[str], None]) -> tuple[Any, Inputs]:

@@ -51,7 +51,7 @@ def export_command(
     ir_version: Annotated[int | None, typer.Option(help="The version of the file format, if an older one.")] = None,
     target: Annotated[str, typer.Option(help="The reader that the file is written for: onnx for any.")] = "onnx",
     branches: Annotated[Literal["export", "follow", "refuse"], typer.Option(help=_BRANCHES)] = "export",
-    branch_limit: Annotated[int, typer.Option(min=1, help=_BRANCH_LIMIT)] = 32,
+    branch_limit: Annotated[int | None, typer.Option(min=1, help=_BRANCH_LIMIT)] = None,
     strict: Annotated[bool, typer.Option("--strict", help=_STRICT)] = False,
     quantize: Annotated[str | None, typer.Option(help=_QUANTIZE)] = None,
     verify: Annotated[bool | None, typer.Option("--verify/--no-verify", help=_VERIFY)] = None,

@@ -116,7 +116,7 @@ def export(
         branches: What becomes of branches that the model's Python code takes by a size that varies or by data:
             "export" writes both sides, with an If; "follow" takes the example's; "refuse" makes them an error.
         branch_limit: How many ways through the model branches may lead to, 32 unless it says otherwise; each takes as
-            long as a capture. Beyond it a branch by a size follows the example, with a warning; one by data is an error.
+            long as a capture. Beyond it one by a size follows the example, with a warning; one by data is an error.
         quantize: What to quantize to: ``"int8"``, ``"int4"``, ``"uint4"``, ``"dynamic-int8"``, ``"float16"``,
             ``"bfloat16"``, or a :class:`Quantization`. Where no
             opset is asked for, it is one that can say so. ``quantization`` of the program has what was done.

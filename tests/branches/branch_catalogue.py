@@ -829,6 +829,12 @@ def numbers_given_to_numpy(self: Any, x: Any) -> Any:
 
 
 @program(SIGNS)
+def numbers_joined_by_numpy(self: Any, x: Any) -> Any:
+    largest = np.hstack([x.max().item(), x.min().item()]).max()
+    return x * 2 if largest > 2.5 else x - 1
+
+
+@program(SIGNS)
 def how_many_differ(self: Any, x: Any) -> Any:
     return x + 1 if len(torch.unique(x)) > 5 else x * len(x.unique())
 

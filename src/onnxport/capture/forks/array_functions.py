@@ -55,6 +55,9 @@ def _are_numbers(given: Sequence[Any]) -> bool:
 
 
 def _as_object(value: Any) -> Any:
+    if type(value) in (list, tuple):
+        # numpy asks the items of what it joins as well.
+        return type(value)(map(_as_object, value))
     if not isinstance(value, torch.SymFloat):
         return value
     held = np.empty((), dtype=object)

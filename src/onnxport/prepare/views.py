@@ -149,7 +149,7 @@ class Write:
     val: torch.Tensor
     """Fake value of the source."""
 
-    def result(self, target: Callable[..., object], *args: Any, **kwargs: Any) -> torch.fx.Node:
+    def result(self, target: Callable[..., object], *args: object, **kwargs: object) -> torch.fx.Node:
         """Emit the call that makes the new source."""
         return self.emit.call(target, *args, val=self.val, **kwargs)
 
@@ -177,7 +177,7 @@ def _slice(view: View, write: Write) -> torch.fx.Node:
     return _write_slice(write, args["dim"], args["start"], args["end"], args["step"])
 
 
-def _write_slice(write: Write, dim: int, start: Any, end: Any, step: Any = 1) -> torch.fx.Node:
+def _write_slice(write: Write, dim: int, start: object, end: object, step: object = 1) -> torch.fx.Node:
     size: Dim = write.val.shape[dim]
     to_end = end is None or (isinstance(end, int) and (end >= _LAST or (isinstance(size, int) and end >= size)))
     if (start is None or (isinstance(start, int) and start == 0)) and to_end and isinstance(step, int) and step == 1:

@@ -19,7 +19,7 @@ def by_parts(formula: Callable[..., Any]) -> Callable[..., Tensor]:
     """The formula of a real operator as that of the complex one."""
 
     @functools.wraps(formula)
-    def emit(op: Builder, **arguments: Any) -> Tensor:
+    def emit(op: Builder, **arguments: object) -> Tensor:
         across, up = (
             formula(op, **{name: _part(name, value, imaginary) for name, value in arguments.items()})
             for imaginary in (False, True)

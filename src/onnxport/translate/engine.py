@@ -85,7 +85,7 @@ class Engine:
         results = graph.graph.output_node().args[0]
         return [inner.read(item) for item in (results if isinstance(results, list | tuple) else [results])]
 
-    def bind(self, node: torch.fx.Node, argument: Any) -> None:
+    def bind(self, node: torch.fx.Node, argument: object) -> None:
         """Give a placeholder its argument; a number that varies is known by the symbol it was captured with."""
         value = node.meta.get("val")
         if isinstance(value, _SYMBOLIC):
@@ -157,7 +157,7 @@ class Engine:
             problems,
         )
 
-    def _plan(self, target: Any, of_complex: bool) -> CallPlan | None:
+    def _plan(self, target: object, of_complex: bool) -> CallPlan | None:
         translation = self.find(target, of_complex)
         if translation is None:
             return None
@@ -382,7 +382,7 @@ def _uses_failed(node: torch.fx.Node, env: Mapping[torch.fx.Node, Any]) -> bool:
     return any(isinstance(env.get(source), Failed) for source in node.all_input_nodes)
 
 
-def _has_dim(value: Any) -> bool:
+def _has_dim(value: object) -> bool:
     return isinstance(value, Dim) or (isinstance(value, list) and any(isinstance(item, Dim) for item in value))
 
 

@@ -136,7 +136,7 @@ def is_translated(find: Lookup, target: object, of_complex: bool = False) -> boo
 def one_node(op_type: str, *names: str, promote: Sequence[str] = (), to_float: bool = False) -> None:
     """Register operators that are one ONNX node of their tensor arguments, in order."""
 
-    def emit(op: Any, **arguments: Tensor) -> Tensor:
+    def emit(op: object, **arguments: Tensor) -> Tensor:
         return getattr(op, op_type)(*arguments.values())  # type: ignore[no-any-return]
 
     for name in names:

@@ -120,7 +120,7 @@ class TorchTensor(ir.Tensor[torch.Tensor]):
         wanted = array.dtype if dtype is None else np.dtype(dtype)
         return array.astype(wanted, copy=bool(copy))
 
-    def __dlpack__(self, *, stream: Any = None) -> Any:
+    def __dlpack__(self, *, stream: object = None) -> Any:
         return self._plain().contiguous().__dlpack__(stream=stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -98,16 +98,16 @@ class _Context:
 
     needs_input_grad: tuple[bool, ...] = ()
 
-    def save_for_backward(self, *tensors: Any) -> None:
+    def save_for_backward(self, *tensors: object) -> None:
         self.saved_tensors = tensors
 
-    def save_for_forward(self, *tensors: Any) -> None:
+    def save_for_forward(self, *tensors: object) -> None:
         self.saved_for_forward = tensors
 
-    def mark_dirty(self, *tensors: Any) -> None:
+    def mark_dirty(self, *tensors: object) -> None:
         self.dirty_tensors = tensors
 
-    def mark_non_differentiable(self, *tensors: Any) -> None:
+    def mark_non_differentiable(self, *tensors: object) -> None:
         self.non_differentiable = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
@@ -181,7 +181,7 @@ def _whole(function: FunctionClass) -> Callable[..., Any]:
     takes_context = not is_setup_context_defined(function.setup_context)
 
     @functools.wraps(original)
-    def forward(*given: Any, **kwargs: Any) -> Any:
+    def forward(*given: object, **kwargs: object) -> Any:
         args = given[1:] if takes_context else given
         leaves, structure = pytree.tree_flatten(list(args))
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
@@ -217,7 +217,7 @@ def _known_call(call: FunctionCall) -> FunctionCall:
         call.key = f"{plain} #{call.number}"
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: object, other: object) -> bool:
     return one is other or (isinstance(one, _COMPARED) and type(one) is type(other) and one == other)
 
 
@@ -236,7 +236,7 @@ def _template(leaves: Sequence[Any]) -> list[Any]:
     return template
 
 
-def _shown(leaf: Any) -> str:
+def _shown(leaf: object) -> str:
     if isinstance(leaf, TensorPlace | SizePlace):
         return "_"
     # What else there may be shows an address, or all that is in it.

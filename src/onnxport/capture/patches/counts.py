@@ -146,7 +146,7 @@ def _ordering_by_example(original: Callable[[], Any]) -> Callable[[], Any]:
 
     class Ordering:
         @staticmethod
-        def contract_path(equation: str, *operands: torch.Tensor, **options: Any) -> Any:
+        def contract_path(equation: str, *operands: torch.Tensor, **options: object) -> Any:
             shapes = [
                 tuple(optimization_hint(size, fallback=_UNKNOWN_SIZE) for size in operand.shape) for operand in operands
             ]

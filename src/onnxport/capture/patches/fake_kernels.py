@@ -74,7 +74,7 @@ def _if_it_can(operator: OpOverload, key: DispatchKey) -> Callable[..., Any]:
     """The operator's own kernel, which may be made of operators that need no values; if it needs some, made-up ones."""
     by_example = _by_example(operator)
 
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: object, **kwargs: object) -> Any:
         tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, FakeTensor)]
         try:
             with sizes_kept_symbolic(tensors):
@@ -132,7 +132,7 @@ def _without_numbers(env: Any, symbols: set[sympy.Symbol]) -> Iterator[None]:
         yield
 
 
-def _free_symbols(size: Any) -> set[sympy.Symbol]:
+def _free_symbols(size: object) -> set[sympy.Symbol]:
     return set(size.node.expr.free_symbols) if isinstance(size, torch.SymInt) else set()
 
 
@@ -145,7 +145,7 @@ def forget_numbers(tensors: Iterable[torch.Tensor]) -> None:
 
 
 def _by_example(operator: OpOverload) -> Callable[..., Any]:
-    def fake(*args: Any, **kwargs: Any) -> Any:
+    def fake(*args: object, **kwargs: object) -> Any:
         leaves, structure = pytree.tree_flatten((args, kwargs))
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         numbers: list[Any] = [leaf for leaf in leaves if isinstance(leaf, torch.SymInt)]

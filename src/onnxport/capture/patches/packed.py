@@ -151,7 +151,7 @@ def _expecting(original: Callable[..., tuple[Count, ...]]) -> Callable[..., tupl
 def _of_anything(original: Callable[..., tuple[Any, ...]], numbers: _FirstNumbers) -> Callable[..., tuple[Any, ...]]:
     """Let packed sequences hold anything: torch.export puts together ones of what it knows about each tensor."""
 
-    def parts(data: Any, batch_sizes: Any = None, *indices: Any, **named: Any) -> tuple[Any, ...]:
+    def parts(data: object, batch_sizes: object = None, *indices: object, **named: object) -> tuple[Any, ...]:
         numbers.in_use = True
         if not isinstance(data, torch.Tensor | list | tuple) and len(indices) == 2:
             return data, batch_sizes, *indices

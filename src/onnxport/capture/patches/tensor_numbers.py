@@ -74,7 +74,7 @@ def _listing(original: Callable[[FakeTensor], Any]) -> Callable[[FakeTensor], An
 def _of_any_size(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     full = torch.full
 
-    def made(*args: Any, **kwargs: Any) -> torch.Tensor:
+    def made(*args: object, **kwargs: object) -> torch.Tensor:
         sizes = args[:1] if original is full else args
         return original(*(_read(size) for size in sizes), *args[len(sizes) :], **kwargs)
 
@@ -100,7 +100,7 @@ def _at_any_place(original: _Override) -> _Override:
     Python's C interface ever after, and ``torch.as_tensor((x[0], x[1]))`` then asks for the length of a number.
     """
 
-    def _override(self: Any, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def _override(self: object, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         name = getattr(func, "__name__", "")
         if name == "__setitem__" and isinstance(args[0], _TRACED):
             return _set_item, args, kwargs
@@ -129,11 +129,11 @@ def _rows_if(tensor: torch.Tensor, condition: torch.Tensor) -> torch.Tensor:
     return tensor.unsqueeze(0)[condition.reshape(1)]
 
 
-def _is_truth(index: Any) -> bool:
+def _is_truth(index: object) -> bool:
     return isinstance(index, _TRACED) and index.dim() == 0 and index.dtype == torch.bool
 
 
-def _is_number(index: Any) -> bool:
+def _is_number(index: object) -> bool:
     return isinstance(index, _TRACED) and index.dim() == 0 and index.dtype != torch.bool
 
 
@@ -177,7 +177,7 @@ def _of_any_numbers(original: Callable[..., torch.Tensor]) -> Callable[..., torc
 
 
 def _converted(
-    tensor: torch.Tensor, dtype: torch.dtype | None = None, device: torch.device | str | None = None, **_: Any
+    tensor: torch.Tensor, dtype: torch.dtype | None = None, device: torch.device | str | None = None, **_: object
 ) -> torch.Tensor:
     if dtype is None:
         # A list of numbers that are not whole says nothing of their precision.
@@ -189,7 +189,7 @@ def _dtype_of_numbers(dtype: torch.dtype) -> torch.dtype:
     return torch.bool if dtype == torch.bool else torch.int64
 
 
-def _varies(data: Any) -> bool:
+def _varies(data: object) -> bool:
     if isinstance(data, list | tuple):
         return any(isinstance(one, _TRACED) or _varies(one) for one in data)
     return isinstance(data, _SYMBOLIC)
@@ -209,7 +209,7 @@ def _stacked(data: Any, dtype: torch.dtype | None, device: torch.device | None) 
     return torch.full((), data, dtype=dtype, device=device)
 
 
-def _dtype_of(number: Any) -> torch.dtype:
+def _dtype_of(number: object) -> torch.dtype:
     if isinstance(number, bool | torch.SymBool):
         return torch.bool
     return torch.int64 if isinstance(number, int | torch.SymInt) else torch.get_default_dtype()

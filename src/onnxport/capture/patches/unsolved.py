@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 
@@ -21,7 +20,7 @@ def divisions_left_unsolved() -> contextlib.AbstractContextManager[None]:
     """While this is open, guards with divisions other than ``(n + a) % b == 0`` are left as they are."""
     original: Callable[..., bool] = DimConstraints._has_unsupported_sympy_function
 
-    def has_no_solution(constraints: Any, expression: sympy.Basic) -> bool:
+    def has_no_solution(constraints: object, expression: sympy.Basic) -> bool:
         return original(constraints, expression) or _divides(expression)
 
     return attributes_replaced([(DimConstraints, original.__name__, has_no_solution)])

@@ -112,7 +112,7 @@ def register_layered_cache(kind: type) -> None:
         grows = cache.layer_class_to_replicate is not None
         return list(lists.values()), [list(lists), layers, own, grows]
 
-    def flatten_with_keys(cache: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    def flatten_with_keys(cache: object) -> tuple[list[tuple[Any, Any]], Any]:
         children, context = flatten(cache)
         return [(pytree.MappingKey(name), child) for name, child in zip(context[0], children, strict=True)], context
 
@@ -171,10 +171,10 @@ def register_encoder_decoder_cache(kind: type) -> None:
     """Register the pair of caches of an encoder-decoder model as a container of the two."""
     names = ["self_attention_cache", "cross_attention_cache"]
 
-    def flatten(cache: Any) -> tuple[list[Any], Any]:
+    def flatten(cache: object) -> tuple[list[Any], Any]:
         return [getattr(cache, name) for name in names], names
 
-    def flatten_with_keys(cache: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    def flatten_with_keys(cache: object) -> tuple[list[tuple[Any, Any]], Any]:
         return [(pytree.GetAttrKey(name), getattr(cache, name)) for name in names], names
 
     def unflatten(children: Any, context: Any) -> Any:
@@ -253,7 +253,7 @@ def _layer(path: list[str], slots: list[list[Any]], settings: list[list[Any]], l
     return layer
 
 
-def _put(layer: Any, attribute: str, key: Any, value: Any) -> None:
+def _put(layer: object, attribute: str, key: object, value: object) -> None:
     if key is None:
         setattr(layer, attribute, value)
     else:
@@ -278,11 +278,11 @@ def _held_length(layer: Any) -> int:
     return length
 
 
-def _holds(layer: Any) -> bool:
+def _holds(layer: object) -> bool:
     return isinstance(getattr(layer, "keys", None), torch.Tensor)
 
 
-def _is_window(layer: Any) -> bool:
+def _is_window(layer: object) -> bool:
     # A layer of a fixed size counts in a tensor, which is a state like the others.
     return hasattr(layer, "sliding_window") and not isinstance(getattr(layer, _COUNTED, None), torch.Tensor)
 

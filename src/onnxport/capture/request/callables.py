@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 
-def as_module(model: Any) -> Any:
+def as_module(model: object) -> Any:
     """A callable as a module that calls it; what is a model already, or none at all, passes as it is.
 
     A method of a module is the module with that method for its forward, so that the weights keep their names. The

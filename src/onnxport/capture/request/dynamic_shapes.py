@@ -290,7 +290,7 @@ def _read_leaf(index: int, leaf: Leaf, spec: object, axes: list[Axis], problems:
     return read
 
 
-def _read_dim(axis: Axis, dim: Any, axes: list[Axis], problems: list[Problem]) -> Any:
+def _read_dim(axis: Axis, dim: object, axes: list[Axis], problems: list[Problem]) -> Any:
     kind: Kind = "static"
     name: str | None = None
     result = dim

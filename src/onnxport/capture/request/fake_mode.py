@@ -30,7 +30,7 @@ def enable_fake_mode() -> Iterator[FakeTensorMode]:
         yield mode
 
 
-def on_the_models_device(model: object, inputs: Any) -> Any:
+def on_the_models_device(model: object, inputs: object) -> Any:
     """Example inputs on the meta device if that is where the model is: only there can the two meet."""
     if not isinstance(model, torch.nn.Module):
         return inputs

@@ -55,7 +55,7 @@ def check_model(model: object) -> None:
     )
 
 
-def bind(model: Model, args: Any, kwargs: Mapping[str, Any] | None, report: Callable[[str], None]) -> Inputs:
+def bind(model: Model, args: object, kwargs: Mapping[str, Any] | None, report: Callable[[str], None]) -> Inputs:
     """Bind example inputs to the model's parameters, in signature order."""
     positional = args if isinstance(args, tuple) and not hasattr(args, "_fields") else (args,)
     keywords = dict(kwargs) if kwargs is not None else {}

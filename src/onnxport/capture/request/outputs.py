@@ -60,7 +60,7 @@ def watched(model: object, report: Callable[[str], None]) -> Iterator[None]:
         handle.remove()
 
 
-def _open_lists(path: str, value: Any) -> Iterator[tuple[str, object]]:
+def _open_lists(path: str, value: object) -> Iterator[tuple[str, object]]:
     """The lists among what is returned whose length only run time knows."""
     if getattr(value, "has_open_length", False):
         yield path, value

@@ -15,7 +15,7 @@ class KeyedByTensors(dict[Any, Any]):
     """A dict whose keys are tensors; to torch.export both keys and values are children of it, pair by pair."""
 
 
-def keys_as_inputs(value: Any) -> Any:
+def keys_as_inputs(value: object) -> Any:
     """Arguments in which dicts with tensors as keys are such dicts.
 
     >>> import torch

@@ -79,7 +79,7 @@ def leaves(value: object, path: str, steps: tuple[Step, ...]) -> list[Leaf]:
     return found
 
 
-def copied(value: Any) -> Any:
+def copied(value: object) -> Any:
     """The same containers of copied tensors, so that a call may write to them, as it does to a cache."""
     return pytree.tree_map(lambda leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf, value)
 
@@ -121,14 +121,14 @@ def _complete(kind: Any) -> None:
         return
     flatten = node.flatten_fn
 
-    def flatten_with_keys(value: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    def flatten_with_keys(value: object) -> tuple[list[tuple[Any, Any]], Any]:
         children, context = flatten(value)
         return [(pytree.SequenceKey(index), child) for index, child in enumerate(children)], context
 
     pytree.SUPPORTED_NODES[kind] = node._replace(flatten_with_keys_fn=flatten_with_keys)
 
 
-def _register(value: Any) -> bool:
+def _register(value: object) -> bool:
     if isinstance(value, (torch.Tensor, str, int, float, complex, bytes, type(None), torch.dtype, torch.device)):
         return False
     for kind in type(value).__mro__:

@@ -202,3 +202,24 @@ def test_inputs_keep_their_own_axes_where_one_way_takes_two_sizes_for_one() -> N
     assert [str(value.shape) for value in graph.inputs] == ["[n,3]", "[m,3]"]
     (sine,) = [node for node in graph if node.op_type == "Sin"]
     assert str(sine.outputs[0].shape) == "[n,3]", "shared by both ways"
+
+
+class FillsUp(torch.nn.Module):
+    def forward(self, past: torch.Tensor, new: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        joined = torch.cat([past, new], dim=1)
+        missing = joined.shape[1] - mask.shape[1]
+        if missing > 0:
+            mask = torch.nn.functional.pad(mask, (0, missing))
+        return joined * mask
+
+
+@pytest.mark.parametrize(("derived", "ifs"), [(True, 0), (False, 1)])
+def test_sizes_that_are_declared_to_follow_others_are_no_decision(derived: bool, ifs: int) -> None:
+    length = torch.export.Dim("length", min=2)
+    axes = ({1: length}, {}, {1: length + 1 if derived else torch.export.Dim("seen", min=1)})
+    module, example = FillsUp(), (torch.randn(2, 5), torch.randn(2, 1), torch.randn(2, 6))
+    program = onnxport.export(module, example, dynamic_shapes=axes, verbose=False)
+    assert sum(node.op_type == "If" for node in program.model.graph) == ifs
+    others = [(torch.randn(2, 8), torch.randn(2, 1), torch.randn(2, size)) for size in (9, 9 - 3 * ifs)]
+    for inputs in others:
+        assert_close(program(*inputs)[0], module(*inputs))

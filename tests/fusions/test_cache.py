@@ -90,6 +90,23 @@ def test_cache(row: Row) -> None:
             torch.testing.assert_close(found, wanted, atol=2e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("new", [1, 4])
+@pytest.mark.parametrize("name", ["cache", "window", "positions that leave out the past"])
+def test_so_many_new_positions_at_a_time(name: str, new: int) -> None:
+    row = ROWS[name]
+    seen = torch.export.Dim("seen", min=2)
+    axes = ({0: "batch"}, {0: "batch", 1: seen + new}, *[{0: "batch", 2: seen}] * 2)
+    program = onnxport.export(row.model.eval(), inputs(2, new, 3), dynamic_shapes=axes, target="onnxruntime")
+    kinds = [node.op_type for node in program.model.graph]
+    assert kinds.count("GroupQueryAttention") == row.written and "If" not in kinds
+    assert len(program.model.metadata_props.get(CACHE_BUFFERS, "").split()) == 2 * row.written
+    given = inputs(3 if new == 1 else 1, new, 9, padding=2)
+    with torch.no_grad():
+        expected = row.model(*given)
+    for wanted, found in zip(expected, program(*given), strict=True):
+        torch.testing.assert_close(found, wanted, atol=2e-5, rtol=1e-4)
+
+
 def test_a_buffer_is_longer_than_what_it_holds() -> None:
     model = ROWS["window"].model.eval()
     axes = ({0: "batch", 1: "new"}, {0: "batch", 1: "seen + new"}, *[{0: "batch", 2: "seen"}] * 2)

@@ -61,15 +61,16 @@ class Squeeze(nn.Module):
 
 
 class Rotary(nn.Module):
-    """Heads whose halves are turned by angles that follow from the input, the same in both halves or not."""
+    """Heads whose halves are turned by angles that follow from the input or place, the same in both or not."""
 
-    def __init__(self, other: float = 1.0, scale: float = 1.0, sign: float = -1.0) -> None:
+    def __init__(self, other: float = 1.0, scale: float = 1.0, sign: float = -1.0, by_place: bool = False) -> None:
         super().__init__()
-        self.other, self.scale, self.sign = other, scale, sign
+        self.other, self.scale, self.sign, self.by_place = other, scale, sign, by_place
 
     def forward(self, x: Tensor) -> Tensor:
         heads = x.unflatten(2, (2, 4)).transpose(1, 2)
-        half = x[..., :1] * torch.arange(1.0, 3.0)
+        at = torch.arange(x.shape[1])[None, :, None] if self.by_place else x[..., :1]
+        half = at * torch.arange(1.0, 3.0)
         angles = torch.cat([half, half if self.other == 1.0 else half * self.other], dim=-1)
         cosine, sine = (one[:, None] * self.scale for one in (angles.cos(), angles.sin()))
         first, second = heads[..., :2], heads[..., 2:]
@@ -91,6 +92,7 @@ ROWS = {
     "heads that share keys": Row(lambda: Heads(keys=2), 2, {"MultiHeadAttention": 0}),
     "heads of causal attention": Row(lambda: Heads(causal=True), 2, {"MultiHeadAttention": 0}),
     "rotary": Row(Rotary, 1, {"RotaryEmbedding": 1, "Neg": 0, "Slice": 1}),
+    "rotary by place": Row(lambda: Rotary(by_place=True), 1, {"RotaryEmbedding": 1, "Neg": 0, "Slice": 0}),
     "rotary with other angles in the second half": Row(lambda: Rotary(other=2.0), 1, {"RotaryEmbedding": 0}),
     "rotary in the other direction": Row(lambda: Rotary(sign=1.0), 1, {"RotaryEmbedding": 0}),
     "heads that stay apart": Row(lambda: Heads(apart=True), 2, {"MultiHeadAttention": 0}),

@@ -111,7 +111,7 @@ def _recognised(node: ir.Node, scope: Scope) -> _Call | None:
     if not isinstance(heads, int) or not isinstance(kept_heads, int) or not isinstance(size, int) or queries[3] != size:
         return None
     total = _axis_of_input(scope.graph, dims[3], besides=(keys.past, values.past))
-    forbids = forbidden(mask, keys.past, scope)
+    forbids = forbidden(mask, keys.past, queries[2], scope)
     if total is None or not forbids.later:
         return None
     return _Call(node, keys, values, mask, total, forbids, heads, kept_heads, size)
@@ -255,11 +255,17 @@ def _reads_no_length(reader: ir.Node, index: int, fused: ir.Node, scope: Scope) 
         return True
     new, count = known_dims(fused.inputs[0]), made_by(_converted(fused.inputs[6]), "Squeeze")
     total = None if count is None else made_by(count.inputs[0], "Shape")
-    tokens = None if new is None else _axis_of_input(scope.graph, new[1])
-    if end != start + 1 or total is None or tokens is None or total.inputs[0] is None:
+    if end != start + 1 or total is None or new is None or total.inputs[0] is None:
+        return False
+    tokens = _axis_of_input(scope.graph, new[1])
+    if isinstance(new[1], int):
+        added = scope.int64s(new[1])
+    elif tokens is not None:
+        added = _size(reader, *tokens, scope)
+    else:
         return False
     everything = _size(reader, total.inputs[0], total.attributes.get_int("start", 0), scope)
-    scope.become(reader, "Sub", [everything, _size(reader, *tokens, scope)])
+    scope.become(reader, "Sub", [everything, added])
     return True
 
 

@@ -9,6 +9,7 @@ import onnx_ir as ir
 from onnxport.optimize.rules.pattern import made_by
 from onnxport.optimize.scope import Scope, known_dims
 
+Dim = int | ir.SymbolicDim
 _QUERIES, _KEYS = 2, 3
 """The axes of a mask over batch, heads, queries and keys."""
 
@@ -26,26 +27,28 @@ class Forbidden:
         return Forbidden(self.later or other.later, min(windows, default=None))
 
 
-def forbidden(mask: ir.Value | None, past: ir.Value, scope: Scope) -> Forbidden:
-    """What a mask surely forbids where the queries stand behind ``past``, whose third axis counts positions.
+def forbidden(mask: ir.Value | None, past: ir.Value, queries: Dim, scope: Scope) -> Forbidden:
+    """What a mask surely forbids where so many queries stand behind ``past``, whose third axis counts positions.
 
     ``And(a, b)`` forbids what either does; ``LessOrEqual(k, q)`` and ``Greater(k, q - window)`` forbid by position,
     with ``k`` counting from 0 along the axis of keys and ``q`` from the length of the past along that of queries.
     """
     if (both := made_by(mask, "And")) is not None:
-        first, second = (forbidden(value, past, scope) for value in both.inputs)
+        first, second = (forbidden(value, past, queries, scope) for value in both.inputs)
         return first.both(second)
-    for op_type, keys, queries in (("LessOrEqual", 0, 1), ("GreaterOrEqual", 1, 0)):
+    for op_type, key, query in (("LessOrEqual", 0, 1), ("GreaterOrEqual", 1, 0)):
         node = made_by(mask, op_type)
-        if node is not None and _are_keys(node.inputs[keys], scope) and _are_queries(node.inputs[queries], past, scope):
+        if node is None or not _are_keys(node.inputs[key], scope):
+            continue
+        if _are_queries(node.inputs[query], past, queries, scope):
             return Forbidden(later=True)
-    for op_type, keys, queries in (("Greater", 0, 1), ("Less", 1, 0)):
+    for op_type, key, query in (("Greater", 0, 1), ("Less", 1, 0)):
         node = made_by(mask, op_type)
-        bound = None if node is None else made_by(node.inputs[queries], "Sub")
+        bound = None if node is None else made_by(node.inputs[query], "Sub")
         size = None if bound is None else scope.ints(bound.inputs[1])
         if node is None or bound is None or size is None or len(size) != 1 or size[0] < 1:
             continue
-        if _are_keys(node.inputs[keys], scope) and _are_queries(bound.inputs[0], past, scope):
+        if _are_keys(node.inputs[key], scope) and _are_queries(bound.inputs[0], past, queries, scope):
             return Forbidden(window=size[0])
     return Forbidden()
 
@@ -54,14 +57,14 @@ def _are_keys(value: ir.Value | None, scope: Scope) -> bool:
     return _counts_from_zero(_along(value, _KEYS), scope)
 
 
-def _are_queries(value: ir.Value | None, past: ir.Value, scope: Scope) -> bool:
+def _are_queries(value: ir.Value | None, past: ir.Value, queries: Dim, scope: Scope) -> bool:
     """Whether a value counts along the queries from the length of the past on."""
     total = made_by(_along(value, _QUERIES), "Add")
     if total is None:
         return False
     first, second = total.inputs
     return any(
-        _counts_from_zero(count, scope) and _is_length(start, past)
+        (_counts_from_zero(count, scope) or _is_count(count, queries, scope)) and _is_length(start, past)
         for count, start in ((first, second), (second, first))
     )
 
@@ -82,6 +85,11 @@ def _along(value: ir.Value | None, axis: int) -> ir.Value | None:
 def _counts_from_zero(value: ir.Value | None, scope: Scope) -> bool:
     counted = made_by(value, "Range")
     return counted is not None and [scope.ints(counted.inputs[index]) for index in (0, 2)] == [[0], [1]]
+
+
+def _is_count(value: ir.Value | None, size: Dim, scope: Scope) -> bool:
+    """Whether a constant counts so many places."""
+    return isinstance(size, int) and scope.ints(value) == list(range(size))
 
 
 def _is_length(value: ir.Value | None, past: ir.Value) -> bool:

@@ -18,7 +18,8 @@ def rotate_by_heads(node: ir.Node, scope: Scope) -> bool:
 
     ``Add(Mul(x, cos), Mul(Concat(Neg(second half of x), first half of x), sin))`` with ``x = Transpose(heads)``, and
     cosines and sines that are the same in both halves, becomes ``Transpose(Reshape(RotaryEmbedding(heads)))``. The
-    operator looks its cosines up by position; it is given those of the call, and each token its own place among them.
+    operator looks its cosines up by position; it is given those of the call, and each token its own place among them,
+    or the place of the first where all rows have the same.
     """
     value = node.outputs[0]
     dims = known_dims(value)
@@ -30,12 +31,15 @@ def rotate_by_heads(node: ir.Node, scope: Scope) -> bool:
     swap = made_by(x, "Transpose")
     if swap is None or list(swap.attributes.get_ints("perm", [])) != SWAP or known_dims(x) != dims:
         return False
-    halves = [_half(one, (batch, 1, length, size)) for one in (cosine, sine)]
+    # Positions that are the same in all rows have one row of angles.
+    (rows, *_) = known_dims(cosine) or (None,)
+    halves = [_half(one, (batch if rows != 1 else 1, 1, length, size)) for one in (cosine, sine)]
     known = [half for half in halves if half is not None]
     if len(known) != 2 or not isinstance(heads, int) or not isinstance(size, int):
         return False
     tables = [_table(node, one, half, scope) for one, half in zip((cosine, sine), known, strict=True)]
-    inputs = [with_heads_joined(node, x, scope), _places(node, known[0][1], scope), *tables]
+    places = scope.int64s(0) if rows == 1 else _places(node, known[0][1], scope)
+    inputs = [with_heads_joined(node, x, scope), places, *tables]
     turned = ir.Node(CONTRIBUTED_DOMAIN, "RotaryEmbedding", inputs)
     turned.outputs[0].type, turned.outputs[0].shape = value.type, ir.Shape([batch, length, heads * size])
     scope.insert_node_before(node, turned)

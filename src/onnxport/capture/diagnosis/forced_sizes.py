@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import sympy  # type: ignore[import-untyped]
 import torch
 
 from onnxport.capture.diagnosis.user_lines import Asker, asker, line_of_caller, line_of_error, line_of_summary
 from onnxport.capture.patches.replacing import attributes_replaced
-from onnxport.capture.request.dynamic_shapes import Axis
-from onnxport.capture.request.resizing import AxisSymbols
+from onnxport.capture.request.dynamic_shapes import Axis, DerivedSize
+from onnxport.capture.request.resizing import AxisSizes
 from onnxport.errors import DynamicShapeError, Problem
 
 _STEP = re.compile(r"\['([^']*)'\]|\[(\d+)\]|\.(\w+)")
@@ -228,10 +229,24 @@ def placeholder_sizes(program: torch.export.ExportedProgram, axes: Sequence[Axis
 
 @dataclass(frozen=True)
 class FirstSymbols:
-    """The symbols that axes began with, by leaf and axis, and their names: operators may find two of them equal."""
+    """The symbols that axes began with, and their names: operators may find two of them equal.
 
-    symbols: AxisSymbols
+    ``sizes`` are those of axes by leaf and axis, and ``derived`` what the user declared of a size, by the name of its
+    symbol: the symbol that it follows, and how.
+    """
+
+    sizes: AxisSizes
     names: dict[str, str]
+    derived: dict[str, tuple[str, DerivedSize]]
+
+    def as_declared(self, expression: sympy.Basic) -> sympy.Basic:
+        """An expression without symbols whose size follows from another's by what was declared."""
+        found = {one: self._declared(one) for one in expression.free_symbols if one.name in self.derived}
+        return expression.xreplace(found) if found else expression
+
+    def _declared(self, symbol: sympy.Symbol) -> sympy.Expr:
+        root, how = self.derived[symbol.name]
+        return how.factor * sympy.Symbol(root, **symbol.assumptions0) + how.offset
 
 
 def first_symbols(program: torch.export.ExportedProgram, axes: Sequence[Axis]) -> FirstSymbols:
@@ -240,10 +255,17 @@ def first_symbols(program: torch.export.ExportedProgram, axes: Sequence[Axis]) -
     table = sizes[0].node.shape_env.var_to_sources if sizes else {}
     sources = [(_text(source), symbol) for symbol, found in table.items() for source in found]
     found = [(axis, symbol) for axis in axes for text, symbol in sources if _names(text, axis)]
-    return FirstSymbols(
-        symbols={(axis.index, axis.axis): symbol for axis, symbol in found},
+    roots = {axis.name: symbol.name for axis, symbol in found if axis.kind == "dim" and axis.derived is None}
+    first = FirstSymbols(
+        sizes={},
         names={symbol.name: axis.name for axis, symbol in found if axis.name is not None},
+        derived={
+            symbol.name: (roots[axis.derived.root], axis.derived)
+            for axis, symbol in found
+            if axis.derived is not None and axis.derived.root in roots
+        },
     )
+    return replace(first, sizes={(axis.index, axis.axis): first.as_declared(symbol) for axis, symbol in found})
 
 
 def check_placeholders(

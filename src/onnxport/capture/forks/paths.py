@@ -157,9 +157,11 @@ class Explorer:
         raw = [one for one in path.decisions[: depth + 1] if not one.of_data]
         asked = [_current(one, example.environment) for one in raw]
         if asked[-1].expression in (sympy.true, sympy.false):
-            # Operators on this way take two sizes for one, which does not settle what was asked before them.
+            # Operators on this way take two sizes for one, which does not settle what was asked before them. What was
+            # declared of sizes does.
             first = self.first_symbols(path.program)
-            example, asked, names = ResizableInputs(path.program, *path.arguments, first.symbols), raw, first.names
+            example, names = ResizableInputs(path.program, *path.arguments, first.sizes), first.names
+            asked = [replace(one, expression=first.as_declared(one.expression)) for one in raw]
         if settled(asked, names, self.limits):
             return None
         sizes = witness(example, asked, names, self.limits) if example.usable else None

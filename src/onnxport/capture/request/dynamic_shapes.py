@@ -24,6 +24,15 @@ Kind = Literal["name", "dim", "dynamic", "auto", "static"]
 
 
 @dataclass(frozen=True)
+class DerivedSize:
+    """What a Dim derived from another says, as ``2 * half + 1`` does: the other's name, a factor and what is added."""
+
+    root: str
+    factor: int
+    offset: int
+
+
+@dataclass(frozen=True)
 class Axis:
     """One declared axis: of which input leaf, which axis (None for an integer input), and what was declared."""
 
@@ -32,6 +41,7 @@ class Axis:
     axis: int | None
     kind: Kind
     name: str | None = None
+    derived: DerivedSize | None = None
 
     @property
     def must_vary(self) -> bool:
@@ -293,12 +303,13 @@ def _read_leaf(index: int, leaf: Leaf, spec: object, axes: list[Axis], problems:
 def _read_dim(axis: Axis, dim: object, axes: list[Axis], problems: list[Problem]) -> Any:
     kind: Kind = "static"
     name: str | None = None
+    derived: DerivedSize | None = None
     result = dim
     if isinstance(dim, str) and dim:
         kind, name, result = "name", dim, Dim.DYNAMIC
     elif isinstance(dim, Dim) and axis.axis is not None:
-        kind, name = "dim", dim.__name__
-        _check_range(axis, dim, problems)
+        kind, name, derived = "dim", dim.__name__, _derived(dim)
+        _check_range(axis, dim, derived, problems)
     elif isinstance(dim, DimHint):
         kind = {DimHintType.AUTO: "auto", DimHintType.DYNAMIC: "dynamic"}.get(dim.type, "static")  # type: ignore[assignment]
     elif dim is None:
@@ -316,21 +327,27 @@ def _read_dim(axis: Axis, dim: object, axes: list[Axis], problems: list[Problem]
         if isinstance(dim, Dim):
             expected = "Dim.DYNAMIC, Dim.AUTO or a name, because a Dim can only stand for the size of a tensor"
         problems.append(Problem(f"At {axis.leaf.path}: expected {expected} for {axis}, got {dim!r}."))
-    axes.append(Axis(axis.leaf, axis.index, axis.axis, kind, name))
+    axes.append(Axis(axis.leaf, axis.index, axis.axis, kind, name, derived))
     return result
 
 
-def _check_range(axis: Axis, dim: Any, problems: list[Problem]) -> None:
+def _derived(dim: Any) -> DerivedSize | None:
+    root = getattr(dim, "root", None)
+    if root is None:
+        return None
+    # torch allows no more than a multiple of another, plus a number.
+    offset = dim.fn(0)
+    return DerivedSize(root.__name__, dim.fn(1) - offset, offset)
+
+
+def _check_range(axis: Axis, dim: Any, derived: DerivedSize | None, problems: list[Problem]) -> None:
     """The example must lie in the range of its Dim, or be such a multiple as a Dim derived from another says."""
     size = axis.leaf.value.shape[axis.axis]
-    root = getattr(dim, "root", None)
     if type(size) is not int:
         return
-    if root is not None:
-        # A derived Dim is a multiple of another, plus a number.
-        offset = dim.fn(0)
-        step = dim.fn(1) - offset
-        whole, rest = divmod(size - offset, step)
+    if derived is not None:
+        root = dim.root
+        whole, rest = divmod(size - derived.offset, derived.factor)
         if rest == 0 and root.min <= whole <= root.max:
             return
         what = f"{_said(axis, dim)}, but the example has {size}."

@@ -13,13 +13,13 @@ from torch.export.graph_signature import InputKind
 from onnxport.torch_internals import pytree
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
-AxisSymbols: TypeAlias = Mapping[tuple[int, int | None], sympy.Symbol]
+AxisSizes: TypeAlias = Mapping[tuple[int, int | None], sympy.Expr]
 
 
 class ResizableInputs:
     """The example inputs of a captured program, and its symbols' values in them.
 
-    ``usable`` is false where the program's inputs are not the leaves of the arguments, one for one. ``symbols`` are
+    ``usable`` is false where the program's inputs are not the leaves of the arguments, one for one. ``sizes`` are
     those of axes, by leaf and axis, that are to count in the place of what the program has there.
     """
 
@@ -28,9 +28,9 @@ class ResizableInputs:
         program: ExportedProgram,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-        symbols: AxisSymbols | None = None,
+        sizes: AxisSizes | None = None,
     ) -> None:
-        self._symbols: AxisSymbols = {} if symbols is None else symbols
+        self._given: AxisSizes = {} if sizes is None else sizes
         self._leaves, self._structure = pytree.tree_flatten((args, dict(kwargs)))
         self._inputs = list(_captured_inputs(program))
         self.usable = len(self._inputs) == len(self._leaves)
@@ -42,7 +42,7 @@ class ResizableInputs:
     def _read(self, index: int, captured: object, leaf: object) -> None:
         for axis, size, number in _sizes(captured, leaf):
             self.environment = size.node.shape_env
-            expression = self._symbols.get((index, axis), size.node.expr)
+            expression = self._given.get((index, axis), size.node.expr)
             if len(expression.free_symbols) != 1:
                 continue
             (symbol,) = expression.free_symbols
@@ -61,7 +61,7 @@ class ResizableInputs:
     def _resized(self, index: int, captured: object, leaf: object, values: Mapping[sympy.Symbol, int]) -> object:
         result = leaf
         for axis, symbolic, old in _sizes(captured, leaf):
-            expression = self._symbols.get((index, axis), symbolic.node.expr).xreplace(integers(values))
+            expression = self._given.get((index, axis), symbolic.node.expr).xreplace(integers(values))
             size = int(expression) if expression.is_Integer else old
             if axis is None:
                 result = size

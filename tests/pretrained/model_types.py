@@ -1,7 +1,8 @@
 """Every type of model that transformers has for a task, small: exported, compared with eager, generating.
 
 ``python tests/pretrained/model_types.py --out build/model_types.json --write docs/transformers.md`` goes on where the
-last run ended; a type that takes longer than ``--seconds`` is set aside.
+last run ended; a type that takes longer than ``--seconds`` is set aside. With ``--types`` these are tried again, and the
+other rows stay as the page has them.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import re
 import tempfile
 import time
 import warnings
@@ -110,7 +112,8 @@ def tried(task: Task, kind: str) -> Outcome:
 
 
 def warned(said: list[str]) -> str:
-    return f"; warned: {said[0].splitlines()[0]}" if said else ""
+    """The first line of the first warning, without the folders before a file."""
+    return f"; warned: {re.sub(r'/[^ ]*/', '', said[0].splitlines()[0])}" if said else ""
 
 
 def first_line(error: Exception) -> str:
@@ -130,25 +133,26 @@ def types_of(task: Task) -> list[str]:
     return list(getattr(modeling_auto, f"{task.mapping}_NAMES"))
 
 
-def sweep(tasks: list[Task], out: Path, seconds: int, limit: float) -> list[Outcome]:
-    """Try each type for the first of the tasks that knows it, and keep what is known after each."""
-    found = [Outcome(**row) for row in json.loads(out.read_text())] if out.is_file() else []
+def sweep(
+    wanted: Sequence[tuple[Task, str]], out: Path, seconds: int, limit: float, before: Sequence[Outcome] = ()
+) -> list[Outcome]:
+    """Try each type for its task, and keep what is known after each."""
+    found = [Outcome(**row) for row in json.loads(out.read_text())] if out.is_file() else list(before)
     known = {row.kind for row in found}
     end = time.monotonic() + limit
-    for task in tasks:
-        for kind in types_of(task):
-            if kind in known or time.monotonic() > end:
-                continue
-            known.add(kind)
-            start = time.perf_counter()
-            outcome = in_own_process(partial(tried, task, kind), seconds) or Outcome(task.name, kind, "late")
-            found.append(Outcome(**{**asdict(outcome), "seconds": round(time.perf_counter() - start, 1)}))
-            print(f"{task.name} {kind}: {outcome.outcome} {found[-1].seconds} s {outcome.note}", flush=True)
-            out.parent.mkdir(parents=True, exist_ok=True)
-            # Whole or not at all: a run may be ended at any time.
-            new = out.with_suffix(".new")
-            new.write_text(json.dumps([asdict(row) for row in found], indent=1))
-            new.replace(out)
+    for task, kind in wanted:
+        if kind in known or time.monotonic() > end:
+            continue
+        known.add(kind)
+        start = time.perf_counter()
+        outcome = in_own_process(partial(tried, task, kind), seconds) or Outcome(task.name, kind, "late")
+        found.append(Outcome(**{**asdict(outcome), "seconds": round(time.perf_counter() - start, 1)}))
+        print(f"{task.name} {kind}: {outcome.outcome} {found[-1].seconds} s {outcome.note}", flush=True)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        # Whole or not at all: a run may be ended at any time.
+        new = out.with_suffix(".new")
+        new.write_text(json.dumps([asdict(row) for row in found], indent=1))
+        new.replace(out)
     return found
 
 
@@ -175,11 +179,22 @@ def page(found: list[Outcome]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def rows_of(text: str) -> list[Outcome]:
+    """The rows of a page."""
+    cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in text.splitlines()]
+    return [
+        Outcome(task, kind, outcome, axes, note.replace("\\|", "|"))
+        for kind, task, outcome, axes, note in (row for row in cells if len(row) == 5)
+        if outcome in MEANING
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("build/model_types.json"))
     parser.add_argument("--write", type=Path)
     parser.add_argument("--tasks", nargs="*", default=[task.name for task in TASKS])
+    parser.add_argument("--types", nargs="*", help="try these again, and keep the other rows of the page")
     parser.add_argument("--seconds", type=int, default=120)
     parser.add_argument("--limit", type=float, default=1e9, help="seconds after which no other type is begun")
     arguments: Any = parser.parse_args()
@@ -187,8 +202,15 @@ def main() -> None:
     onnxruntime.set_default_logger_severity(4)
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
-    tasks = [find_task(name) for name in arguments.tasks]
-    found = sweep(tasks, arguments.out, arguments.seconds, arguments.limit)
+    wanted = [(task, kind) for task in map(find_task, arguments.tasks) for kind in types_of(task)]
+    before: list[Outcome] = []
+    if arguments.types is not None:
+        rows = rows_of(arguments.write.read_text())
+        before = [row for row in rows if row.kind not in arguments.types]
+        # For the task that the page has, if it has one.
+        wanted = [(find_task(row.task), row.kind) for row in rows] + wanted
+        wanted = [(task, kind) for task, kind in wanted if kind in arguments.types]
+    found = sweep(wanted, arguments.out, arguments.seconds, arguments.limit, before)
     if arguments.write is not None:
         arguments.write.write_text(page(found), encoding="utf-8")
     print(dict(Counter(row.outcome for row in found)))

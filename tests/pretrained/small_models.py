@@ -37,7 +37,9 @@ SPECIAL = re.compile(r".*_token_(id|index)$|.*_token_ids$")
 
 
 #: Ways to make a model small, tried one after another: not every width of every type may be little.
-WAYS = ("narrow", "few heads", "few layers", "whole")
+#: As narrow, but with what configurations inside say besides sizes; with its heads as wide as before; with all its
+#: widths; with all but the vocabulary.
+WAYS = ("narrow", "as set", "few heads", "few layers", "whole")
 _HEADS = ("num_attention_heads", "num_heads", "n_head", "n_heads", "decoder_attention_heads")
 _WIDTHS = ("embed_dim", "hidden_size", "d_model", "n_embd", "dim")
 _COUNTS = re.compile(r".*(layers?|depth|vocab.*|experts?|positions?|position_embeddings)")
@@ -87,7 +89,9 @@ def shrunk(config: Any, way: str = "narrow", widths: dict[int, int] | None = Non
     count = max([2, *(len(set(value)) for value in by_layer.values())])
     for name, value in vars(config).items():
         if isinstance(value, PretrainedConfig):
-            found[name] = {"model_type": value.model_type, **shrunk(value, way, widths)}
+            small = shrunk(value, way, widths)
+            found[name] = _kept(value) | small | _returned(value) if way == "as set" else small
+            found[name]["model_type"] = value.model_type
         elif SPECIAL.match(name) and isinstance(value, int) and not name.startswith(("pad", "bos", "eos", "decoder_")):
             found[name] = next(special)
         elif name == "pad_token_id" and value is None:
@@ -112,6 +116,35 @@ def shrunk(config: Any, way: str = "narrow", widths: dict[int, int] | None = Non
     return found
 
 
+def _kept(config: Any) -> dict[str, Any]:
+    """What a configuration says besides sizes, but for what it says of each layer."""
+    layers = vars(config).get("num_hidden_layers")
+    left_out = ("transformers_version", "dtype", "stage_names", "out_features")
+    return {
+        name: value
+        for name, value in config.to_dict().items()
+        if name not in left_out and not isinstance(value, (dict, type(None)))
+        if not (isinstance(value, list) and len(value) == layers)
+    }
+
+
+def _returned(config: Any) -> dict[str, Any]:
+    """As many layers of a backbone as it returns the results of; those that have stages keep them all."""
+    indices = vars(config).get("_out_indices")
+    if indices is None or "num_hidden_layers" not in vars(config) or "depths" in vars(config):
+        return {}
+    return {"num_hidden_layers": len(indices), "out_indices": list(range(1, len(indices) + 1))}
+
+
+#: A backbone that needs no other library.
+_RESNET = {
+    "model_type": "resnet",
+    "embedding_size": 8,
+    "hidden_sizes": [8, 8, 16, 16],
+    "depths": [1, 1, 1, 1],
+    "out_features": ["stage2", "stage3", "stage4"],
+}
+
 #: What doesn't fit together in a type's own default, or not with small sizes.
 BESIDE: dict[str, dict[str, Any]] = {
     "gemma3": {"mm_tokens_per_image": 4},
@@ -120,6 +153,26 @@ BESIDE: dict[str, dict[str, Any]] = {
     "esm": {"vocab_size": 33},
     "reformer": {"axial_pos_embds_dim": (16, 16), "axial_pos_shape": (8, 16), "attn_layers": ["local", "local"]},
     "wav2vec2-conformer": {"vocab_size": 99},
+    "moonshine_streaming": {"num_key_value_heads": 4, "head_dim": 8},
+    "fun_asr_nano": {"adaptor_config": {"intermediate_size": 8, "hidden_size": 32}},
+    "efficientnet": {"width_coefficient": 0.1, "depth_coefficient": 0.1, "hidden_dim": 128},
+    "align": {"vision_config": {"width_coefficient": 0.1, "depth_coefficient": 0.1, "hidden_dim": 32}},
+    "zoedepth": {"bottleneck_features": 32, "bin_embedding_dim": 16},
+    "lw_detr": {"projector_scale_factors": [1.0]},
+    **{kind: {"embed_dim": 24, "window_size": 4} for kind in ("swin", "swinv2", "donut-swin")},
+    **{
+        kind: {"use_timm_backbone": False, "backbone": None, "backbone_config": _RESNET}
+        for kind in ("detr", "conditional_detr", "dab-detr", "deformable_detr", "table-transformer")
+    },
+    "chameleon": {"vocabulary_map": {"<image>": 90, **{f"IMGIMG{chr(65 + i)}Z": 10 + i for i in range(8)}}},
+    "deepseek_ocr2": {"text_config": {"mlp_layer_types": ["dense", "sparse"]}},
+    "hunyuan_vl": {"text_config": {"head_dim": 8}},
+    "molmo2": {"adapter_config": {"vision_feature_layer": [1, 0]}},
+    "nemotron_h_omni": {"vision_config": {"video_temporal_patch_size": 2}},
+    "qwen2_5_omni_thinker": {"vision_start_token_id": 88, "vision_end_token_id": 87},
+    "qwen3_omni_moe_thinker": {"vision_start_token_id": 88, "vision_end_token_id": 87},
+    "step3p7": {"text_config": {"sliding_window": 8}},
+    "granite4_vision": {"deepstack_layer_map": [(0, 0), (1, 1)], "spatial_target_layers": [0, 1]},
     "paligemma": {"text_config": {"num_attention_heads": 4, "num_key_value_heads": 1}},
     "aria": {"projector_patch_to_query_dict": {16: 4, 49: 4}},
     **{

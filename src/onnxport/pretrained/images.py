@@ -19,6 +19,7 @@ from onnxport.pretrained.parts import Tensors
 
 Model: TypeAlias = Any
 
+_FEATURES = "get_image_features"
 _SIZES, _GRID = "image_sizes", "image_grid_thw"
 _TILES = (1, 2, 3, 4, 5, 7, 10)
 """How many pieces an image may be cut into."""
@@ -64,16 +65,24 @@ class ImageInputs:
         said: dict[str, Any] = dict(numbers)
         if self.as_list:
             said = {name: [list(row)] * len(numbers[name]) for name, row in self.stated}
-        result = self.model.get_image_features(pixels, **said, return_dict=True)
+        result = features_function(self.model)(pixels, **said, return_dict=True)
         found = getattr(result, "pooler_output", result)
         rows = torch.cat(list(found)) if isinstance(found, (list, tuple)) else found
         return rows.reshape(-1, rows.shape[-1])
 
 
+def features_function(model: Model) -> Any:
+    """What makes features of images: a method of the model, or of the model without its head; None if there is none."""
+    return next((found for one in (model, model.base_model) if (found := getattr(one, _FEATURES, None))), None)
+
+
 def find_images(model: Model) -> ImageInputs:
     """How a model takes images: the first layout that its code runs with."""
     # The library's own functions around it hide what it takes.
-    takes = inspect.signature(inspect.unwrap(model.get_image_features)).parameters
+    function = features_function(model)
+    if function is None:
+        raise InputError(f"{type(model).__name__} has no image features to put in the places of tokens.")
+    takes = inspect.signature(inspect.unwrap(function)).parameters
     known = ("self", "pixel_values", _SIZES, _GRID)
     lacking = [
         name

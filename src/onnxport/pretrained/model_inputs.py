@@ -6,6 +6,7 @@ only (images of any height and width, or those of its position embeddings), it i
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -146,11 +147,23 @@ def _refusal(model: Model, inputs: ModelInputs) -> Exception | None:
     example, others = inputs.sizes()
     for sizes in (example, *others):
         try:
-            with torch.no_grad():
+            with torch.no_grad(), attributes_kept(model):
                 model(**inputs.made(sizes))
         except Exception as error:  # noqa: BLE001 - a model says in its own way that it takes no such sizes
             return error
     return None
+
+
+@contextlib.contextmanager
+def attributes_kept(model: Model) -> Iterator[None]:
+    """Put back the attributes of all modules at the end: some code fits them to the sizes of the last input."""
+    before = [(module, dict(vars(module))) for module in model.modules()]
+    try:
+        yield
+    finally:
+        for module, attributes in before:
+            vars(module).clear()
+            vars(module).update(attributes)
 
 
 @dataclass(frozen=True)
@@ -201,7 +214,17 @@ def _mask(model: Model) -> Callable[[tuple[int, ...], torch.Generator], torch.Te
     return draw
 
 
+def _type_layouts(model: Model) -> list[Layout]:
+    """A number for each token, or several where the configuration has a vocabulary for each."""
+    counts = setting(model.config, "type_vocab_sizes")
+    return [("batch", "sequence") if counts is None else ("batch", "sequence", len(counts))]
+
+
 def _types(model: Model) -> Callable[[tuple[int, ...], torch.Generator], torch.Tensor]:
+    counts = setting(model.config, "type_vocab_sizes")
+    if counts is not None:
+        limits = torch.tensor(counts)
+        return lambda shape, generator: (torch.rand(shape, generator=generator) * limits).long()
     count = setting(model.config, "type_vocab_size")
     count = min(count, 2) if isinstance(count, int) else 1
     return lambda shape, generator: torch.randint(0, count, shape, generator=generator)
@@ -262,7 +285,7 @@ _KINDS: Mapping[str, _Kind] = {
     "input_ids": _Kind(lambda model: [("batch", "sequence")], draw_tokens),
     "decoder_input_ids": _Kind(lambda model: [("batch", "decoder_sequence")], draw_tokens),
     "attention_mask": _Kind(lambda model: [("batch", "sequence")], _mask),
-    "token_type_ids": _Kind(lambda model: [("batch", "sequence")], _types),
+    "token_type_ids": _Kind(_type_layouts, _types),
     "bbox": _Kind(lambda model: [("batch", "sequence", 4)], _boxes),
     "pixel_values": _Kind(image_layouts, draw_numbers),
     "pixel_values_videos": _Kind(image_layouts, draw_numbers),

@@ -14,7 +14,7 @@ import torch
 
 from onnxport.errors import InputError, warn
 from onnxport.pretrained.image_text_check import check_image_text
-from onnxport.pretrained.images import ImageInputs, find_images
+from onnxport.pretrained.images import ImageInputs, features_function, find_images
 from onnxport.pretrained.library_loop import counted_positions, generated_type
 from onnxport.pretrained.model_inputs import draw_numbers, draw_tokens, setting
 from onnxport.pretrained.parts import Part, Sizes, Tensors
@@ -125,7 +125,7 @@ def embedding_part(model: Model) -> Part:
 
 def image_text_parts(model: Model, *, last_logits: bool = False) -> Sequence[Part]:
     """The three files."""
-    if not hasattr(model, "get_image_features") or model.config.is_encoder_decoder:
+    if features_function(model) is None or model.config.is_encoder_decoder:
         raise InputError(f"{type(model).__name__} has no image features to put in the places of tokens.")
     decoder = EmbeddedDecoder(model, last_logits=last_logits)
     metadata = {}

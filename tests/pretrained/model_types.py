@@ -1,8 +1,8 @@
 """Every type of model that transformers has for a task, small: exported, compared with eager, generating.
 
 ``python tests/pretrained/model_types.py --out build/model_types.json --write docs/transformers.md`` goes on where the
-last run ended; a type that takes longer than ``--seconds`` is set aside. With ``--types`` these are tried again, and the
-other rows stay as the page has them.
+last run ended; a type that takes longer than ``--seconds`` is set aside. With ``--types`` these are tried again, and
+the other rows stay as the page has them.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import torch
 import transformers
 from own_process import in_own_process
 from transformers.models.auto import modeling_auto
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from onnxport.errors import OnnxExporterError, OnnxExporterWarning
 from onnxport.onnx_build.opsets import DEFAULT_OPSET
@@ -113,7 +114,7 @@ def tried(task: Task, kind: str) -> Outcome:
 
 def warned(said: list[str]) -> str:
     """The first line of the first warning, without the folders before a file."""
-    return f"; warned: {re.sub(r'/[^ ]*/', '', said[0].splitlines()[0])}" if said else ""
+    return f"; warned: {re.sub(r'(?<=[ (])/[^ ]*/', '', said[0].splitlines()[0])}" if said else ""
 
 
 def first_line(error: Exception) -> str:
@@ -130,7 +131,10 @@ def located(error: Exception) -> str:
 
 
 def types_of(task: Task) -> list[str]:
-    return list(getattr(modeling_auto, f"{task.mapping}_NAMES"))
+    kinds = list(getattr(modeling_auto, f"{task.mapping}_NAMES"))
+    if task.encoder_decoder is None:
+        return kinds
+    return [kind for kind in kinds if task.takes(CONFIG_MAPPING[kind]())]
 
 
 def sweep(

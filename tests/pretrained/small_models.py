@@ -158,6 +158,13 @@ BESIDE: dict[str, dict[str, Any]] = {
     "efficientnet": {"width_coefficient": 0.1, "depth_coefficient": 0.1, "hidden_dim": 128},
     "align": {"vision_config": {"width_coefficient": 0.1, "depth_coefficient": 0.1, "hidden_dim": 32}},
     "zoedepth": {"bottleneck_features": 32, "bin_embedding_dim": 16},
+    **{
+        kind: {"decoder": {"is_decoder": True, "add_cross_attention": True}}
+        for kind in ("encoder-decoder", "speech-encoder-decoder", "vision-encoder-decoder")
+    },
+    # Features are as wide as several frames.
+    **{kind: {"audio_config": {"intermediate_size": 64}} for kind in ("glmasr", "voxtral")},
+    "qwen3_asr": {"audio_config": {"n_window": 8, "n_window_infer": 16}},
     "lw_detr": {"projector_scale_factors": [1.0]},
     **{kind: {"embed_dim": 24, "window_size": 4} for kind in ("swin", "swinv2", "donut-swin")},
     **{

@@ -145,6 +145,23 @@ def test_what_images_bring_with_them(row: str, tmp_path: Path) -> None:
     assert shapes(vision.input) == {"pixel_values": images}
 
 
+def test_sound_and_text_generate_what_the_model_generates(tmp_path: Path) -> None:
+    model = small_models.small_model("audioflamingo3", find_task("audio-text-to-text"))
+    for weight in model.parameters():
+        if weight.dim() > 1:
+            torch.nn.init.normal_(weight, std=0.3)
+    folder = onnxport.export_pretrained(model, tmp_path)
+    assert (folder.task, folder.files) == ("audio-text-to-text", ("audio.onnx", "embedding.onnx", "model.onnx"))
+    audio = onnx.load(tmp_path / "audio.onnx", load_external_data=False).graph
+    # What is padding in a recording gives no rows.
+    assert shapes(audio.input) == {"input_features": ["sounds", 16, 256], "input_features_mask": ["sounds", 256]}
+    embedding = onnx.load(tmp_path / "embedding.onnx", load_external_data=False).graph
+    assert shapes(embedding.input) == {"input_ids": TOKENS, "audio_features": ["audio_tokens", 32]}
+    # The check is one that can fail.
+    torch.nn.init.normal_(next(weight for name, weight in model.named_parameters() if "multi_modal_projector" in name))
+    assert find_task("audio-text-to-text").check(model, tmp_path)  # type: ignore[misc]
+
+
 @pytest.mark.parametrize(("kind", "axis"), [("internvl", 0), ("smolvlm", 1)])
 def test_images_stand_alone_or_by_prompt(kind: str, axis: int) -> None:
     model = small_models.small_model(kind, find_task("image-text-to-text"))

@@ -72,7 +72,7 @@ class DecoderModel:
             batch: The number of rows.
             positions: The most positions that there will be.
             given: What stays as it is: constant states and ``encoder_attention_mask``; and what the prompt brings:
-                ``image_features``, ``token_type_ids``, ``position_ids``.
+                ``image_features``, ``audio_features``, ``token_type_ids``, ``position_ids``.
         """
         return Decoding(self, batch, positions, {} if given is None else given)
 
@@ -162,13 +162,13 @@ class Decoding:
         return torch.cat([stated, last.expand(-1, mask.shape[1] - stated.shape[1])], dim=1)
 
     def _embedded(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Embeddings of tokens; the prompt's have features of images in the places of image tokens."""
+        """Embeddings of tokens; the prompt's have features in the places of their token."""
         embedding = self._model.embedding
         if embedding is None:
             raise InputError("The decoder takes inputs_embeds, and there is no file that makes them of tokens.")
-        rows = next(value for value in embedding.get_inputs() if value.name == "image_features")
-        features = self._given.pop("image_features", torch.zeros(0, int(rows.shape[1])))
-        feeds = {"input_ids": tokens.contiguous(), "image_features": features.to(_DTYPES[rows.type]).contiguous()}
+        rows = next(value for value in embedding.get_inputs() if value.name != "input_ids")
+        features = self._given.pop(rows.name, torch.zeros(0, int(rows.shape[1])))
+        feeds = {"input_ids": tokens.contiguous(), rows.name: features.to(_DTYPES[rows.type]).contiguous()}
         values = {name: to_ort_value(TorchTensor(tensor)) for name, tensor in feeds.items()}
         (found,) = embedding.run_with_ort_values(["inputs_embeds"], values)
         return from_ort_value(found)

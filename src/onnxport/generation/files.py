@@ -58,28 +58,31 @@ class DecoderAlone(Files):
         return Beginning(*left_padded(_prompts(prompts), padding), inputs)
 
 
-class ImagesAndText(Files):
-    """A vision encoder, the embedding of tokens and images, and a decoder."""
+class FeaturesAndText(Files):
+    """An encoder of images or sound, the embedding of tokens and features, and a decoder."""
 
-    def __init__(self, decoder: DecoderModel, vision: onnxruntime.InferenceSession) -> None:
+    def __init__(self, decoder: DecoderModel, encoder: onnxruntime.InferenceSession) -> None:
         super().__init__(decoder)
-        self.vision = vision
+        self.encoder = encoder
 
     def begin(self, prompts: Rows, inputs: Tensors, start: int, padding: int) -> Beginning:
-        """The prompts, padded on the left, and the features of all their images."""
-        taken = [value.name for value in self.vision.get_inputs()]
+        """The prompts, padded on the left, and the features of all their images or recordings."""
+        taken = [value.name for value in self.encoder.get_inputs()]
         others = {name: tensor for name, tensor in inputs.items() if name not in taken}
         tokens, mask = left_padded(_prompts(prompts), padding)
         if all(name in inputs for name in taken):
-            others["image_features"] = self.features({name: inputs[name] for name in taken})
+            (name, *_) = (value.name for value in self.encoder.get_outputs())
+            others[name] = self.features({name: inputs[name] for name in taken})
         return Beginning(tokens, mask, others)
 
-    def features(self, images: Tensors) -> torch.Tensor:
-        """Rows of features of images, one by one where the file takes one."""
-        (first, *_) = self.vision.get_inputs()
-        several = not isinstance(first.shape[0], int) or first.shape[0] == images[first.name].shape[0]
-        groups = [images] if several else [{first.name: one} for one in images[first.name].split(int(first.shape[0]))]
-        return torch.cat([_run(self.vision, group)["image_features"] for group in groups])
+    def features(self, encoded: Tensors) -> torch.Tensor:
+        """Rows of features of images or recordings, one by one where the file takes one."""
+        fixed = {value.name: value.shape[0] for value in self.encoder.get_inputs() if isinstance(value.shape[0], int)}
+        groups: list[Tensors] = [encoded]
+        if any(encoded[name].shape[0] != size for name, size in fixed.items()):
+            pieces = {name: encoded[name].split(size) for name, size in fixed.items()}
+            groups = [dict(zip(pieces, group, strict=True)) for group in zip(*pieces.values(), strict=True)]
+        return torch.cat([next(iter(_run(self.encoder, group).values())) for group in groups])
 
 
 class EncoderAndDecoder(Files):
@@ -118,8 +121,9 @@ def open_files(folder: Path, initializer: Initializer) -> Files:
     there = {path.stem for path in folder.glob("*.onnx")}
     if {"encoder", "decoder"} <= there:
         return EncoderAndDecoder(DecoderModel(opened("decoder")), opened("encoder"))
-    if {"vision", "embedding", "model"} <= there:
-        return ImagesAndText(DecoderModel(opened("model"), opened("embedding")), opened("vision"))
+    for name in ("vision", "audio"):
+        if {name, "embedding", "model"} <= there:
+            return FeaturesAndText(DecoderModel(opened("model"), opened("embedding")), opened(name))
     if "model" in there:
         return DecoderAlone(DecoderModel(opened("model")))
     raise InputError(f"{folder} has no model.onnx; write one with onnxport.export_pretrained.")

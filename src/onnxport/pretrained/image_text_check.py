@@ -10,7 +10,7 @@ import torch
 
 from onnxport.errors import Problem
 from onnxport.generation import Session
-from onnxport.generation.files import ImagesAndText, left_padded
+from onnxport.generation.files import FeaturesAndText, left_padded
 from onnxport.pretrained.images import find_images
 from onnxport.pretrained.library_loop import first_call
 from onnxport.pretrained.model_inputs import draw_tokens, setting
@@ -21,7 +21,7 @@ from onnxport.pretrained.plain_generation import NEW_TOKENS, generate_plainly, t
 def check_image_text(model: Any, folder: Path) -> list[Problem]:
     """Where greedy tokens of the folder and of ``generate`` differ, for one prompt and for a padded batch of two."""
     session, images = Session(folder), find_images(model)
-    assert isinstance(session.files, ImagesAndText)
+    assert isinstance(session.files, FeaturesAndText)
     problems = []
     for batch in (1, 2):
         generator = torch.Generator().manual_seed(batch)

@@ -24,6 +24,7 @@ Layout: TypeAlias = tuple[int | str, ...]
 _EXAMPLE = {
     "batch": 2,
     "images": 4,
+    "sounds": 2,
     "sequence": 10,
     "decoder_sequence": 6,
     "height": 64,
@@ -36,6 +37,7 @@ _OTHERS = (
     {
         "batch": 3,
         "images": 2,
+        "sounds": 3,
         "sequence": 7,
         "decoder_sequence": 9,
         "height": 96,
@@ -47,6 +49,7 @@ _OTHERS = (
     {
         "batch": 1,
         "images": 1,
+        "sounds": 1,
         "sequence": 17,
         "decoder_sequence": 1,
         "height": 128,
@@ -90,6 +93,14 @@ class ModelInputs:
         names = {size for layout in self.layouts.values() for size in layout if isinstance(size, str)}
         example, *others = ({name: sizes[name] for name in sorted(names)} for sizes in (_EXAMPLE, *_OTHERS))
         return example, tuple(others)
+
+
+def main_input(model: Model) -> str:
+    """The name of what a model is about: as it says, or its encoder, or the first that its forward takes."""
+    encoder = getattr(model, "encoder", None)
+    stated = [getattr(one, "main_input_name", "") for one in (model, encoder)]
+    takes = inspect.signature(model.forward).parameters
+    return next((name for name in (*stated, *takes) if name in _KINDS), model.main_input_name)
 
 
 def find_inputs(model: Model, principal: Sequence[str], leading: Sequence[str] = ()) -> list[ModelInputs]:
@@ -203,7 +214,7 @@ def _settings(config: Any) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _mask(model: Model) -> Callable[[tuple[int, ...], torch.Generator], torch.Tensor]:
+def draw_mask(model: Model) -> Callable[[tuple[int, ...], torch.Generator], torch.Tensor]:
     """Ones, but for the end of the last row."""
 
     def draw(shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
@@ -265,14 +276,25 @@ def fixed_image_sizes(model: Model) -> tuple[int, ...]:
     return named
 
 
-def _feature_layouts(model: Model) -> list[Layout]:
+_HALF_LENGTHS = ("max_source_positions", "n_window")
+"""Settings that count frames after the first convolution, which halves them."""
+
+
+def feature_layouts(model: Model) -> list[Layout]:
     """Features of audio: over time, or time over features; some models take one length only."""
     config = model.config
-    names = ("num_mel_bins", "input_feat_per_channel", "feature_size", "feature_projection_input_dim", "n_mels")
+    names = (
+        "num_mel_bins",
+        "input_feat_per_channel",
+        "feature_size",
+        "feature_projection_input_dim",
+        "n_mels",
+        "input_dim",
+    )
     found = [getattr(config, name) for name in names if isinstance(getattr(config, name, None), int)]
     inner = setting(config, *names)
     sizes = list(dict.fromkeys([*found, *([inner] if isinstance(inner, int) else [])]))
-    lengths = [setting(config, "max_length"), 2 * (setting(config, "max_source_positions") or 0)]
+    lengths = [setting(config, "max_length"), *(2 * (setting(config, name) or 0) for name in _HALF_LENGTHS)]
     layouts: list[Layout] = []
     for size in sizes:
         layouts += [("batch", "frames", size), ("batch", size, "frames")]
@@ -284,11 +306,11 @@ def _feature_layouts(model: Model) -> list[Layout]:
 _KINDS: Mapping[str, _Kind] = {
     "input_ids": _Kind(lambda model: [("batch", "sequence")], draw_tokens),
     "decoder_input_ids": _Kind(lambda model: [("batch", "decoder_sequence")], draw_tokens),
-    "attention_mask": _Kind(lambda model: [("batch", "sequence")], _mask),
+    "attention_mask": _Kind(lambda model: [("batch", "sequence")], draw_mask),
     "token_type_ids": _Kind(_type_layouts, _types),
     "bbox": _Kind(lambda model: [("batch", "sequence", 4)], _boxes),
     "pixel_values": _Kind(image_layouts, draw_numbers),
     "pixel_values_videos": _Kind(image_layouts, draw_numbers),
-    "input_values": _Kind(lambda model: [("batch", "samples"), *_feature_layouts(model)], draw_numbers),
-    "input_features": _Kind(_feature_layouts, draw_numbers),
+    "input_values": _Kind(lambda model: [("batch", "samples"), *feature_layouts(model)], draw_numbers),
+    "input_features": _Kind(feature_layouts, draw_numbers),
 }

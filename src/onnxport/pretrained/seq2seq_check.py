@@ -9,7 +9,7 @@ import torch
 
 from onnxport.errors import Problem
 from onnxport.generation import Session
-from onnxport.pretrained.model_inputs import find_inputs
+from onnxport.pretrained.model_inputs import find_inputs, main_input
 from onnxport.pretrained.parts import Tensors
 from onnxport.pretrained.plain_generation import NEW_TOKENS, generate_plainly, token_differences
 
@@ -17,7 +17,7 @@ from onnxport.pretrained.plain_generation import NEW_TOKENS, generate_plainly, t
 def check_seq2seq(model: Any, folder: Path) -> list[Problem]:
     """Where greedy tokens of the folder and of ``generate`` differ, but for logits that are nearly equal."""
     session = Session(folder)
-    found = find_inputs(model, (model.main_input_name, "decoder_input_ids"))[0]
+    found = find_inputs(model, (main_input(model), "decoder_input_ids"))[0]
     example, others = found.sizes()
     problems, no_prompts = [], list[list[int]]()
     for sizes in (example, *others):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onnxport.errors import InputError
 from onnxport.pretrained.library import transformers
+from onnxport.pretrained.tasks.audio_text import AUDIO_TEXT
 from onnxport.pretrained.tasks.image_text import IMAGE_TEXT
 from onnxport.pretrained.tasks.one_call import ONE_CALL
 from onnxport.pretrained.tasks.seq2seq import SEQ2SEQ
@@ -13,7 +14,7 @@ from onnxport.pretrained.tasks.text_generation import TEXT_GENERATION
 __all__ = ["TASKS", "Model", "Task", "detect_task", "find_task", "model_classes"]
 
 #: The first that knows a model's architecture is its task, unless the user says another.
-TASKS: tuple[Task, ...] = (TEXT_GENERATION, *SEQ2SEQ, IMAGE_TEXT, *ONE_CALL)
+TASKS: tuple[Task, ...] = (TEXT_GENERATION, AUDIO_TEXT, *SEQ2SEQ, IMAGE_TEXT, *ONE_CALL)
 
 
 def find_task(name: str) -> Task:
@@ -32,7 +33,7 @@ def find_task(name: str) -> Task:
 def detect_task(config: Model, architecture: str) -> Task:
     """The task of an architecture, which the library's own tables know."""
     for task in TASKS:
-        if any(kind.__name__ == architecture for kind in model_classes(task, config)):
+        if task.takes(config) and any(kind.__name__ == architecture for kind in model_classes(task, config)):
             return task
     raise InputError(
         f"What {architecture} is used for is none of the tasks that can be exported "

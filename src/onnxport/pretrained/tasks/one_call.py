@@ -9,7 +9,7 @@ from functools import partial
 import torch
 
 from onnxport.errors import InputError
-from onnxport.pretrained.model_inputs import find_inputs
+from onnxport.pretrained.model_inputs import find_inputs, main_input
 from onnxport.pretrained.parts import Part, Tensors
 from onnxport.pretrained.tasks.task import Model, Task
 
@@ -17,7 +17,7 @@ from onnxport.pretrained.tasks.task import Model, Task
 def one_call_parts(model: Model, principal: Sequence[str] = (), leading: Sequence[str] = ()) -> Sequence[Part]:
     """The whole model as one file; its inputs are those that the task is about, or the model's main one."""
     takes = inspect.signature(model.forward).parameters
-    chosen = tuple(principal) or (model.main_input_name,)
+    chosen = tuple(principal) or (main_input(model),)
     if "decoder_input_ids" in takes and model.config.is_encoder_decoder:
         chosen = (*chosen, "decoder_input_ids")
     forward = model.forward

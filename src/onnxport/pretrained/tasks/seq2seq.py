@@ -17,7 +17,7 @@ import torch
 from onnxport.errors import InputError
 from onnxport.pretrained.genai import speech_genai_config
 from onnxport.pretrained.library import transformers
-from onnxport.pretrained.model_inputs import ModelInputs, find_inputs
+from onnxport.pretrained.model_inputs import ModelInputs, attributes_kept, find_inputs, main_input
 from onnxport.pretrained.parts import Part, Sizes, Tensors
 from onnxport.pretrained.seq2seq_check import check_seq2seq
 from onnxport.pretrained.tasks.task import Model, Task
@@ -42,7 +42,7 @@ class EncoderDecoder:
         self.forward = model.forward
         self.encoder = model.get_encoder()
         self.takes = inspect.signature(model.forward).parameters
-        inputs = find_inputs(model, (model.main_input_name, "decoder_input_ids"))[0]
+        inputs = find_inputs(model, (main_input(model), "decoder_input_ids"))[0]
         layouts = {
             name: tuple(_ENCODED if size == "sequence" else size for size in layout)
             for name, layout in inputs.layouts.items()
@@ -61,6 +61,17 @@ class EncoderDecoder:
         self.encoded = hidden.shape[1]
         self.layers = [(layer.keys.shape, layer.values.shape) for layer in cache.self_attention_cache.layers]
         self.cross = [(layer.keys.shape, layer.values.shape) for layer in cache.cross_attention_cache.layers]
+        self.one_by_one = self._refuses_several()
+
+    def _refuses_several(self) -> bool:
+        """Whether the decoder takes one token at a time behind others, and raises for more."""
+        self.one_by_one = False
+        try:
+            with torch.no_grad(), attributes_kept(self.model):
+                self.step(self.step_inputs(_EXAMPLE if not self._is_fixed else _pick(_EXAMPLE, {_BATCH, _NEW, _PAST})))
+        except (AssertionError, ValueError, RuntimeError, NotImplementedError, IndexError, TypeError):
+            return True
+        return False
 
     @property
     def _encoder_sizes(self) -> tuple[Sizes, Sequence[Sizes]]:
@@ -137,7 +148,7 @@ class EncoderDecoder:
         batch = sizes[_BATCH]
         length = sizes.get(_ENCODED, self.encoded)
         generator = torch.Generator().manual_seed(0)
-        found = {"decoder_input_ids": self.tokens((batch, sizes[_NEW]), generator)}
+        found = {"decoder_input_ids": self.tokens((batch, sizes.get(_NEW, 1)), generator)}
         if "attention_mask" in self.inputs.layouts:
             found["encoder_attention_mask"] = torch.ones(batch, length, dtype=torch.int64)
             found["encoder_attention_mask"][-1, max(length // 2, 1) :] = 0
@@ -152,7 +163,8 @@ class EncoderDecoder:
     def step_axes(self) -> dict[str, Mapping[int, str]]:
         """The axes of the decoder's inputs that vary; an encoder of a fixed length has no other there."""
         encoded: dict[int, str] = {} if self._is_fixed else {2: _ENCODED}
-        axes: dict[str, Mapping[int, str]] = {"decoder_input_ids": {0: _BATCH, 1: _NEW}}
+        new = {0: _BATCH} if self.one_by_one else {0: _BATCH, 1: _NEW}
+        axes: dict[str, Mapping[int, str]] = {"decoder_input_ids": new}
         axes["encoder_attention_mask"] = {0: _BATCH, **({} if self._is_fixed else {1: _ENCODED})}
         for side, layers, length in (("decoder", self.layers, {2: _PAST}), ("encoder", self.cross, encoded)):
             for index in range(len(layers)):
@@ -170,6 +182,8 @@ class EncoderDecoder:
         """The two files."""
         example, others = self._encoder_sizes
         names = {_BATCH, _NEW, _PAST} if self._is_fixed else set(_EXAMPLE)
+        if self.one_by_one:
+            names.remove(_NEW)
         encoded = ("encoder_hidden_states", *_present("encoder", len(self.cross)))
         return [
             Part("encoder", self.model, self.encode, self.inputs.made, self.inputs.axes(), example, others, encoded),
@@ -211,9 +225,11 @@ _HEARD = (
 _LAST = partial(seq2seq_parts, last_logits=True)
 
 SEQ2SEQ: tuple[Task, ...] = tuple(
-    Task(name, f"MODEL_FOR_{table}_MAPPING", seq2seq_parts, readme, check_seq2seq, describe, _LAST)
-    for name, table, readme, describe in (
-        ("text2text-generation", "SEQ_TO_SEQ_CAUSAL_LM", _READ, None),
-        ("automatic-speech-recognition", "SPEECH_SEQ_2_SEQ", _HEARD, speech_genai_config),
+    Task(name, f"MODEL_FOR_{table}_MAPPING", seq2seq_parts, readme, check_seq2seq, describe, _LAST, alone)
+    for name, table, readme, describe, alone in (
+        ("text2text-generation", "SEQ_TO_SEQ_CAUSAL_LM", _READ, None, None),
+        ("automatic-speech-recognition", "SPEECH_SEQ_2_SEQ", _HEARD, speech_genai_config, None),
+        # The library's table has models that put features of images in the places of tokens as well.
+        ("image-to-text", "IMAGE_TEXT_TO_TEXT", _HEARD, None, True),
     )
 )

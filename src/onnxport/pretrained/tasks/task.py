@@ -36,6 +36,8 @@ class Task:
             exported of them.
         last_logits: The parts that return logits of the last position alone, which is all that generating asks for.
             None for tasks that don't generate.
+        encoder_decoder: Whether it is for models of an encoder and a decoder or for others, where the library's table
+            has both; None for all that are in it.
     """
 
     name: str
@@ -45,6 +47,11 @@ class Task:
     check: Callable[[Model, Path], list[Problem]] | None = None
     describe: Callable[[Model, Sequence[Part], Sequence[ONNXProgram]], dict[str, dict[str, object]]] | None = None
     last_logits: Callable[[Model], Sequence[Part]] | None = None
+    encoder_decoder: bool | None = None
+
+    def takes(self, config: Model) -> bool:
+        """Whether models of a configuration have this task, if the library's table has them."""
+        return self.encoder_decoder is None or self.encoder_decoder == bool(config.is_encoder_decoder)
 
     def chosen_parts(self, model: Model, *, last_logits: bool) -> Sequence[Part]:
         """What becomes a file, with the logits that are asked for."""

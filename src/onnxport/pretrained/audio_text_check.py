@@ -1,0 +1,41 @@
+"""Whether the files of a model that hears answer as the library does: greedy tokens after a recording and a text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from onnxport.errors import Problem
+from onnxport.generation import Session
+from onnxport.generation.files import FeaturesAndText, left_padded
+from onnxport.pretrained.model_inputs import draw_tokens, setting
+from onnxport.pretrained.plain_generation import NEW_TOKENS, generate_plainly, token_differences
+from onnxport.pretrained.sounds import BATCH, find_sounds
+
+
+def check_audio_text(model: Any, folder: Path) -> list[Problem]:
+    """Where greedy tokens of the folder and of ``generate`` differ, for one prompt and for a padded batch of two."""
+    session, sounds = Session(folder), find_sounds(model)[-1]
+    assert isinstance(session.files, FeaturesAndText)
+    token = int(setting(model.config, "audio_token_id", "audio_token_index"))
+    problems = []
+    for batch in (1, 2):
+        one = sounds.inputs.made({**sounds.inputs.sizes()[0], BATCH: 1})
+        heard = {name: torch.cat([tensor] * batch) for name, tensor in one.items()}
+        if batch > 1:
+            # Another recording, all of which is heard.
+            heard[sounds.name][1] = heard[sounds.name][1].flip(-1)
+            heard |= {name: heard[name] | torch.tensor([[0], [1]]) for name in heard if name == sounds.mask}
+        words = draw_tokens(model)((batch, 6), torch.Generator().manual_seed(batch)).tolist()
+        prompts = []
+        for row in range(batch):
+            alone = {name: tensor[row : row + 1] for name, tensor in heard.items()}
+            prompts.append([*words[row][:2], *[token] * len(session.files.features(alone)), *words[row][2:]])
+        tokens, mask = left_padded(prompts, 0)
+        result = generate_plainly(model, {"input_ids": tokens, "attention_mask": mask, **heard})
+        expected = result.sequences[:, tokens.shape[1] :].tolist()
+        found = session.generate(prompts, NEW_TOKENS, eos_token_ids=(), inputs=heard)
+        problems += token_differences(model, expected, found, result.logits, f"a batch of {batch}")
+    return problems

@@ -1,0 +1,115 @@
+"""What a model takes for what it hears: samples or features over time, and a mask of what is no padding."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+
+from onnxport.errors import InputError
+from onnxport.pretrained.model_inputs import (
+    Layout,
+    ModelInputs,
+    attributes_kept,
+    draw_mask,
+    draw_numbers,
+    feature_layouts,
+)
+from onnxport.pretrained.parts import Tensors
+
+Model: TypeAlias = Any
+
+BATCH = "sounds"
+_FEATURES = "get_audio_features"
+_SOUNDS = ("input_features", "input_values")
+_MASKS = ("input_features_mask", "padding_mask")
+_TIMES = ("frames", "samples")
+
+
+@dataclass(frozen=True)
+class SoundInputs:
+    """Recordings as a model takes them, what they are called, and what their mask is called, if there is one."""
+
+    model: Model
+    name: str
+    mask: str | None
+    inputs: ModelInputs
+
+    def features(self, tensors: Tensors) -> torch.Tensor:
+        """Rows of features of recordings, one after another."""
+        result = sound_function(self.model)(**tensors, return_dict=True)
+        found = getattr(result, "pooler_output", result)
+        rows = torch.cat(list(found)) if isinstance(found, (list, tuple)) else found
+        return rows.reshape(-1, rows.shape[-1])
+
+
+def sound_function(model: Model) -> Any:
+    """What makes features of sound: a method of the model without its head, or of the model; None if there is none."""
+    # Of the two the inner one says what it takes.
+    return next((found for one in (model.base_model, model) if (found := getattr(one, _FEATURES, None))), None)
+
+
+def find_sounds(model: Model) -> list[SoundInputs]:
+    """How a model takes recordings: the layouts that its code runs with, those with most axes that vary first."""
+    takes = inspect.signature(inspect.unwrap(sound_function(model))).parameters
+    name = next((name for name in _SOUNDS if name in takes), None)
+    mask = next((name for name in _MASKS if name in takes), None)
+    known = ("self", name, mask)
+    lacking = [
+        parameter.name
+        for parameter in takes.values()
+        if parameter.name not in known
+        and parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+    ]
+    if name is None or lacking:
+        raise InputError(
+            f"{type(model).__name__}.{_FEATURES} takes {', '.join(lacking or takes)}, and the configuration doesn't "
+            "say what that is. Export the encoder of sound with onnxport.export and inputs of your own."
+        )
+    found, refusals = [], list[Exception]()
+    for layout in _layouts(model, name):
+        layouts, draws = {name: layout}, {name: draw_numbers(model)}
+        if mask is not None:
+            layouts[mask], draws[mask] = (layout[0], _time(layout)), draw_mask(model)
+        sounds = SoundInputs(model, name, mask, ModelInputs(layouts, draws))
+        refusal = _refusal(sounds)
+        if refusal is None:
+            found.append(sounds)
+        else:
+            refusals.append(refusal)
+    if found:
+        return found
+    raise InputError(
+        f"{type(model).__name__} takes none of the sounds that its configuration describes; the last is refused with "
+        f"{refusals[-1]!r}. Export the encoder of sound with onnxport.export and inputs of your own."
+    )
+
+
+def _layouts(model: Model, name: str) -> Iterator[Layout]:
+    """Several recordings at once and one, of any length and of one."""
+    each = feature_layouts(model) if name == "input_features" else [("batch", "samples"), ("batch", 1, "samples")]
+    for layout in each:
+        yield (BATCH, *layout[1:])
+    for layout in each:
+        yield (1, *layout[1:])
+
+
+def _time(layout: Layout) -> int | str:
+    """The axis of time: one that varies, or the longest fixed one."""
+    fixed = max((size for size in layout[1:] if isinstance(size, int)), default=0)
+    return next((size for size in layout if size in _TIMES), fixed)
+
+
+def _refusal(sounds: SoundInputs) -> Exception | None:
+    example, others = sounds.inputs.sizes()
+    for sizes in (example, *others):
+        try:
+            with torch.no_grad(), attributes_kept(sounds.model):
+                sounds.features(sounds.inputs.made(sizes))
+        except Exception as error:  # noqa: BLE001 - a model says in its own way that it takes no such sizes
+            return error
+    return None

@@ -1,0 +1,112 @@
+"""Language models that read features of images or sound in the places of a token: their embedding and decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from onnxport.errors import InputError
+from onnxport.pretrained.library_loop import counted_positions, generated_type
+from onnxport.pretrained.model_inputs import draw_numbers, draw_tokens, setting
+from onnxport.pretrained.parts import Part, Sizes, Tensors
+from onnxport.pretrained.tasks.task import Model
+from onnxport.pretrained.tasks.text_generation import EXAMPLE, OTHERS, Decoder
+from onnxport.provenance import GENERATED_TYPE
+
+
+class EmbeddedDecoder(Decoder):
+    """A decoder that takes embeddings in the place of tokens, and positions as the library's loop counts them."""
+
+    def __init__(self, model: Model, *, last_logits: bool = False) -> None:
+        super().__init__(model, last_logits=last_logits)
+        self.positions = counted_positions(model)
+        self.has_types = "token_type_ids" in self.takes
+
+    def inputs(self, sizes: Sizes) -> Tensors:
+        """Embeddings, mask, positions and types behind a past of random content."""
+        found = super().inputs(sizes)
+        tokens = found.pop("input_ids")
+        shape = (*tokens.shape, self.model.get_input_embeddings().embedding_dim)
+        if self.positions.rows and "position_ids" in found:
+            found["position_ids"] = found["position_ids"].repeat(self.positions.rows, 1, 1)
+        if self.has_types:
+            found["token_type_ids"] = found["attention_mask"] * 0
+            found["token_type_ids"][:, 1 : 1 + shape[1] // 2] = 1
+        return {"inputs_embeds": draw_numbers(self.model)(shape, torch.Generator().manual_seed(0)), **found}
+
+    def axes(self) -> dict[str, Mapping[int, str]]:
+        """The axes that vary, by input."""
+        found = super().axes()
+        if self.positions.rows:
+            found["position_ids"] = {axis + 1: name for axis, name in found["position_ids"].items()}
+        return {"inputs_embeds": found.pop("input_ids"), "token_type_ids": found["attention_mask"], **found}
+
+    def given(self, tensors: Tensors) -> dict[str, Any]:
+        """What forward is called with. Types of tokens say who sees whom: they become a mask, in every call."""
+        given = super().given(tensors)
+        if self.positions.offset and "position_ids" in given:
+            given["position_ids"] = given["position_ids"] + self.positions.offset
+        if self.has_types:
+            assert self.cache is not None
+            given["attention_mask"] = self.model.create_masks_for_generate(
+                config=self.model.config,
+                inputs_embeds=given["inputs_embeds"],
+                attention_mask=given["attention_mask"],
+                past_key_values=given.get(self.cache),
+                position_ids=given.get("position_ids"),
+                token_type_ids=given.pop("token_type_ids"),
+                is_first_iteration=True,
+            )
+        return given
+
+
+def placeholder(model: Model, kind: str) -> int:
+    """The token in whose places features go."""
+    token = setting(model.config, f"{kind}_token_id", f"{kind}_token_index")
+    if token is None:
+        raise InputError(f"The configuration of {type(model).__name__} doesn't say which token stands for {kind}.")
+    return int(token)
+
+
+def embedding_part(model: Model, kind: str) -> Part:
+    """Tokens to embeddings, with rows of features of a kind (image, audio) in the places of its token."""
+    token, features, count = placeholder(model, kind), f"{kind}_features", f"{kind}_tokens"
+    embedding = model.get_input_embeddings()
+    words, numbers = draw_tokens(model), draw_numbers(model)
+
+    def embed(tensors: Tensors) -> Tensors:
+        tokens = tensors["input_ids"]
+        # Without any, as after the first call, the token is one like all others. Their number is a sum, since torch
+        # takes a size of an input for one that is not 0.
+        is_feature = (tokens == token) & (torch.ones_like(tensors[features][:, 0]).sum() > 0)
+        # The token may be beyond the vocabulary, and what it would be is overwritten.
+        embedded = embedding(torch.where(is_feature, torch.zeros_like(tokens), tokens))
+        rows = tensors[features].to(embedded.dtype)
+        return {"inputs_embeds": embedded.masked_scatter(is_feature.unsqueeze(-1).expand_as(embedded), rows)}
+
+    def made(sizes: Sizes) -> Tensors:
+        generator = torch.Generator().manual_seed(0)
+        tokens = words((sizes["batch"], sizes["sequence"]), generator)
+        tokens.view(-1)[: sizes[count]] = token
+        return {
+            "input_ids": tokens,
+            features: numbers((sizes[count], embedding.embedding_dim), generator),
+        }
+
+    axes = {"input_ids": {0: "batch", 1: "sequence"}, features: {0: count}}
+    others = ({"batch": 3, "sequence": 4, count: 0}, {"batch": 1, "sequence": 7, count: 7})
+    return Part("embedding", model, embed, made, axes, {"batch": 2, "sequence": 5, count: 6}, others)
+
+
+def embedded_decoder_part(model: Model, *, last_logits: bool) -> Part:
+    """The decoder behind the embedding."""
+    decoder = EmbeddedDecoder(model, last_logits=last_logits)
+    metadata = {}
+    if decoder.has_types and (kind := generated_type(model)) is not None:
+        metadata[GENERATED_TYPE] = str(kind)
+    outputs = ("logits", *decoder.states.output_names)
+    return Part(
+        "model", model, decoder.step, decoder.inputs, decoder.axes(), EXAMPLE, OTHERS, outputs, metadata=metadata
+    )

@@ -196,6 +196,20 @@ def test_sixteen_bits() -> None:
     assert_agrees(program, Wide(layer), example, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("make", [AWQ, HQQ])
+def test_models_of_sixteen_bits(make: type[nn.Module], dtype: torch.dtype, tmp_path: Path) -> None:
+    """Weights are stored and run as those of float32 are, though no runtime dequantizes to bfloat16."""
+    torch.manual_seed(0)
+    model = make(INPUTS, OUTPUTS).to(dtype)
+    program = exported(model, 21, dtype)
+    assert_agrees(program, model, (torch.randn(5, INPUTS, dtype=dtype),), rtol=2e-2, atol=2e-2)
+    program.save(tmp_path / "layer.onnx", external_data=False, metadata="none")
+    assert (tmp_path / "layer.onnx").stat().st_size <= 1.25 * stored_bytes(model)
+    assert not UNPACKING & {node.op_type for node in program.model.graph}
+    assert "MatMulNBits" in optimized_operators(tmp_path / "layer.onnx")
+
+
 def test_other_weights_can_t_be_applied_to_unpacked_ones() -> None:
     model = GPTQ(INPUTS, OUTPUTS)
     program = exported(model, 21)

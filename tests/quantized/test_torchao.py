@@ -114,6 +114,17 @@ def test_old_opsets_keep_integers(name: str) -> None:
     assert kinds == [D.INT8, D.INT8]
 
 
+@pytest.mark.parametrize("name", ["int4-groups", "int8-int4", "int6-groups"])
+def test_bfloat16(name: str) -> None:
+    """Checkpoints are of bfloat16 mostly, and no runtime dequantizes to it."""
+    model = quantized(name, Network().bfloat16())
+    example, x = (torch.randn(count, 64, dtype=torch.bfloat16) for count in (4, 7))
+    program = onnxport.export(model, (example,), dynamic_shapes=({0: "batch"},), opset_version=21)
+    assert_close(list(program(x)), eager_result(model, [x]), rtol=2e-2, atol=2e-2)
+    kinds = [v.dtype for key, v in program.model.graph.initializers.items() if key.endswith("qdata")]
+    assert kinds == [CONFIGURATIONS[name][1]] * 2
+
+
 @pytest.mark.parametrize("name", ["int8", "int8-dynamic", "int4-groups", "int8-int4", "float8"])
 def test_more_axes(name: str) -> None:
     check(quantized(name, Network()), (2, 3, 64), (5, 3, 64), 23, 1e-5)

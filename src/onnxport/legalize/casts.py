@@ -119,6 +119,8 @@ class Casts:
     def _before(self, graph: ir.Graph | ir.Function, node: ir.Node, value: ir.Value, other: ir.DataType) -> ir.Value:
         known = self._unrounded.get((value, other, provenance_of(node)))
         if known is None:
+            known = _dequantized(value, other)
+        if known is None:
             known = self._known.get((value, other))
         # A cast made in one subgraph cannot be seen from its siblings.
         if known is not None and (known.graph is graph or known.is_initializer()):
@@ -173,6 +175,20 @@ class Casts:
 
 
 _LARGEST_LITERAL = 1024
+
+
+def _dequantized(value: ir.Value, other: ir.DataType) -> ir.Value | None:
+    """What a quantized weight was in a wider type before it was rounded to 16 bits, as it is for most runtimes.
+
+    Runtimes have one operator for a product that reads what DequantizeLinear gives; 16 bits in between add nothing.
+    """
+    cast = value.producer()
+    source = cast.inputs[0] if cast is not None and cast.op_type == "Cast" and cast.domain == "" else None
+    made = None if source is None else source.producer()
+    if source is None or made is None or made.op_type != "DequantizeLinear" or made.domain != "":
+        return None
+    stored = made.inputs[0]
+    return source if source.dtype == other and stored is not None and stored.is_initializer() else None
 
 
 def _state_output(node: ir.Node, schema: Schema, other: ir.DataType) -> None:

@@ -202,12 +202,14 @@ class _Unpacked:
         #: The weight that holds the integers.
         self.held = max(packed, key=lambda value: 0 if value.const_value is None else value.const_value.nbytes)
         self._transposed = reader.op_type == "Gemm" and reader.attributes.get_int("transB", 0) == 1
+        assert weight.dtype is not None
+        # Runtimes don't dequantize to bfloat16.
+        self._computed_in = _D.FLOAT if weight.dtype == _D.BFLOAT16 else weight.dtype
 
     def write(self) -> None:
         """Let the product read a DequantizeLinear, if there are blocks of one scale and integers of few bits."""
         others = [user for user, _ in self._weight.uses() if user is not self._reader and user not in self._scope.dead]
-        # Runtimes don't dequantize to bfloat16.
-        if others or self._weight.is_graph_output() or self._weight.dtype == _D.BFLOAT16:
+        if others or self._weight.is_graph_output():
             return
         found = self._found
         steps = _Steps(found, self._weight, self._scope.opset, transposed=self._transposed)
@@ -226,10 +228,12 @@ class _Unpacked:
         if blocks is None or kind is None:
             return
         # What is left of a zero point is taken off by sums of the inputs of a block.
-        if not whole and (self._weight.dtype != _D.FLOAT or (blocks.axis == 0) != (blocks.size > 0)):
+        if not whole and (blocks.axis == 0) != (blocks.size > 0):
             return
         if not self._is_worth_it(blocks, kind):
             return
+        if not whole:
+            self._computed_in = _D.FLOAT
         self._dequantize(_Parts(steps, blocks, kind, scale, zero, whole))
 
     def _is_worth_it(self, blocks: _Blocks, kind: ir.DataType) -> bool:
@@ -259,12 +263,23 @@ class _Unpacked:
         if self._transposed:
             self._reader.attributes.pop("transB")
         self._weight.shape = ir.Shape(parts.scale.shape)
-        scope.become(node, "DequantizeLinear", inputs, attributes)
+        self._become(node, inputs, attributes)
         if blocks.order is not None:
             self._reorder(blocks.order)
         if not parts.whole and parts.zero is not None and offset is not None:
             self._correct(blocks, (factor * (blocks.chosen(parts.zero) - offset)).astype(np.float32), name)
         scope.tally["packed weight"] += 1
+
+    def _become(self, node: ir.Node, inputs: list[ir.Value], attributes: list[ir.Attr]) -> None:
+        """Let a node dequantize, by way of float32 where the weight is dequantized to that."""
+        dtype = self._weight.dtype
+        if dtype is None or dtype == self._computed_in:
+            self._scope.become(node, "DequantizeLinear", inputs, attributes)
+            return
+        shape = self._weight.shape
+        assert shape is not None
+        real = self._scope.insert_before(node, "DequantizeLinear", inputs, _D.FLOAT, list(shape), attributes)
+        self._scope.become(node, "Cast", [real], [ir.AttrInt64("to", int(dtype))])
 
     def _initializer(self, tensor: LazyIntegers | LazyParameters) -> ir.Value:
         value = self._scope.add_initializer(tensor, self._scope.free_name(str(tensor.name)))
@@ -274,8 +289,7 @@ class _Unpacked:
 
     def _real(self, array: Array, name: str) -> ir.Value:
         """Scales as an initializer; those that were 16 bits in the model stay so."""
-        dtype = self._weight.dtype
-        assert dtype is not None
+        dtype = self._computed_in
         sources = self._constants.sources(self._found.scale)
         narrow = {value.dtype for value in sources or () if value.dtype in REAL}
         kind = narrow.pop() if len(narrow) == 1 else dtype
@@ -302,26 +316,39 @@ class _Unpacked:
     def _correct(self, blocks: _Blocks, missing: Array, name: str) -> None:
         """Take off what zero points between integers leave: their rest times the sum of each block of the inputs."""
         scope, reader = self._scope, self._reader
-        value, result = reader.inputs[0], reader.outputs[0]
-        assert value is not None and value.shape is not None and value.dtype is not None
-        lead = list(value.shape)[:-1]
+        result = reader.outputs[0]
+        inputs = [self._wide(one) for one in reader.inputs if one is not None]
+        value = inputs[0]
+        lead = list(value.shape or ())[:-1]
         missing = np.atleast_2d(missing)
         count = len(missing)
-        size = int(value.shape[-1]) // count if isinstance(value.shape[-1], int) else blocks.size
+        size = int(value.shape[-1]) // count if value.shape and isinstance(value.shape[-1], int) else blocks.size
         sizes = scope.literal(np.array([0] * len(lead) + [count, -1], np.int64), _D.INT64, f"{name}_blocks")
-        split = scope.insert_before(reader, "Reshape", [value, sizes], value.dtype, [*lead, count, size])
+        split = scope.insert_before(reader, "Reshape", [value, sizes], _D.FLOAT, [*lead, count, size])
         axes = scope.literal(np.array([len(lead) + 1], np.int64), _D.INT64, f"{name}_axis")
         keep = [ir.AttrInt64("keepdims", 0)]
-        sums = scope.insert_before(reader, "ReduceSum", [split, axes], value.dtype, [*lead, count], keep)
+        sums = scope.insert_before(reader, "ReduceSum", [split, axes], _D.FLOAT, [*lead, count], keep)
         tensor = ir.Tensor(missing, dtype=_D.FLOAT, name=f"{name}_rest")
         rest = scope.add_initializer(tensor, scope.free_name(f"{name}_rest"))
         shape = [] if result.shape is None else list(result.shape)
-        correction = scope.insert_before(reader, "MatMul", [sums, rest], value.dtype, shape)
-        inputs = [one for one in reader.inputs if one is not None]
-        product = scope.insert_before(
-            reader, reader.op_type, inputs, value.dtype, shape, list(reader.attributes.values())
-        )
-        scope.become(reader, "Sub", [product, correction])
+        correction = scope.insert_before(reader, "MatMul", [sums, rest], _D.FLOAT, shape)
+        attributes = list(reader.attributes.values())
+        product = scope.insert_before(reader, reader.op_type, inputs, _D.FLOAT, shape, attributes)
+        if result.dtype == _D.FLOAT:
+            scope.become(reader, "Sub", [product, correction])
+            return
+        real = scope.insert_before(reader, "Sub", [product, correction], _D.FLOAT, shape)
+        scope.become(reader, "Cast", [real], [ir.AttrInt64("to", int(self._weight.dtype or _D.FLOAT))])
+
+    def _wide(self, value: ir.Value) -> ir.Value:
+        """An operand of the product in float32."""
+        if value.dtype == _D.FLOAT:
+            return value
+        cast = value.producer()
+        if value is self._weight and cast is not None and cast.inputs[0] is not None:
+            return cast.inputs[0]
+        to = [ir.AttrInt64("to", int(_D.FLOAT))]
+        return self._scope.insert_before(self._reader, "Cast", [value], _D.FLOAT, list(value.shape or ()), to)
 
 
 @dataclass(frozen=True)

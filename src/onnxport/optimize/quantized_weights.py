@@ -243,7 +243,17 @@ def _only_read_transposed(value: ir.Value, scope: Scope) -> bool:
     users = _users(value, scope)
     if value.shape is None or len(value.shape) != 2 or value.is_graph_output() or not users:
         return False
+    rounded = _rounded(value, scope)
+    if rounded is not None:
+        return _only_read_transposed(rounded, scope)
     return all(_reads_transposed(node, index) for node, index in users)
+
+
+def _rounded(value: ir.Value, scope: Scope) -> ir.Value | None:
+    """What becomes of a value that is only converted to another type, once."""
+    users = _users(value, scope)
+    once = len(users) == 1 and users[0][0].op_type == "Cast" and users[0][0].domain == ""
+    return users[0][0].outputs[0] if once and not value.is_graph_output() else None
 
 
 def _reads_transposed(node: ir.Node, index: int) -> bool:
@@ -265,11 +275,15 @@ def _transpose(node: ir.Node, parameters: list[Stored | None], scope: Scope) -> 
     if node.inputs[1] is not None and node.inputs[1].shape is not None and len(node.inputs[1].shape):
         axis = node.attributes.get_int("axis", 1) % 2
         node.attributes.add(ir.AttrInt64("axis", 1 - axis))
-    for user, _ in _users(result, scope):
+    read, rounded = result, _rounded(result, scope)
+    if rounded is not None:
+        read = rounded
+        read.shape = ir.Shape(_sizes(read)[::-1])
+    for user, _ in _users(read, scope):
         if user.op_type == "Gemm":
             user.attributes.pop("transB")
         else:
-            scope.replace(user.outputs[0], result)
+            scope.replace(user.outputs[0], read)
     result.shape = ir.Shape(_sizes(result)[::-1])
     if node.attributes.get_int("block_size", 0) == 0:
         return parameters

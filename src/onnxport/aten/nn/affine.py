@@ -86,6 +86,8 @@ def _dequantized_weight(
     fits = least is not None and most is not None and low <= least and most <= high
     kind = half if fits else weight.dtype
     wide = torch.promote_types(output_dtype, scale.dtype)
+    # No runtime dequantizes to bfloat16.
+    wide = torch.float32 if wide == torch.bfloat16 else wide
     scale = op.cast(op.reshape(scale, shape), wide)
     if zero_point is not None:
         zero_point = op.cast(op.reshape(zero_point, shape), kind)

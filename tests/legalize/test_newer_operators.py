@@ -26,6 +26,10 @@ def _fill(cache: torch.Tensor, update: torch.Tensor, place: torch.Tensor) -> tor
 FLOATS = (torch.linspace(-3, 3, 12).reshape(3, 4),)
 CACHE = (torch.zeros(2, 8, 3), torch.ones(2, 2, 3), torch.tensor(3))
 
+WORDS = (torch.tensor([0, 1, 8388607, 8388608, 2139095040, 2143289344, -1, -2147483648, -8388608, 1078530011]).int(),)
+HALVES = (torch.arange(-32768, 32768, 97, dtype=torch.int16),)
+OCTETS = (torch.arange(256, dtype=torch.uint8),)
+
 # function, inputs, opset, operators that must be there, operators that must not
 ROWS: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...], int, str, str]] = [
     ("silu", torch.nn.functional.silu, FLOATS, 23, "Sigmoid Mul", "Swish"),
@@ -35,6 +39,10 @@ ROWS: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...], int, str, st
     ("cumprod", lambda x: x.cumprod(1), FLOATS, 26, "CumProd", "Scan"),
     ("bits", lambda x: x.view(torch.int32), FLOATS, 26, "BitCast", "Cast"),
     ("whole", lambda x: x.view(torch.uint16), (torch.tensor([-1, 2], dtype=torch.int16),), 20, "Cast", "BitCast"),
+    ("float", lambda x: x.view(torch.float32), WORDS, 17, "Gather", "BitCast"),
+    ("half", lambda x: x.view(torch.float16).float(), HALVES, 17, "Gather", "BitCast"),
+    ("bfloat", lambda x: x.view(torch.bfloat16).float(), HALVES, 17, "Gather", "BitCast"),
+    ("float8", lambda x: x.view(torch.float8_e4m3fn)[2:].float(), OCTETS, 19, "Gather Slice", "BitCast"),
     ("cache", _fill, CACHE, 20, "Concat", "TensorScatter"),
     ("cache", _fill, CACHE, 24, "TensorScatter", "Concat"),
     ("cache", _fill, CACHE, 26, "TensorScatter", "Concat"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import onnx_ir as ir
 import pytest
@@ -14,7 +15,7 @@ from torch import nn
 
 import onnxport
 from cases import R, Wrapped
-from comparison import assert_close, exported_and_compared
+from comparison import assert_agrees, assert_close, exported_and_compared
 from onnxport.events import EventLog
 from onnxport.legalize import casts, legalize, runtime_gaps
 from onnxport.onnx_build.schemas import schema_of
@@ -208,3 +209,25 @@ def test_leaves_every_node_where_nothing_is_missing() -> None:
     before = list(model.graph)
     legalize(model, 23, kernels=True)
     assert [id(node) for node in model.graph] == [id(node) for node in before]
+
+
+class Turned(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 6, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x.transpose(0, 1))
+
+
+@pytest.mark.parametrize(("dtype", "scheme"), [(torch.float16, None), (torch.float32, "float16")])
+def test_products_that_end_the_process(dtype: torch.dtype, scheme: Any) -> None:
+    """The Transpose comes behind the product: the other way round onnxruntime fails with a segmentation fault."""
+    model = Turned().to(dtype)
+    axes = ({0: "rows", 1: "columns"},)
+    program = onnxport.export(
+        model, (torch.randn(3, 2, 4, dtype=dtype),), dynamic_shapes=axes, quantize=scheme, verify=False
+    )
+    operators = [node.op_type for node in program.model.graph]
+    assert operators.index("MatMul") < len(operators) - 1 - operators[::-1].index("Transpose")
+    assert_agrees(program, model, (torch.randn(5, 2, 4, dtype=dtype),), rtol=1e-2, atol=1e-2)

@@ -19,6 +19,7 @@ from onnxport.legalize.versions import (
     ir_version_for,
     place_initializers,
 )
+from onnxport.onnx_build.half_products import move_transposes_behind_products
 from onnxport.onnx_build.opsets import CANONICAL_OPSET, ONNX_DOMAINS
 from onnxport.provenance import passed_to_copies
 
@@ -75,6 +76,8 @@ def legalize(
         function.opset_imports[""] = opset
     validator.raise_problems()
     for graph in validator.graphs:
+        if kernels and not isinstance(graph, ir.Function):
+            move_transposes_behind_products(graph)
         if "" in graph.opset_imports:
             graph.opset_imports[""] = opset
     model.opset_imports[""] = opset

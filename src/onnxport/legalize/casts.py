@@ -18,6 +18,8 @@ _D = ir.DataType
 # For each element type, those that hold all its values, nearest first. A result is cast back, so what is left out
 # are the types whose arithmetic would differ: nothing holds a 64-bit integer or a double.
 _WIDER: dict[ir.DataType, tuple[ir.DataType, ...]] = {
+    _D.FLOAT8E4M3FN: (_D.FLOAT16, _D.FLOAT),
+    _D.FLOAT8E5M2: (_D.FLOAT16, _D.FLOAT),
     _D.FLOAT16: (_D.FLOAT, _D.DOUBLE),
     _D.BFLOAT16: (_D.FLOAT, _D.DOUBLE),
     _D.FLOAT: (_D.DOUBLE,),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnxport.graphs import bodies
+from onnxport.onnx_build.half_products import move_transposes_behind_products
 from onnxport.onnx_build.operators import operator_set
 from onnxport.onnx_build.opsets import ONNX_DOMAINS
 from onnxport.onnx_build.schemas import schema_of
@@ -60,6 +61,7 @@ class _Conversion:
         for value in self._half:
             value.type = ir.TensorType(self._kind)
         self._restore_outputs()
+        move_transposes_behind_products(self._graph)
         return stored
 
     def _is_island(self, node: ir.Node) -> bool:

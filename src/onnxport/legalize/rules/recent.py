@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxport.legalize.rewriter import Replacement, lowers
@@ -73,11 +74,40 @@ def accumulated(op: RuleBuilder, data: ir.Value, axis: int, combine: str, start:
 
 @lowers("BitCast", below=26)
 def bit_cast(op: RuleBuilder, node: ir.Node) -> Replacement:
-    """Between whole numbers of one width, a Cast keeps the bits; no older operator shows those of a float."""
+    """Between whole numbers of one width a Cast keeps the bits; of bits a float is computed, and no bits of a float."""
     data, wanted = op.needed(0), ir.DataType(op.attr_int("to", 0))
-    if data.dtype is None or not (_is_whole(data.dtype) and _is_whole(wanted)):
-        raise Refusal("only the bits of whole numbers can be kept by a Cast")
-    return op.Cast(data, to=int(wanted))
+    if data.dtype is None or not _is_whole(data.dtype):
+        raise Refusal("no older operator shows the bits of a float")
+    if _is_whole(wanted):
+        return op.Cast(data, to=int(wanted))
+    if wanted in _MANTISSA_BITS:
+        return _float_of_bits(op, data, wanted)
+    if wanted.bitwidth == 8:
+        bits = op.Mod(op.cast(data, ir.DataType.INT64), op.i64(256))
+        numbers = np.arange(256, dtype=np.uint8).view(wanted.numpy()).astype(np.float32)
+        return op.cast(op.Gather(op.literal(numbers), bits), wanted)
+    raise Refusal(f"bits can't be read as {wanted.name.lower()}")
+
+
+_MANTISSA_BITS = {ir.DataType.FLOAT: 23, ir.DataType.FLOAT16: 10, ir.DataType.BFLOAT16: 7}
+
+
+def _float_of_bits(op: RuleBuilder, data: ir.Value, wanted: ir.DataType) -> ir.Value:
+    """Sign, exponent and mantissa as whole numbers, and of them the number, exactly: in double."""
+    mantissa, width = _MANTISSA_BITS[wanted], wanted.bitwidth
+    top = 2 ** (width - 1 - mantissa) - 1
+    bits = op.Mod(op.cast(data, ir.DataType.INT64), op.i64(2**width))
+    positive = op.Less(bits, op.i64(2 ** (width - 1)))
+    rest = op.Mod(bits, op.i64(2 ** (width - 1)))
+    exponent, fraction = op.Div(rest, op.i64(2**mantissa)), op.Mod(rest, op.i64(2**mantissa))
+    steps = 2.0 ** (np.maximum(np.arange(top + 1), 1) - float(top // 2 + mantissa))
+    steps[top] = np.inf
+    denormal = op.Equal(exponent, op.i64(0))
+    whole = op.where(denormal, fraction, op.Add(fraction, op.i64(2**mantissa)))
+    size = op.Mul(op.cast(whole, ir.DataType.DOUBLE), op.Gather(op.literal(steps), exponent))
+    signed = op.cast(op.where(positive, size, op.Neg(size)), wanted)
+    invalid = op.And(op.Equal(exponent, op.i64(top)), op.Less(op.i64(0), fraction))
+    return op.where(invalid, op.full(float("nan"), wanted), signed)
 
 
 def _is_whole(dtype: ir.DataType) -> bool:

@@ -179,6 +179,52 @@ def test_a_model_as_text() -> None:
     assert "weight =" not in onnxport.export_to_pretty_string(model, (X,), export_params=False, **options)
 
 
+# The graph itself, for code that looks through its nodes
+
+
+def test_a_model_as_a_torchscript_graph_of_onnx_nodes() -> None:
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(5, 3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            table = torch.tensor([[1.0, 2.0, 3.0]]).transpose(0, 1).reshape(3)
+            return (x + table) @ self.weight.transpose(0, 1)
+
+    options: dict[str, Any] = {"input_names": ["x"], "output_names": ["y"], "dynamic_axes": {"x": [0]}}
+    graph, weights, result = utils._model_to_graph(Model(), (X,), opset_version=13, **options)
+    # What is computed of weights and literals alone is in the file already, and so it is here.
+    assert [node.kind() for node in graph.nodes()] == ["onnx::Constant", "onnx::Add", "onnx::MatMul"]
+    first = next(iter(graph.inputs()))
+    assert first.debugName() == "x" and len(weights) == 1
+    assert first.type().varyingSizes() == [None, 3]
+    assert [value.debugName() for value in graph.outputs()] == ["y"]
+    torch.testing.assert_close(result, Model()(X))
+    constant = next(node for node in graph.nodes() if node.kind() == "onnx::Constant")
+    assert constant.t("value").tolist() == [1.0, 2.0, 3.0]
+
+
+def test_blocks_and_left_out_inputs_of_a_torchscript_graph() -> None:
+    @torch.jit.script
+    def pieces(x: torch.Tensor, n: int) -> torch.Tensor:
+        total = x
+        for i in range(n):
+            if bool(total.sum() > 0):
+                total = total - i
+        return total
+
+    graph, weights, result = utils._model_to_graph(pieces, (X, 3), opset_version=17)
+    loop = next(node for node in graph.nodes() if node.kind() == "onnx::Loop")
+    (body,) = loop.blocks()
+    branch = next(node for node in body.nodes() if node.kind() == "onnx::If")
+    ways = [[node.kind() for node in block.nodes()] for block in branch.blocks()]
+    assert ways == [["onnx::Cast", "onnx::Sub"], ["onnx::Identity"]]
+    assert [value.node().kind() for value in loop.inputs()][:2] == ["prim::Constant", "onnx::Less"]
+    assert weights == {} and result is None
+    graph.lint()
+
+
 def test_utils_export_is_the_old_call() -> None:
     file = io.BytesIO()
     utils.export(torch.nn.ReLU(), (X,), file, opset_version=11, input_names=["x"], verbose=False)

@@ -30,12 +30,14 @@ from onnxport.symbolic.api.surroundings import (
 from onnxport.symbolic.session.blocks import add_block as _add_block
 from onnxport.symbolic.session.blocks import add_input_to_block as _add_input_to_block
 from onnxport.symbolic.session.blocks import add_output_to_block as _add_output_to_block
+from onnxport.torch_onnx.onnx_graph import model_to_graph as _model_to_graph
 from onnxport.torch_onnx.unconvertible import unconvertible_ops
 
 __all__ = [
     "_add_block",
     "_add_input_to_block",
     "_add_output_to_block",
+    "_model_to_graph",
     "disable_apex_o2_state_dict_hook",
     "export",
     "export_to_pretty_string",

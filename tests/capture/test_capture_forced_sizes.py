@@ -12,7 +12,7 @@ from torch.export import Dim
 
 from comparison import assert_close
 from onnxport.capture import capture
-from onnxport.errors import CaptureError, DynamicShapeError
+from onnxport.errors import CaptureError, DynamicShapeError, OnnxExporterWarning
 from onnxport.events import EventLog
 
 
@@ -42,6 +42,11 @@ class Buffer(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x * self.mask  # here
+
+
+class BesideBuffer(Buffer):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # type: ignore[override]
+        return x * self.mask, y + 1
 
 
 class Inside(nn.Module):
@@ -121,6 +126,20 @@ def test_an_example_of_size_one_stays_dynamic(dim: Any, size: int) -> None:
 def test_broadcasting_at_size_one_is_pointed_out() -> None:
     with pytest.raises(CaptureError, match="The example has size 1 at axis 0 of input 'x': if the model broadcasts"):
         capture(Buffer(), (torch.ones(1, 4),), dynamic_shapes=({0: "batch"},), events=EventLog())
+
+
+def test_broadcasting_at_size_one_is_fixed_where_the_example_is_followed() -> None:
+    events = EventLog()
+    example = (torch.ones(1, 4), torch.ones(1, 4))
+    shapes = ({0: "batch"}, {0: "rows"})
+    with pytest.warns(OnnxExporterWarning, match=r"Axis 0 of input 'x' .* 'batch', but the example has size 1 there"):
+        captured = capture(BesideBuffer(), example, dynamic_shapes=shapes, follows_example=True, events=events)
+    # Only the axis that is in the way.
+    shown = {node.name: node.meta["val"].shape for node in captured.program.graph.nodes if node.op == "placeholder"}
+    assert shown["x"][0] == 1 and isinstance(shown["y"][0], torch.SymInt)
+    assert "broadcasts" in events.of("warning")[0].message
+    x, y = torch.rand(1, 4), torch.rand(5, 4)
+    assert_close(captured.program.module()(x, y), BesideBuffer()(x, y))
 
 
 DIMS = [

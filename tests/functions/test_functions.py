@@ -320,6 +320,51 @@ def test_nothing_asked_nothing_done(which: Any) -> None:
     assert not as_functions(Stack(), which).model.functions
 
 
+class Unlike(torch.nn.Module):
+    """Blocks that differ in numbers only, one of them in another block."""
+
+    class Block(torch.nn.Module):
+        def __init__(self, number: float) -> None:
+            super().__init__()
+            self.norm = torch.nn.LayerNorm(3, eps=number)
+            self.celu = torch.nn.CELU(1 + number)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.as_tensor(self.celu(self.norm(x)))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = torch.nn.ModuleList(self.Block(number) for number in (0.1, 0.5, 0.5))
+        self.wide, self.narrow = torch.nn.Conv1d(2, 2, 3, padding=1), torch.nn.Conv1d(2, 2, 1, stride=2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return torch.as_tensor(self.narrow(self.wide(x)))
+
+
+def test_calls_state_the_attributes_that_they_differ_in() -> None:
+    torch.manual_seed(0)
+    model = Unlike().eval()
+    program = onnxport.export(
+        model, (torch.rand(1, 2, 3),), dynamic_shapes=({0: "n"},), opset_version=17, export_modules_as_functions=True
+    )
+    functions = {name: function for (_, name, _), function in program.model.functions.items()}
+    assert sorted(functions) == ["Block", "CELU", "Conv1d", "LayerNorm"]
+    stated = {name: [a for a in function.attributes if "::" in a] for name, function in functions.items()}
+    assert stated["CELU"] == ["inferred::alpha"] and stated["LayerNorm"] == ["inferred::epsilon"]
+    assert stated["Conv1d"] == ["inferred::kernel_shape", "inferred::pads", "inferred::strides"]
+    calls = [node for node in program.model.graph if node.op_type == "Block"]
+    alphas = [call.attributes[stated["Block"][-1]].as_float() for call in calls]
+    assert alphas == pytest.approx([1.1, 1.5, 1.5])
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    x = torch.randn(4, 2, 3)
+    expected = model(x).detach()
+    torch.testing.assert_close(program(x)[0], expected, rtol=1e-5, atol=1e-6)
+    program.inline_functions()
+    torch.testing.assert_close(program(x)[0], expected, rtol=1e-5, atol=1e-6)
+
+
 def test_a_class_that_is_not_called_is_a_warning() -> None:
     program = as_functions(Stack(), {torch.nn.Conv2d})
     assert program.events is not None

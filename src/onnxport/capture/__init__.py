@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from onnxport.capture import strategies
+from onnxport.capture import broadcast_axes, strategies
 from onnxport.capture.diagnosis import forced_sizes
 from onnxport.capture.diagnosis.guards import report_assumptions
 from onnxport.capture.exploring import explore
@@ -115,7 +115,7 @@ def capture(
     recorder = forced_sizes.Recorder()
     tensors = [leaf.value for leaf in inputs.tensors]
     with _made_ready(model, tensors), rewriting:
-        success = strategies.run(request, recorder, candidates, forking=branches != "follow")
+        success = broadcast_axes.run_fixing_ones(request, recorder, candidates, forking=branches != "follow")
         explored = explore(success, request, recorder, branches, branch_limit, input_names or ())
     program = explored.program
     sizes = forced_sizes.check_placeholders(program, declared.axes, recorder, given=program is model)

@@ -456,11 +456,7 @@ def _all_failed(request: Request, failures: list[Failure]) -> CaptureError:
         if explained is not None:
             what, remedy = explained
             break
-    ones = [
-        str(axis)
-        for axis in request.declared.axes
-        if axis.must_vary and axis.axis is not None and axis.leaf.value.shape[axis.axis] == 1
-    ]
+    ones = [str(axis) for axis in request.declared.of_size_one]
     if ones:
         remedy += f" The example has size 1 at {', '.join(ones)}: if the model broadcasts there, use a larger example."
     return CaptureError(

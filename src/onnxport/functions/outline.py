@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 import onnx_ir as ir
 
 from onnxport.events import EventLog
+from onnxport.functions.lifting import SharedFunction
 from onnxport.functions.modules import Chain, ModuleCalls, split_class
 from onnxport.functions.region import Region, read_from_outside, read_values, with_nested
 from onnxport.functions.sizes import LocalSizes, SizeNodes
@@ -34,7 +35,7 @@ class _Outliner:
         self._events = events
         self._sizes = SizeNodes(model.graph)
         self._owners = _owners(model.graph, calls, self._sizes)
-        self._known: dict[Hashable, tuple[ir.Function, list[ir.Value]]] = {}
+        self._known: dict[Hashable, SharedFunction] = {}
         self._candidates = list(model.graph.initializers.values())
 
     def depth(self) -> int:
@@ -131,13 +132,12 @@ class _Outliner:
 
     def _call(self, region: Region) -> ir.Node:
         key = (region.chain[-1].kind, region.key())
-        if key in self._known:
-            function, values = self._known[key]
-            for shared, value in zip(values, region.values(), strict=True):
-                _generalize(shared, value)
-        else:
-            function = self._declare(region)
-            self._known[key] = (function, [*function.inputs, *(out for node in region.nodes for out in node.outputs)])
+        shared = self._known.get(key)
+        if shared is None:
+            shared = self._known[key] = SharedFunction.of(self._declare(region), region)
+        function = shared.function
+        for known, value in zip(shared.values, [*region.inputs, *region.results()], strict=True):
+            _generalize(known, value)
         results = [
             ir.Value(name=value.name, type=value.type, shape=value.shape, metadata_props=dict(value.metadata_props))
             for value in region.outputs
@@ -149,6 +149,7 @@ class _Outliner:
         name = f"node_{results[0].name}"
         call = ir.Node(function.domain, function.name, region.inputs, attributes, outputs=results, name=name)
         _attribute_to_module(call, region)
+        shared.add(call, region)
         return call
 
     def _declare(self, region: Region) -> ir.Function:

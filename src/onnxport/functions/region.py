@@ -13,6 +13,18 @@ from onnxport.provenance import INPUT_KIND
 from onnxport.weights.kinds import is_weight
 from onnxport.weights.wire import INLINE_BYTES
 
+# What a call of a function can hand to the nodes in it: ONNX refers to attributes of these types by name.
+LIFTABLE = frozenset(
+    {
+        ir.AttributeType.FLOAT,
+        ir.AttributeType.INT,
+        ir.AttributeType.STRING,
+        ir.AttributeType.FLOATS,
+        ir.AttributeType.INTS,
+        ir.AttributeType.STRINGS,
+    }
+)
+
 
 @dataclass
 class Region:
@@ -48,21 +60,28 @@ class Region:
         ]
 
     def key(self) -> Hashable:
-        """Equal for regions that compute the same from their inputs."""
+        """Equal for regions that compute the same from their inputs and from the values of :meth:`liftable`."""
         numbers: dict[ir.Value, Hashable] = {value: index for index, value in enumerate(self.inputs)}
         for value in self.literals:
             assert value.const_value is not None
             numbers[value] = _tensor_key(value.const_value)
         types = tuple(None if value.type is None else str(value.type) for value in self.inputs)
         weights = tuple(is_weight(value) for value in self.inputs)
-        nodes = tuple(_node_key(node, numbers) for node in self.nodes)
+        nodes = tuple(_node_key(node, numbers, open_values=True) for node in self.nodes)
         return (types, weights, nodes, tuple(numbers[value] for value in self.outputs))
 
-    def values(self) -> Iterator[ir.Value]:
-        """Inputs and results, in an order that equal regions have in common."""
-        yield from self.inputs
-        for node in self.nodes:
-            yield from node.outputs
+    def liftable(self) -> list[tuple[ir.Node, ir.Attr]]:
+        """The attributes that may differ between calls of one function, in an order that equal regions share."""
+        return [
+            (node, node.attributes[name])
+            for node in self.nodes
+            for name in sorted(node.attributes)
+            if _is_liftable(node.attributes[name])
+        ]
+
+    def results(self) -> list[ir.Value]:
+        """What each node gives, in an order that equal regions have in common."""
+        return [value for node in self.nodes for value in node.outputs]
 
 
 def with_nested(node: ir.Node) -> Iterator[ir.Node]:
@@ -101,9 +120,16 @@ def _is_literal(value: ir.Value) -> bool:
     return INPUT_KIND not in value.metadata_props and tensor is not None and tensor.nbytes <= INLINE_BYTES
 
 
-def _node_key(node: ir.Node, numbers: dict[ir.Value, Hashable]) -> Hashable:
+def _is_liftable(attribute: ir.Attr) -> bool:
+    return attribute.type in LIFTABLE and not attribute.is_ref()
+
+
+def _node_key(node: ir.Node, numbers: dict[ir.Value, Hashable], *, open_values: bool = False) -> Hashable:
     inputs = tuple(None if value is None else numbers[value] for value in node.inputs)
-    attributes = tuple((name, _attribute_key(node.attributes[name], numbers)) for name in sorted(node.attributes))
+    attributes = tuple(
+        (name, attribute.type if open_values and _is_liftable(attribute) else _attribute_key(attribute, numbers))
+        for name, attribute in sorted(node.attributes.items())
+    )
     for value in node.outputs:
         numbers[value] = ("value", len(numbers))
     dtypes = tuple(value.dtype for value in node.outputs)

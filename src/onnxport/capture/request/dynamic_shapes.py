@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -61,16 +62,49 @@ class Declarations:
     axes: list[Axis] = field(default_factory=list)
     for_torch: Any = None
     output_dim_names: dict[str, dict[int, str]] = field(default_factory=dict)
+    _specs: Sequence[object] = ()
+    _arguments: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def has_dims(self) -> bool:
         """Whether any axis was declared with a ``Dim`` object, whose range torch checks against the model."""
         return any(axis.kind == "dim" for axis in self.axes)
 
+    @property
+    def of_size_one(self) -> list[Axis]:
+        """The axes that should vary and have size 1 in the example."""
+        return [a for a in self.axes if a.must_vary and a.axis is not None and a.leaf.value.shape[a.axis] == 1]
+
     def allow_static(self) -> None:
         """Let every axis that should vary be fixed where the model forces it."""
         self.axes = [replace(axis, kind="auto") if axis.must_vary else axis for axis in self.axes]
         self.for_torch = pytree.tree_map(_softened, self.for_torch)
+
+    @contextlib.contextmanager
+    def fixing(self, fixed: Sequence[Axis]) -> Iterator[None]:
+        """Leave out some axes; if the block raises, what was declared is as before."""
+        before = self.axes, self.for_torch, self._specs
+        self.axes = [axis for axis in self.axes if axis not in fixed]
+        self.lay_out([_without(spec, index, fixed) for index, spec in enumerate(self._specs)], self._arguments)
+        try:
+            yield
+        except BaseException:
+            self.axes, self.for_torch, self._specs = before
+            raise
+
+    def lay_out(self, specs: Sequence[object], arguments: Mapping[str, Any]) -> None:
+        """Take what is declared for each leaf, in the structure of the arguments."""
+        self._specs, self._arguments = specs, arguments
+        remaining = iter(specs)
+        if any(spec is not None for spec in specs):
+            self.for_torch = {name: nest(value, remaining) for name, value in arguments.items()}
+
+
+def _without(spec: object, index: int, fixed: Sequence[Axis]) -> object:
+    if not isinstance(spec, dict):
+        return spec
+    places = {axis.axis for axis in fixed if axis.index == index}
+    return {at: Dim.STATIC if at in places else dim for at, dim in spec.items()}
 
 
 def _softened(dim: object) -> object:
@@ -113,9 +147,7 @@ def declare(
     ]
     _check_sizes(declared.axes, problems)
     _raise("The dynamic shapes do not fit the inputs:", problems)
-    remaining = iter(specs)
-    if any(spec is not None for spec in specs):
-        declared.for_torch = {name: nest(value, remaining) for name, value in inputs.arguments.items()}
+    declared.lay_out(specs, inputs.arguments)
     return declared
 
 

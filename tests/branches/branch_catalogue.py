@@ -466,6 +466,59 @@ def padded_to_a_window_that_fits(self: Any, x: Any) -> Any:
     return (windows - windows.mean(1, keepdim=True)).reshape(-1, 3)
 
 
+@program(SIZES, ifs=0)
+def padded_and_cut_back(self: Any, x: Any) -> Any:
+    n = x.shape[0]
+    missing = (4 - n % 4) % 4
+    if missing:
+        x = F.pad(x, (0, 0, 0, missing), value=1.0)
+    x = x.reshape(-1, 4, 3).cumsum(0).reshape(-1, 3)
+    if missing > 0:
+        x = x[:n].contiguous()
+    return x
+
+
+@program(SIZES, ifs=0)
+def cut_to_a_length(self: Any, x: Any) -> Any:
+    if x.shape[0] > 6:
+        x = x[:6]
+    return x.cumsum(0)
+
+
+@program(SIZES, ifs=1)
+def padded_by_what_is_read_later(self: Any, x: Any) -> Any:
+    missing = 9
+    if x.shape[0] % 4 != 0:
+        missing = 4 - x.shape[0] % 4
+        x = F.pad(x, (0, 0, 0, missing))
+    return x + missing
+
+
+@program(SIZES, ifs=1)
+def padded_by_a_fixed_number(self: Any, x: Any) -> Any:
+    if x.shape[0] % 4 != 0:
+        x = F.pad(x, (0, 0, 0, 3))
+    return x * 2
+
+
+@program(SIZES, ifs=1)
+def written_to_after_padding(self: Any, x: Any) -> Any:
+    y = x * 1
+    before = y
+    if y.shape[0] % 4 != 0:
+        y = F.pad(y, (0, 0, 0, 4 - y.shape[0] % 4))
+    y += 1
+    return y, before
+
+
+@program([(torch.ones(h, w),) for h, w in ((8, 8), (7, 8), (8, 7), (5, 21))], axes=({0: "h", 1: "w"}))
+def padded_whole_where_another_axis_asks(self: Any, x: Any) -> Any:
+    h, w = x.shape
+    if h % 4 != 0 or w % 4 != 0:
+        x = F.pad(x, (0, 4 - w % 4, 0, 4 - h % 4))
+    return x * 2
+
+
 @program(SIZES)
 def between(self: Any, x: Any) -> Any:
     if 3 < x.shape[0] < 20:

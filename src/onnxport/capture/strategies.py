@@ -6,7 +6,7 @@ import contextlib
 import re
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, Protocol
 
@@ -24,6 +24,7 @@ from onnxport.capture.diagnosis.user_lines import (
     raised_on_purpose,
 )
 from onnxport.capture.forks.decisions import LoopOnData, PlainNumber, Schedule, deciding
+from onnxport.capture.forks.fitting import Fitting
 from onnxport.capture.forks.kinds import sizes_as_plain_numbers
 from onnxport.capture.forks.paths import completed, violates
 from onnxport.capture.naming import name_axes
@@ -57,6 +58,7 @@ class Request:
     rewriting: Rewriting
     follows_example: bool = False
     schedule: Schedule | None = None
+    fitting: Fitting = field(default_factory=Fitting)
 
 
 @dataclass(frozen=True)
@@ -287,11 +289,10 @@ def usable(model: object, follows_example: bool = False) -> list[Strategy]:
     if not follows_example:
         return accepting
     # Tracing bytecode takes long, and what it refuses is what the one before refuses.
-    return sorted((strategy for strategy in accepting if strategy is not _STRICT), key=_is_draft)
-
-
-def _is_draft(strategy: Strategy) -> bool:
-    return isinstance(strategy, DraftExport)
+    return sorted(
+        (strategy for strategy in accepting if strategy is not _STRICT),
+        key=lambda strategy: isinstance(strategy, DraftExport),
+    )
 
 
 def run(
@@ -383,11 +384,13 @@ def run_path(
     function that makes a plain number of a size is rewritten, and the model run again.
     """
     args, kwargs = arguments
-    schedule.rewritten = request.rewriting
+    schedule.rewritten, schedule.fitting = request.rewriting, request.fitting
     path = replace(request, inputs=replace(request.inputs, args=args, kwargs=kwargs), schedule=schedule)
     while True:
         try:
-            return _attempt(strategy, path, recorder)
+            program = _attempt(strategy, path, recorder)
+            if request.fitting.stands(program):
+                return program
         except Exception as error:
             if isinstance(schedule.refusal, PlainNumber):
                 request.rewriting.rewrite(schedule.refusal.code)
@@ -403,12 +406,7 @@ def run_path(
 
 
 def _attempt(strategy: Strategy, request: Request, recorder: forced_sizes.Recorder) -> torch.export.ExportedProgram:
-    with (
-        recorder.listening(),
-        patched_torch(),
-        torch_kept_quiet(),
-        attributes_preserved(request.model),
-    ):
+    with recorder.listening(), patched_torch(), torch_kept_quiet(), attributes_preserved(request.model):
         try:
             return strategy.capture(request)
         except Exception as error:

@@ -28,6 +28,7 @@ from onnxport.capture.forks.array_functions import functions_of_numbers
 from onnxport.capture.forks.cutting import cuts_left_open
 from onnxport.capture.forks.data_truths import comparisons_of_data, unordered_numbers
 from onnxport.capture.forks.expressions import is_condition_of_while, is_for_message, is_outvoted
+from onnxport.capture.forks.fitting import Fitting
 from onnxport.capture.forks.memory_order import orders_of_memory
 from onnxport.capture.forks.reshaped_inputs import keep_shape_of_input
 from onnxport.capture.patches.pieces import given
@@ -163,6 +164,7 @@ class Schedule:
 
     answers: Sequence[bool] = ()
     rewritten: Rewritten | None = None
+    fitting: Fitting = field(default_factory=Fitting)
     decisions: list[Decision] = field(default_factory=list)
     #: Sizes whose text was read, as facts that were taken for granted.
     texts: list[Followed] = field(default_factory=list)
@@ -175,6 +177,11 @@ class Schedule:
     def asks_at_once(self) -> bool:
         """Whether a comparison of sizes asks for its truth itself, because something takes it as a plain bool."""
         return self.rewritten is not None and self.rewritten.asks_at_once
+
+    def takes(self, frame: FrameType) -> bool:
+        """Whether the branch that a frame asks about is taken at all sizes, as one that only fits tensors."""
+        with unasked():
+            return self.fitting.takes(frame)
 
     def answer(self, condition: torch.SymBool, by: Asker) -> bool:
         """Decide, note the decision and mark it in the graph."""
@@ -280,7 +287,7 @@ def _comparisons(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
     def asking(name: str, compare: Callable[..., object]) -> Callable[..., object]:
         def apply(one: torch.SymInt, other: object) -> object:
             found = compare(one, other)
-            if schedule.asks_at_once and get_proxy_mode() is not None and asker() != "torch":
+            if schedule.asks_at_once and not _unasked and get_proxy_mode() is not None and asker() != "torch":
                 return bool(found)
             if not isinstance(other, int | torch.SymInt) or get_proxy_mode() is None or not _is_settled(found):
                 return found
@@ -365,7 +372,7 @@ def _truths() -> Iterator[tuple[object, str, object]]:
     yield torch.SymBool, "__ne__", is_no_truth
 
 
-def _operations() -> Iterator[tuple[object, str, object]]:
+def _operations(fitting: Fitting) -> Iterator[tuple[object, str, object]]:
     """What torch.export calls for an operation of the model's code, with ours for pieces that are joined."""
     # Loaded when it is used: it takes seconds.
     from onnxport.torch_internals.exporting import FunctionHandler
@@ -374,7 +381,7 @@ def _operations() -> Iterator[tuple[object, str, object]]:
 
     def _override(self: Any, func: Any, args: Any, kwargs: Any) -> Any:
         keep_shape_of_input(func, args)
-        return override(self, *given(func, args, kwargs))
+        return override(self, *given(func, *fitting.given(func, args, kwargs)))
 
     yield FunctionHandler, "_override", _override
 
@@ -429,11 +436,13 @@ def deciding(schedule: Schedule | None) -> Iterator[None]:
         frame = frame_of_caller()
         if frame is not None and not of_data and is_outvoted(frame):
             return bool(node.hint)
+        if frame is not None and not of_data and schedule.takes(frame):
+            return True
         condition = torch.SymBool(node) if node.is_bool() else torch.SymFloat(node) != 0
         assert isinstance(condition, torch.SymBool)
         return schedule.answer(condition, by)
 
-    sources = (_comparisons(schedule), _numbers(schedule), _truths(), _operations())
+    sources = (_comparisons(schedule), _numbers(schedule), _truths(), _operations(schedule.fitting))
     answering = (comparisons_of_data(), functions_of_numbers(), orders_of_memory(), unordered_numbers())
     rows = [(SymNode, "guard_bool", decide), *itertools.chain(*sources, *answering)]
     with attributes_replaced(rows):

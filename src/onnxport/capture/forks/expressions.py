@@ -19,17 +19,18 @@ def is_outvoted(frame: FrameType) -> bool:
 
     The other parts that follow must be plain: names, constants, ``is None`` and ``not``.
     """
-    place = _place(frame)
+    place = place_of(frame)
     for expression in () if place is None else _boolean_expressions(frame.f_code.co_filename):
         # A jump has the place of the part that is asked or, where the value is kept, of the whole; a part that comes
         # before the one that is asked did not settle it.
-        if place == _span(expression) or place in map(_span, expression.values):
+        if place == span_of(expression) or place in map(span_of, expression.values):
             settles = isinstance(expression.op, ast.Or)
             return any(_plain_truth(part, frame) is settles for part in expression.values)
     return False
 
 
-def _place(frame: FrameType) -> _Place | None:
+def place_of(frame: FrameType) -> _Place | None:
+    """Where in its file the instruction stands that a frame runs right now: first and last line and column."""
     positions = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), None)
     if positions is None:
         return None
@@ -41,30 +42,31 @@ def _place(frame: FrameType) -> _Place | None:
 
 def is_condition_of_while(frame: FrameType) -> bool:
     """Whether what a frame asks right now is the condition of a ``while``, or part of it."""
-    place = _place(frame)
+    place = place_of(frame)
     if place is None:
         return False
     # A jump has the place of the part that is asked or, at the end of an iteration, of the whole loop.
     loops = _loops(frame.f_code.co_filename)
-    return any(place == _span(loop) or _is_within(place, loop.test) for loop in loops)
+    return any(place == span_of(loop) or is_within(place, loop.test) for loop in loops)
 
 
 def is_for_message(frame: FrameType) -> bool:
     """Whether what a frame does right now is part of a ``raise``, an ``assert`` or a call whose result is dropped."""
-    place = _place(frame)
-    return place is not None and any(_is_within(place, part) for part in _messages(frame.f_code.co_filename))
+    place = place_of(frame)
+    return place is not None and any(is_within(place, part) for part in _messages(frame.f_code.co_filename))
 
 
 def is_for_memory(frame: FrameType) -> bool:
     """Whether what a frame asks right now decides only if tensors are copied: ``x = x.contiguous()``."""
-    place = _place(frame)
+    place = place_of(frame)
     if place is None:
         return False
-    return any(_is_within(place, statement.test) for statement in _copying(frame.f_code.co_filename))
+    return any(is_within(place, statement.test) for statement in _copying(frame.f_code.co_filename))
 
 
-def _is_within(place: _Place, node: ast.expr | ast.stmt) -> bool:
-    span = _span(node)
+def is_within(place: _Place, node: ast.expr | ast.stmt) -> bool:
+    """Whether a place is in an expression or statement."""
+    span = span_of(node)
     if span is None:
         return False
     line, last_line, column, last_column = place
@@ -74,19 +76,19 @@ def _is_within(place: _Place, node: ast.expr | ast.stmt) -> bool:
 @functools.lru_cache(maxsize=64)
 def _boolean_expressions(filename: str) -> tuple[ast.BoolOp, ...]:
     """The ``and`` and ``or`` of a file."""
-    return tuple(node for node in _nodes(filename) if isinstance(node, ast.BoolOp))
+    return tuple(node for node in nodes_of_file(filename) if isinstance(node, ast.BoolOp))
 
 
 @functools.lru_cache(maxsize=64)
 def _loops(filename: str) -> tuple[ast.While, ...]:
     """The ``while`` loops of a file."""
-    return tuple(node for node in _nodes(filename) if isinstance(node, ast.While))
+    return tuple(node for node in nodes_of_file(filename) if isinstance(node, ast.While))
 
 
 @functools.lru_cache(maxsize=64)
 def _messages(filename: str) -> tuple[ast.stmt, ...]:
     """The statements of a file that only tell something."""
-    return tuple(node for node in _nodes(filename) if isinstance(node, ast.Raise | ast.Assert | ast.Expr))
+    return tuple(node for node in nodes_of_file(filename) if isinstance(node, ast.Raise | ast.Assert | ast.Expr))
 
 
 @functools.lru_cache(maxsize=64)
@@ -94,7 +96,7 @@ def _copying(filename: str) -> tuple[ast.If, ...]:
     """The ``if`` statements of a file that do no more than to copy tensors."""
     return tuple(
         node
-        for node in _nodes(filename)
+        for node in nodes_of_file(filename)
         if isinstance(node, ast.If) and not node.orelse and all(map(_is_copy, node.body))
     )
 
@@ -104,7 +106,7 @@ def _is_copy(statement: ast.stmt) -> bool:
     return isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr == "contiguous"
 
 
-def _nodes(filename: str) -> Iterable[ast.AST]:
+def nodes_of_file(filename: str) -> Iterable[ast.AST]:
     """The syntax of a file; nothing where what is on disk by now is no Python."""
     source = "".join(linecache.getlines(filename))
     try:
@@ -113,7 +115,8 @@ def _nodes(filename: str) -> Iterable[ast.AST]:
         return ()
 
 
-def _span(node: ast.expr | ast.stmt) -> _Place | None:
+def span_of(node: ast.expr | ast.stmt) -> _Place | None:
+    """Where in its file an expression or statement stands."""
     if node.end_lineno is None or node.end_col_offset is None:
         return None
     return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset

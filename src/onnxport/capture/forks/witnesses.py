@@ -8,14 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 import sympy  # type: ignore[import-untyped]
 
 from onnxport.capture.forks.decisions import Decision
-from onnxport.capture.forks.searching import at_which, never
-from onnxport.capture.request.resizing import ResizableInputs, at_sizes
+from onnxport.capture.forks.searching import at_which, never, predicate
+from onnxport.capture.request.resizing import ResizableInputs
 from onnxport.torch_internals.sympy_functions import ValueRangeError, ValueRanges, bound_sympy
 
 Sizes = dict[sympy.Symbol, int]
 Limits = Mapping[sympy.Symbol, ValueRanges[sympy.Expr]]
 _LARGEST = 1 << 16
-_MOST_PAIRS = 3000
+_MOST_PAIRS = 20000
+#: A way that begins at some size is tried just beyond: further on there may be others, or the model may raise.
+_NEAR = 64
 
 
 def witness(
@@ -32,15 +34,13 @@ def witness(
     guards = getattr(example.environment, "guards", ())[: last.checks]
     checks = [(guard.expr, True) for guard in guards]
     conditions = [expression for expression, _ in (*wanted, *checks)]
-    outcomes = [outcome for _, outcome in (*wanted, *checks)]
+    turned, leads, checked = predicate(wanted[-1:]), predicate(wanted), predicate(checks)
     fallback: Sizes | None = None
     for sizes in _candidates(example.values, last.expression, _constants(conditions), names):
-        # Most sizes don't turn the last decision, and telling the truth of one condition takes half a millisecond.
-        if not _in_range(limits, sizes) or at_sizes([last.expression], sizes) != [not last.outcome]:
+        # Most sizes don't turn the last decision.
+        if not _in_range(limits, sizes) or not turned(sizes) or not leads(sizes):
             continue
-        if at_sizes(conditions[: len(wanted)], sizes) != outcomes[: len(wanted)]:
-            continue
-        if at_sizes(conditions[len(wanted) :], sizes) == outcomes[len(wanted) :]:
+        if checked(sizes):
             return sizes
         if fallback is None:
             fallback = sizes
@@ -145,8 +145,9 @@ def _candidates(
 
 
 def _sizes(value: int, constants: set[int]) -> Iterator[int]:
-    """Numbers near the example's, then those that the conditions name, then small ones; 0 last."""
-    near = [value + 1, value - 1, value + 2, 2 * value, 2 * value + 1, 3 * value]
+    """Numbers by their distance from the example's, then those that the conditions name, then small ones; 0 last."""
+    near = [size for step in range(1, _NEAR) for size in (value + step, value - step) if size > 0]
+    near += [2 * value, 2 * value + 1, 3 * value]
     around = (c + step for c in sorted(constants) for step in (1, 0, -1, 2, 3))
     multiples = (n for c in sorted(constants) for n in (2 * c, 2 * c + 1, 2 * c - 1, value + c, value * c))
     for size in dict.fromkeys([*near, *around, *multiples, *range(1, 34), 0]):

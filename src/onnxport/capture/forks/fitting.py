@@ -1,0 +1,314 @@
+"""Branches that only fit tensors: ``if n % 4: x = pad(x, (0, 4 - n % 4))`` and ``if padded: x = x[:, :n]``.
+
+Where the condition is false they may as well pad by nothing and cut nothing off, and then there is one way through the
+model in the place of two: in models with windows there are dozens of such branches, and ways multiply. That it comes
+to the same is proven of the sizes before the branch is taken; where it can't be, the branch is a decision like others.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any, TypeAlias
+
+import sympy  # type: ignore[import-untyped]
+import torch
+
+from onnxport.capture.diagnosis.user_lines import frame_of_caller
+from onnxport.capture.forks.expressions import is_within, nodes_of_file, place_of, span_of
+from onnxport.capture.forks.searching import Wanted, never, plain_parts
+from onnxport.torch_internals.operators import OpOverload
+from onnxport.torch_internals.sympy_functions import FloorDiv, PythonMod
+
+_Size: TypeAlias = "int | torch.SymInt"
+_Amounts = tuple[_Size, ...]
+#: Evaluating these runs no code of the model's, changes nothing and asks for no truth.
+_PURE = (
+    *(ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.Compare, ast.BinOp, ast.UnaryOp, ast.Tuple, ast.List),
+    *(ast.Load, ast.USub, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.cmpop),
+)
+_PAD: Callable[..., torch.Tensor] = torch.nn.functional.pad
+
+
+@dataclass
+class Fitting:
+    """The branches of one export that are taken at all sizes."""
+
+    #: Whether any is. Where a tensor that was not padded is written to in place, others see it, of a padded one not.
+    allowed: bool = True
+    _has_taken: bool = False
+    #: What calls of pad, by frame and line, are to pad by: nothing where the condition is false.
+    _amounts: dict[tuple[int, int], _Amounts] = field(default_factory=dict)
+
+    def takes(self, frame: FrameType) -> bool:
+        """Whether the truth that a frame asks for is the condition of such a branch."""
+        branch = _branch_at(frame) if self.allowed else None
+        if branch is None:
+            return False
+        amounts = _Proof(branch, {**frame.f_globals, **frame.f_locals}).amounts()
+        if amounts is None:
+            return False
+        self._has_taken = True
+        self._amounts.update(((id(frame), line), padding) for line, padding in amounts.items())
+        return True
+
+    def stands(self, program: torch.export.ExportedProgram) -> bool:
+        """Whether what was captured is right so; where it isn't, no more such branches are taken."""
+        if not self.allowed or not self._has_taken or not _writes_to_padded(program):
+            return True
+        self.allowed = False
+        return False
+
+    def given(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Sequence[Any], Any]:
+        """The arguments of a call of torch, with what pads in such a branch.
+
+        What pads to a multiple is said in the form that torch reasons about with least effort, in and out of branches.
+        """
+        if func is not _PAD or not args or not isinstance(args[0], torch.Tensor):
+            return args, kwargs
+        frame = frame_of_caller() if self._amounts else None
+        amounts = None if frame is None else self._amounts.pop((id(frame), frame.f_lineno), None)
+        if amounts is None:
+            amounts = kwargs["pad"] if len(args) < 2 else args[1]
+        if not isinstance(amounts, tuple | list) or not any(isinstance(amount, torch.SymInt) for amount in amounts):
+            return args, kwargs
+        sizes = [size for size in reversed(args[0].shape) for _ in range(2)]
+        plain = tuple(map(_to_multiple, amounts, sizes))
+        return (args[0], plain, *args[2:]), {name: value for name, value in kwargs.items() if name != "pad"}
+
+
+def _writes_to_padded(program: torch.export.ExportedProgram) -> bool:
+    """Whether a graph writes to a tensor in place that may be one that was padded by nothing."""
+    return any(
+        isinstance(node.target, OpOverload)
+        and node.target._schema.is_mutable
+        and any(_is_padded(argument) for argument in node.all_input_nodes)
+        for node in program.graph.nodes
+    )
+
+
+def _is_padded(node: torch.fx.Node) -> bool:
+    while isinstance(node.target, OpOverload) and node.target.is_view and node.all_input_nodes:
+        node = node.all_input_nodes[0]
+    return isinstance(node.target, OpOverload) and node.target._schema.name in ("aten::pad", "aten::constant_pad_nd")
+
+
+def _branch_at(frame: FrameType) -> ast.If | None:
+    """The ``if`` without ``else`` whose condition a frame asks for, if all it does looks like padding and cutting."""
+    place = place_of(frame)
+    if place is None:
+        return None
+    # A jump has the place of what is asked or, where that is a name, of the whole statement.
+    branches = _branches(frame.f_code.co_filename)
+    return next((one for one in branches if is_within(place, one.test) or place == span_of(one)), None)
+
+
+@functools.lru_cache(maxsize=64)
+def _branches(filename: str) -> tuple[ast.If, ...]:
+    functions = [node for node in nodes_of_file(filename) if isinstance(node, ast.FunctionDef)]
+    return tuple({id(branch): branch for function in functions for branch in _branches_in(function)}.values())
+
+
+def _branches_in(function: ast.FunctionDef) -> Iterator[ast.If]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.If) and not node.orelse and _is_fitting(node, function):
+            yield node
+
+
+def _is_fitting(branch: ast.If, function: ast.FunctionDef) -> bool:
+    fits = False
+    for statement in branch.body:
+        name = _target(statement)
+        if name is None or not isinstance(statement, ast.Assign):
+            return False
+        if _padding(name, statement.value) is not None or _cutting(name, statement.value) is not None:
+            fits = True
+        elif not _is_pure(statement.value) or not _is_of_body(name, branch, function):
+            return False
+    return fits and all(map(_is_pure, _parts_of(branch.test)))
+
+
+def _target(statement: ast.stmt) -> str | None:
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        target = statement.targets[0]
+        return target.id if isinstance(target, ast.Name) else None
+    return None
+
+
+def _padding(name: str, value: ast.expr) -> ast.expr | None:
+    """What ``pad(name, ...)`` pads by; None where a value is no such call."""
+    if not isinstance(value, ast.Call) or not value.args or not _is_name(value.args[0], name):
+        return None
+    called = value.func.attr if isinstance(value.func, ast.Attribute) else getattr(value.func, "id", None)
+    if called != "pad" or not all(map(_is_pure, [*value.args, *(one.value for one in value.keywords)])):
+        return None
+    given = [*value.args[1:2], *(one.value for one in value.keywords if one.arg == "pad")]
+    return given[0] if given else None
+
+
+def _cutting(name: str, value: ast.expr) -> Sequence[ast.expr] | None:
+    """The indices of ``name[:, :n]``, also with ``.contiguous()``; None where a value is none."""
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not value.args and not value.keywords:
+        value = value.func.value if value.func.attr == "contiguous" else value
+    if not isinstance(value, ast.Subscript) or not _is_name(value.value, name):
+        return None
+    indices = value.slice.elts if isinstance(value.slice, ast.Tuple) else [value.slice]
+    return indices if all(map(_is_start, indices)) else None
+
+
+def _is_start(index: ast.expr) -> bool:
+    if not isinstance(index, ast.Slice):
+        return isinstance(index, ast.Constant) and index.value is ...
+    return index.lower is None and index.step is None and (index.upper is None or _is_pure(index.upper))
+
+
+def _is_name(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _is_pure(node: ast.expr) -> bool:
+    return all(
+        isinstance(part, _PURE) and not (isinstance(part, ast.Compare) and len(part.ops) > 1) for part in ast.walk(node)
+    )
+
+
+def _parts_of(test: ast.expr) -> Sequence[ast.expr]:
+    return test.values if isinstance(test, ast.BoolOp) else [test]
+
+
+def _is_of_body(name: str, branch: ast.If, function: ast.FunctionDef) -> bool:
+    """Whether a number that a branch computes is read in it alone, or in others that compute it anew."""
+    others = [node for node in ast.walk(function) if isinstance(node, ast.If) and node is not branch]
+    own = {id(node) for statement in branch.body for node in ast.walk(statement)}
+    for other in others:
+        stored = next((n for n, statement in enumerate(other.body) if _target(statement) == name), None)
+        if stored is not None:
+            own |= {id(node) for statement in other.body[stored + 1 :] for node in ast.walk(statement)}
+    reads = (node for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+    return all(id(node) in own for node in reads if node.id == name)
+
+
+class _Proof:
+    """That a branch may be taken where its condition is false too, with the values that names have there."""
+
+    def __init__(self, branch: ast.If, values: dict[str, Any]) -> None:
+        self.branch, self.values = branch, values
+        self._made: set[str] = set()
+        self._taken: sympy.Basic = sympy.false
+
+    def amounts(self) -> dict[int, _Amounts] | None:
+        """What calls of pad, by their lines, are to pad by; None where there is no proof."""
+        found: dict[int, _Amounts] = {}
+        try:
+            self._taken = self._condition()
+            for statement in self.branch.body:
+                name = _target(statement)
+                assert name is not None and isinstance(statement, ast.Assign)
+                if (padding := _padding(name, statement.value)) is not None:
+                    assert isinstance(statement.value, ast.Call)
+                    amounts = self._padding(statement.value, padding)
+                    found.update(dict.fromkeys(range(statement.lineno, (statement.end_lineno or 0) + 1), amounts))
+                elif (indices := _cutting(name, statement.value)) is not None:
+                    self._check_cut(self._value(ast.Name(name, ast.Load())), indices)
+                else:
+                    self.values[name] = self._value(statement.value)
+                    continue
+                self._made.add(name)
+        except _Unproven:
+            return None
+        return found
+
+    def _condition(self) -> sympy.Basic:
+        test = self.branch.test
+        parts = [_truth(self._value(part)) for part in _parts_of(test)]
+        return (sympy.And if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else sympy.Or)(*parts)
+
+    def _value(self, node: ast.expr) -> Any:
+        if any(isinstance(part, ast.Name) and part.id in self._made for part in ast.walk(node)):
+            raise _Unproven
+        expression = ast.fix_missing_locations(ast.Expression(node))
+        try:
+            return eval(compile(expression, "<part>", "eval"), self.values)
+        except Exception as error:
+            # It raises in the model too, once it is asked there.
+            raise _Unproven from error
+
+    def _padding(self, call: ast.Call, padding: ast.expr) -> _Amounts:
+        if self._value(call.func) is not _PAD:
+            raise _Unproven
+        amounts = self._value(padding)
+        if not isinstance(amounts, tuple | list) or not isinstance(self._value(call.args[0]), torch.Tensor):
+            raise _Unproven
+        return tuple(self._nothing_if_false(amount) for amount in amounts)
+
+    def _nothing_if_false(self, amount: _Size) -> _Size:
+        expression = _expression(amount)
+        if self._is_never(sympy.Ne(expression, 0), taken=False):
+            return amount
+        for number in sorted(int(part) for part in expression.atoms(sympy.Integer) if part > 1):
+            # Of 4 - n % 4 it is the remainder that is padded where n % 4 is not 0, and nothing where it is.
+            within = sympy.And(expression >= 0, expression < number)
+            if self._is_never(sympy.Ne(PythonMod(expression, number), 0), taken=False) and self._is_never(
+                sympy.Not(within), taken=True
+            ):
+                return amount % number
+        raise _Unproven
+
+    def _check_cut(self, tensor: Any, indices: Sequence[ast.expr]) -> None:
+        if not isinstance(tensor, torch.Tensor):
+            raise _Unproven
+        dots = next((n for n, index in enumerate(indices) if not isinstance(index, ast.Slice)), len(indices))
+        for n, index in enumerate(indices):
+            if isinstance(index, ast.Slice) and index.upper is not None:
+                axis = n if n < dots else n - len(indices) + tensor.dim()
+                beyond = _expression(tensor.shape[axis]) - _expression(self._value(index.upper))
+                if not self._is_never(sympy.StrictGreaterThan(beyond, 0), taken=False):
+                    raise _Unproven
+
+    def _is_never(self, condition: sympy.Basic, *, taken: bool) -> bool:
+        """Whether a condition is never true where that of the branch is, or is not."""
+        if condition in (sympy.true, sympy.false):
+            return bool(condition == sympy.false)
+        asked = condition.free_symbols
+        known: Wanted = [one for one in plain_parts([(self._taken, taken)]) if one[0].free_symbols <= asked]
+        return never([*known, (condition, True)])
+
+
+def _to_multiple(amount: _Size, size: _Size) -> _Size:
+    """What a size is padded by: where that makes it the next multiple of a number, the difference to that."""
+    if not isinstance(amount, torch.SymInt) or not isinstance(size, torch.SymInt):
+        return amount
+    number = _multiple(amount.node.expr, size.node.expr)
+    return amount if number is None else number * ((size + (number - 1)) // number) - size
+
+
+@functools.lru_cache(maxsize=256)
+def _multiple(amount: sympy.Basic, size: sympy.Basic) -> int | None:
+    for number in sorted({int(part) for part in amount.atoms(sympy.Integer) if part > 1}):
+        multiple = number * FloorDiv(size + (number - 1), number)
+        if never([(sympy.Ne(amount, multiple - size), True)]):
+            return number
+    return None
+
+
+class _Unproven(Exception):
+    """A branch is not known to come to the same at all sizes."""
+
+
+def _truth(value: Any) -> sympy.Basic:
+    if isinstance(value, torch.SymBool):
+        return value.node.expr
+    if isinstance(value, torch.SymInt):
+        return sympy.Ne(value.node.expr, 0)
+    if value is None or isinstance(value, bool | int):
+        return sympy.true if value else sympy.false
+    raise _Unproven
+
+
+def _expression(size: Any) -> sympy.Basic:
+    if isinstance(size, bool) or not isinstance(size, int | torch.SymInt):
+        raise _Unproven
+    return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)

@@ -160,7 +160,8 @@ pages: $(STAMP) ## run the code on all pages and write what it prints into them
 comparisons: $(STAMP) ## write docs/comparisons.md from the measurements
 	$(BIN)/python tools/comparisons.py
 
-screenshots: $(STAMP) ## take pictures of reports in Chromium, into build/screenshots
+screenshots: $(STAMP) ## install Chromium where there is none, and take pictures of reports in it, into build/screenshots
+	command -v chromium chromium-browser google-chrome > /dev/null || apt-get install -y chromium
 	OMP_NUM_THREADS=1 SCREENSHOTS=build/screenshots $(BIN)/python -m pytest tests/report/test_browser.py
 
 clean: ## remove what the targets leave behind, but not .venv

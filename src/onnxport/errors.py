@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import ParamSpec, Self, TypeVar
 
@@ -50,6 +50,20 @@ def listing(headline: str, problems: Sequence[Problem], advice: str = "") -> str
     return "\n".join([headline, *(f"  - {problem}" for problem in problems), *([advice] if advice else [])])
 
 
+def counted(problems: Sequence[Problem]) -> list[Problem]:
+    """Each problem once, with how many times it occurs.
+
+    >>> from onnxport.errors import Problem, counted
+    >>> [problem.count for problem in counted([Problem("one"), Problem("two"), Problem("one")])]
+    [2, 1]
+    """
+    found: dict[Problem, int] = {}
+    for problem in problems:
+        once = replace(problem, count=1)
+        found[once] = found.get(once, 0) + problem.count
+    return [replace(problem, count=count) for problem, count in found.items()]
+
+
 class OnnxExporterError(RuntimeError):
     """Errors raised by the exporter. The base class of all exporter errors.
 
@@ -70,6 +84,7 @@ class OnnxExporterError(RuntimeError):
     """
 
     def __init__(self, message: str = "", problems: Sequence[Problem] = (), advice: str = "") -> None:
+        problems = counted(problems)
         super().__init__(listing(message, problems, advice) if problems else message)
         self.problems = tuple(problems)
         self.advice = advice

@@ -5,34 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any
 
 from onnxport.errors import with_plain_errors
 from onnxport.export_types import OperatorExportTypes, TrainingMode
 
 if TYPE_CHECKING:
     from onnxport.exporter import File, Model
-    from onnxport.options import Branches, Keywords, Modules, Table
+    from onnxport.options import Branches, Modules, Table
     from onnxport.program import ONNXProgram
     from onnxport.quantize import Quantization
     from onnxport.targets import Target
     from onnxport.weights.metadata import Metadata
 
 
-@overload
-def export(
-    model: Model, args: Any = ..., f: File | None = ..., *, dynamo: Literal[True] = ..., **options: Unpack[Keywords]
-) -> ONNXProgram: ...
-@overload
-def export(
-    model: Model, args: Any = ..., f: None = ..., *, dynamo: bool, **options: Unpack[Keywords]
-) -> ONNXProgram: ...
-@overload
-def export(model: Model, args: Any, f: File, *, dynamo: Literal[False], **options: Unpack[Keywords]) -> None: ...
-@overload
-def export(
-    model: Model, args: Any = ..., f: File | None = ..., *, dynamo: bool, **options: Unpack[Keywords]
-) -> ONNXProgram | None: ...
+# One signature, not an overload for each way to call it: type checkers then tell of a wrong option in one line. What
+# it returns is a program but for dynamo=False with a file, which has None as in torch.onnx; `| Any` says so without
+# everybody having to ask.
 @with_plain_errors
 def export(
     model: Model,
@@ -72,7 +61,7 @@ def export(
     branch_limit: int | None = None,
     fold_batch_norm: bool = True,
     quantize: str | Quantization | None = None,
-) -> ONNXProgram | None:
+) -> ONNXProgram | Any:
     """Export a PyTorch model to ONNX.
 
     Args:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -22,6 +21,7 @@ import onnx_ir as ir
 import torch
 
 from onnxport.graphs import bodies
+from onnxport.source_files import PACKAGE_FOLDER, TORCH_FOLDER, is_librarys_file
 from onnxport.torch_internals.layers import pretty_print_target
 from onnxport.torch_internals.operators import OpOverload
 
@@ -58,8 +58,6 @@ _PROVENANCE = "onnxport.provenance"
 """The key in ``ir.Node.meta``."""
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-_TORCH = os.path.dirname(torch.__file__) + os.sep
-_PACKAGE = os.path.dirname(__file__) + os.sep
 # A frame whose code is not known is followed by the next frame.
 _FRAME = re.compile(
     r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)(?:\n?\s*+(?!File ")(?P<code>[^\n]*))?'
@@ -208,7 +206,8 @@ def line_of(node: ir.Node) -> str:
 def source_line(node: torch.fx.Node) -> str:
     """Where in the user's code a call comes from: ``model.py:12 in forward: y = self.fc(x)``.
 
-    The innermost frame outside installed packages; where all are inside, the innermost outside torch.
+    The innermost frame outside installed packages; where all are inside, the innermost outside torch; where all are
+    torch's own, as in a model of torch's layers alone, the module.
 
     >>> import torch
     >>> from onnxport.provenance import source_line
@@ -219,17 +218,20 @@ def source_line(node: torch.fx.Node) -> str:
     >>> source_line(node)
     'model.py:12 in forward: y = self.fc(x)'
     """
-    return _innermost_line(_user_frames(node)) or f"the call {node.name} = {node.target}"
+    return _innermost_line(_user_frames(node), node) or f"the call {node.name} = {node.target}"
 
 
-def _innermost_line(trace: str) -> str:
+def _innermost_line(trace: str, node: torch.fx.Node | None = None) -> str:
     frames = list(_FRAME.finditer(trace))
     if not frames:
         return ""
     # Code that torch generated for a branch or body has no file.
     written = [frame for frame in frames if not frame["file"].startswith("<")]
-    own = [frame for frame in written if "site-packages" not in frame["file"]]
-    libraries = [frame for frame in frames if not frame["file"].startswith(_TORCH)]
+    own = [frame for frame in written if not is_librarys_file(frame["file"])]
+    libraries = [frame for frame in frames if not frame["file"].startswith(TORCH_FOLDER)]
+    if not own and not libraries and node is not None and (modules := enclosing_modules(node)):
+        subject = f"the module {modules[-1].path!r}" if modules[-1].path else "the model"
+        return f"{subject}, a {modules[-1].kind.rpartition('.')[2]}"
     frame = (own or libraries or frames)[-1]
     code = f": {frame['code']}" if frame["code"] else ""
     return f"{frame['file']}:{frame['line']} in {frame['function']}{code}"
@@ -238,9 +240,9 @@ def _innermost_line(trace: str) -> str:
 def _user_frames(node: torch.fx.Node) -> str:
     """The frames that a call comes from, without those of this package that it passed through."""
     text: str = node.meta.get("stack_trace") or ""
-    if _PACKAGE not in text:
+    if PACKAGE_FOLDER not in text:
         return text
-    theirs = [frame[0] for frame in _FRAME.finditer(text) if not frame["file"].startswith(_PACKAGE)]
+    theirs = [frame[0] for frame in _FRAME.finditer(text) if not frame["file"].startswith(PACKAGE_FOLDER)]
     return "\n  ".join(theirs) if theirs else text
 
 

@@ -297,7 +297,7 @@ def test_frames_of_the_package_are_told_from_the_users() -> None:
     from onnxport.capture.diagnosis import user_lines
 
     assert Path(user_lines._STRATEGIES).is_file()
-    assert Path(user_lines._PACKAGE) == Path(onnxport.__file__).parent
+    assert Path(user_lines.PACKAGE_FOLDER) == Path(onnxport.__file__).parent
 
 
 def test_training_that_was_asked_for_is_no_surprise(recwarn: pytest.WarningsRecorder) -> None:

@@ -111,7 +111,8 @@ DOCUMENTS: list[tuple[str, int, dict[str, object]]] = [
     ("run plain.onnx -i x=x.pt -o out.pt", 0, {"outputs.0.mean": 26.0}),
     ("run branches.onnx", 0, {"outputs.0.shape": [2]}),
     ("run functions.onnx", 0, {"sizes": {"n": 2}}),
-    ("run data.onnx -i 7,4", 0, {"outputs.0.shape": [7, 100]}),
+    ("run data.onnx -i 7,4", 0, {"sizes": {"batch": 7}, "outputs.0.shape": [7, 100]}),
+    ("compare plain.onnx plain.onnx -i 7,4", 0, {"runs.0.sizes": {"batch": 7}, "runs.0.matches": True}),
     ("verify net.onnx --against net.py:build", 0, {"matches": True, "runs.1.sizes": {"batch": 3}}),
     (
         "verify net.onnx --against net.py:changed --size batch=1,6",
@@ -174,13 +175,12 @@ REFUSALS = [
     ("run plain.onnx -i 3,4 -i 3,4", "more inputs are given than the 1"),
     ("run plain.onnx -i wrong.npz", "x: dimension 1 is fixed at 4, got 5"),
     ("run plain.onnx -i pickled.pt", "pickled.pt holds a pickle of more than tensors"),
-    ("run plain.onnx -i absent.npz", "absent.npz can't be read as tensors: [Errno 2] No such file"),
+    ("run plain.onnx -i 3,4 --size batch=7", "the inputs that are given have batch=3"),
     ("run plain.onnx --size n=3", "the inputs have no size 'n'; they have batch"),
     ("compare plain.onnx branches.onnx", "plain.onnx has 1 inputs (x), branches.onnx has 2 (x, flag)"),
     ("convert hostile/parent.onnx out.onnx --opset 20", "no place below its own folder"),
     ("optimize hostile/link.onnx out.onnx", "a link that leads out of its folder"),
     ("convert hostile/cut.onnx out.onnx", "cut.onnx can't be read as an ONNX model"),
-    ("convert plain.onnx out.onnx --opset 99", "Opset 99 cannot be written"),
     ("convert plain.onnx out.onnx --target rknn", "the input x has sizes that vary: batch"),
     ("convert plain.onnx out.onnx --target rknn --opset 20", "reads opsets 12 to 19, not 20"),
     ("convert plain.onnx absent/out.onnx", "absent"),
@@ -196,6 +196,8 @@ WRONG_FORMS = [
     ("run plain.onnx -o out.txt", "outputs are saved as an .npz or a .pt file"),
     ("convert plain.onnx out.onnx --target other", "There is no target 'other'"),
     ("run plain.onnx -i x=3,four", "'four' is no size"),
+    ("run plain.onnx -i absent.npz", "There is no file absent.npz."),
+    ("convert plain.onnx out.onnx --opset 99", "Opset 99 cannot be written"),
 ]
 
 

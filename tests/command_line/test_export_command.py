@@ -69,6 +69,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     torch.jit.trace(module, torch.randn(3, 4)).save(str(tmp_path / "net.pt"))
     torch.export.save(torch.export.export(module, (torch.randn(3, 4),)), tmp_path / "net.pt2")
     torch.save(module.state_dict(), tmp_path / "weights.pt")
+    wrapped = {f"module.{name}": weight for name, weight in module.state_dict().items()}
+    torch.save({"epoch": 3, "state_dict": wrapped, "optimizer": {"state": {}, "param_groups": []}}, tmp_path / "run.pt")
+    torch.save({"model": wrapped, "average": wrapped}, tmp_path / "two.pt")
     torch.save(module, tmp_path / "pickled.pt")
     save_file(module.state_dict(), tmp_path / "weights.safetensors")
     save_file({"weight": module.weight.detach()}, tmp_path / "half.safetensors")
@@ -94,6 +97,7 @@ ROWS = [
     ("net.py:sized(4,outer=3) sized.onnx -i 3,4 --dtype float64 --verify", "sized.onnx", 20, 3),
     ("weights.safetensors w.onnx --arch net.py:sized(4) -i 3,4", "w.onnx", 20, 3),
     ("weights.pt w.onnx --arch net.py:sized(4) -i 3,4", "w.onnx", 20, 3),
+    ("run.pt w.onnx --arch net.py:sized(4) -i 3,4", "w.onnx", 20, 3),
     ("pickled.pt p.onnx --allow-pickle -i 3,4", "p.onnx", 20, 3),
     ("net.py:Net x.onnx -i x=x.pt --dynamic x:0=rows --verify", "x.onnx", 20, "rows"),
     ("net.py:Net x.onnx -i x.npz", "x.onnx", 20, 5),
@@ -132,9 +136,10 @@ REFUSALS = [
     ),
     ("weights.safetensors", "weights.safetensors holds 2 tensors and no model"),
     ("junk.pt", "junk.pt is neither a TorchScript file nor one of torch.save"),
+    ("absent.pt --arch net.py:sized(4)", "There is no file absent.pt"),
     ("half.safetensors --arch net.py:sized(4)", "the model's bias is not in the file"),
     ("weights.safetensors --arch net.py:sized(5)", "weight: the model has the shape [2, 5], the file [2, 4]"),
-    ("weights.safetensors --arch net.py:Net", "weight of the file is not in the model"),
+    ("weights.safetensors --arch net.py:Net", "weight are in the file and not in the model"),
     ("weights.safetensors --arch net.pt2", "--arch names a captured program"),
     ("net.py", "net.py has several models; name one of net.py:Net, net.py:Chosen"),
     ("nothing.py", "nothing.py has no module, and no function or class that makes one"),
@@ -153,7 +158,8 @@ REFUSALS = [
     ),
     ("net.py:Net absent/net.onnx -i x=3,4", "absent"),
     ("net.py:Net -i x=b@3,4 -i 3", "x is given twice, by its name and in order"),
-    ("net.py:Net -i x=3,4 --opset 99", "99"),
+    ("run.pt", "holds a state dict under 'state_dict': 2 weights, and no model"),
+    ("two.pt --arch net.py:sized(4)", "two.pt holds several state dicts (model, average)"),
 ]
 
 
@@ -199,6 +205,8 @@ WRONG_CALLS = [
     ("net.py:Net -i x=3,four", "'four' is no size"),
     ("net.py:Net -i x=3,4:float33", "torch has no dtype 'float33'"),
     ("net.py:Net -i x=3,4 --dtype half33", "torch has no dtype 'half33'"),
+    ("net.py:Net -i x=3,4 --opset 99", "Opset 99 cannot be written"),
+    ("net.py:Net -i absent.npz", "There is no file absent.npz."),
     ("net.py:Net -i x=3,4 --target tracked", "There is no target 'tracked'; did you mean 'tract'?"),
     ("net.py:Net -i x=3,4 --quantize int5", "There is no quantization 'int5'"),
     ("net.py:Net -i x=3,4 --quantize int4:block=32", "'block=32' is no option of a quantization"),

@@ -29,12 +29,12 @@ class Sum(nn.Module):
 
 @says("export has no argument 'opset'; did you mean opset_version?")
 def an_argument_that_is_not_there(folder: Path) -> None:
-    onnxport.export(RELU, (X,), opset=17)  # type: ignore[call-overload]  # here
+    onnxport.export(RELU, (X,), opset=17)  # type: ignore[call-arg]  # here
 
 
 @says("`kwargs` is an object of type list", '{"mask": mask}')
 def keywords_as_a_list(folder: Path) -> None:
-    onnxport.export(Pair(), (X,), kwargs=[X])  # type: ignore[call-overload]  # here
+    onnxport.export(Pair(), (X,), kwargs=[X])  # type: ignore[arg-type]  # here
 
 
 @says("`input_names` is 'xy'; write a list of names")
@@ -49,12 +49,12 @@ def an_empty_name(folder: Path) -> None:
 
 @says("Arguments of export", "`input_names` is [1]", "`dynamic_axes` is ['x']; write a dict by input name")
 def two_arguments_at_once(folder: Path) -> None:
-    onnxport.export(RELU, (X,), input_names=[1], dynamic_axes=["x"])  # type: ignore[call-overload]  # here
+    onnxport.export(RELU, (X,), input_names=[1], dynamic_axes=["x"])  # type: ignore[arg-type]  # here
 
 
 @says("`quantize` is 8", "'int8'")
 def a_number_for_a_scheme(folder: Path) -> None:
-    onnxport.export(RELU, (X,), quantize=8)  # type: ignore[call-overload]  # here
+    onnxport.export(RELU, (X,), quantize=8)  # type: ignore[arg-type]  # here
 
 
 @says("There is no quantization 'int3'; did you mean 'int8'?")
@@ -64,7 +64,7 @@ def an_unknown_scheme(folder: Path) -> None:
 
 @says("`custom_translation_table` is", "{torch.ops.mylib.op: translation}")
 def translations_as_a_list(folder: Path) -> None:
-    onnxport.export(RELU, (X,), custom_translation_table=[torch.relu])  # type: ignore[call-overload]  # here
+    onnxport.export(RELU, (X,), custom_translation_table=[torch.relu])  # type: ignore[arg-type]  # here
 
 
 @says("`training` is 9", "EVAL, PRESERVE or TRAINING")
@@ -74,12 +74,12 @@ def an_unknown_mode(folder: Path) -> None:
 
 @says("`custom_opsets` is {'mylib': '1'}", '{"mylib": 1}')
 def a_version_as_text(folder: Path) -> None:
-    onnxport.export(RELU, (X,), custom_opsets={"mylib": "1"})  # type: ignore[call-overload]  # here
+    onnxport.export(RELU, (X,), custom_opsets={"mylib": "1"})  # type: ignore[arg-type]  # here
 
 
 @says("`artifacts_dir` is None", "the path of a folder")
 def no_folder_for_a_report(folder: Path) -> None:
-    onnxport.export(RELU, (X,), report=True, artifacts_dir=None)  # type: ignore[call-overload]  # here
+    onnxport.export(RELU, (X,), report=True, artifacts_dir=None)  # type: ignore[arg-type]  # here
 
 
 @says("IR version 99 cannot be written", "from 3 to")
@@ -102,12 +102,12 @@ def functions_in_an_old_opset(folder: Path) -> None:
 
 @says("expected a dict by parameter name, or a tuple with 1 entries, got 'batch'")
 def a_name_for_all_shapes(folder: Path) -> None:
-    onnxport.export(RELU, (X,), dynamic_shapes="batch")  # type: ignore[call-overload]  # here
+    onnxport.export(RELU, (X,), dynamic_shapes="batch")  # type: ignore[arg-type]  # here
 
 
 @says("has 0, but the inputs are 'x'", "a tuple with one entry for each input")
 def axes_without_an_input(folder: Path) -> None:
-    onnxport.export(RELU, (X,), dynamic_shapes={0: "batch"})  # type: ignore[call-overload]  # here
+    onnxport.export(RELU, (X,), dynamic_shapes={0: "batch"})  # type: ignore[arg-type]  # here
 
 
 @says("At parts: expected a list or tuple with 2 entries, because the input is a list", "got a dict with keys 0")
@@ -241,12 +241,12 @@ def a_constant_without_a_value(folder: Path) -> None:
 
 @says("The destination must be a path or an open binary file, not an object of type int")
 def a_number_for_a_file(folder: Path) -> None:
-    onnxport.export(RELU, (X,), 5)  # type: ignore[call-overload]  # here
+    onnxport.export(RELU, (X,), 5)  # type: ignore[arg-type]  # here
 
 
 @says("it is open for text", 'mode "wb"')
 def a_file_open_for_text(folder: Path) -> None:
-    onnxport.export(RELU, (X,), io.StringIO())  # type: ignore[call-overload]  # here
+    onnxport.export(RELU, (X,), io.StringIO())  # type: ignore[arg-type]  # here
 
 
 @says("it is open for reading only", 'mode "wb"')

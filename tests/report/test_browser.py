@@ -16,7 +16,8 @@ import onnxport
 from onnxport.errors import OnnxExporterError
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: make screenshots installs it")
+SCREENSHOTS = Path(os.environ.get("SCREENSHOTS", Path(__file__).parents[2] / "build" / "screenshots"))
 
 # Clicks on everything that can be, points at everything that tells something, and counts what is there.
 _USE = """
@@ -111,10 +112,10 @@ def test_no_script_fails(kind: str, pages: dict[str, Path]) -> None:
         assert not told[1].endswith('"found":0}}')
 
 
-@pytest.mark.skipif("SCREENSHOTS" not in os.environ, reason="make screenshots takes them")
 def test_screenshots(pages: dict[str, Path]) -> None:
-    folder = Path(os.environ["SCREENSHOTS"])
-    folder.mkdir(parents=True, exist_ok=True)
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     for kind, page in pages.items():
-        browse(page, f"--screenshot={(folder / f'{kind}.png').resolve()}", "--hide-scrollbars")
-        assert (folder / f"{kind}.png").stat().st_size > 10_000
+        picture = SCREENSHOTS.resolve() / f"{kind}.png"
+        picture.unlink(missing_ok=True)
+        browse(page, f"--screenshot={picture}", "--hide-scrollbars")
+        assert picture.stat().st_size > 10_000

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import typing
 import warnings
 from pathlib import Path
 from typing import Any
@@ -89,3 +91,10 @@ def test_same_bytes_from_two_exports(tmp_path: Path) -> None:
     for name in ("a.onnx", "b.onnx"):
         onnxport.export(model, (X,), tmp_path / name, dynamic_shapes=({0: "n"},), external_data=False)
     assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
+
+
+def test_type_checkers_have_one_signature_to_speak_of() -> None:
+    # Of an overloaded function they list every overload, at forty options each, whatever option is wrong.
+    assert typing.get_overloads(onnxport.export) == []
+    hints = inspect.signature(onnxport.export)
+    assert hints.return_annotation == "ONNXProgram | Any"

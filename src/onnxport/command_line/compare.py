@@ -48,7 +48,7 @@ def compare_command(
         examples = read_examples(inputs or ())
         results, milliseconds = [], None
         if runs > 0:
-            for at in parse_sizes(size or (), models[0]):
+            for at in parse_sizes(size or (), models[0], examples):
                 results.append(compared_outputs(programs[0], programs[1], examples, at, tolerance))
             milliseconds = _latencies(programs, results[0].feeds, runs)
         document = {

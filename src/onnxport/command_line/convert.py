@@ -39,7 +39,7 @@ def convert_command(
         from onnxport.command_line.usage import check_known
         from onnxport.conversion import convert_model
 
-        check_known(target)
+        check_known(target, opset=opset, ir_version=ir_version)
 
         def change(model: ir.Model) -> Target:
             return convert_model(model, opset=opset, ir_version=ir_version, target=target)

@@ -124,28 +124,10 @@ def read_tensors(path: Path) -> torch.Tensor | Mapping[str, torch.Tensor] | Sequ
     """The tensors of a file, of which no code is run.
 
     Raises:
+        UsageError: There is no such file.
         InputError: It is damaged, holds other things than tensors, or would have to be unpickled.
     """
-    try:
-        if path.suffix == ".safetensors":
-            return mapped_tensors(path)
-        if path.suffix == ".npz" and not zipfile.is_zipfile(path) and path.exists():
-            raise InputError(f"{path} is no file of numpy.savez.")
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as arrays:
-                return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
-        if path.suffix == ".npy":
-            return torch.from_numpy(np.load(path, allow_pickle=False))
-        content: object = torch.load(path, weights_only=True, map_location="cpu")
-    except InputError:
-        raise
-    except pickle.UnpicklingError as error:
-        raise InputError(
-            f"{path} holds a pickle of more than tensors, which is not loaded; save tensors only."
-        ) from error
-    except (OSError, ValueError, TypeError, RuntimeError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise InputError(f"{path} can't be read as tensors: {reason}") from error
+    content = load_saved(path)
     if isinstance(content, torch.Tensor):
         return content
     if not isinstance(content, Mapping | list | tuple):
@@ -155,3 +137,35 @@ def read_tensors(path: Path) -> torch.Tensor | Mapping[str, torch.Tensor] | Sequ
     if others:
         raise InputError(f"{path} holds {', '.join(sorted(others))} beside tensors; save tensors only.")
     return content
+
+
+def load_saved(path: Path) -> object:
+    """What was saved to a file, of which no code is run.
+
+    Raises:
+        UsageError: There is no such file.
+        InputError: It is damaged, or would have to be unpickled.
+    """
+    if not path.is_file():
+        raise UsageError(f"There is no file {path}.")
+    try:
+        if path.suffix == ".safetensors":
+            return mapped_tensors(path)
+        if path.suffix == ".npz" and not zipfile.is_zipfile(path):
+            raise InputError(f"{path} is no file of numpy.savez.")
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as arrays:
+                return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
+        if path.suffix == ".npy":
+            return torch.from_numpy(np.load(path, allow_pickle=False))
+        content: object = torch.load(path, weights_only=True, map_location="cpu")
+        return content
+    except InputError:
+        raise
+    except pickle.UnpicklingError as error:
+        raise InputError(
+            f"{path} holds a pickle of more than tensors, which is not loaded; save tensors only."
+        ) from error
+    except (OSError, ValueError, TypeError, RuntimeError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise InputError(f"{path} can't be read as tensors: {reason}") from error

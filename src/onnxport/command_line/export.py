@@ -78,7 +78,7 @@ def export_command(
     with answering(as_json=as_json, quiet=quiet) as answer:
         from onnxport.command_line.usage import check_known
 
-        check_known(target, quantize)
+        check_known(target, quantize, opset)
         if Path(model).is_dir():
             checked = verify is not False
             asked = CheckpointRequest(

@@ -34,13 +34,17 @@ def open_inputs(model: ir.Model) -> list[ir.Value]:
     return [value for value in model.graph.inputs if value.name not in model.graph.initializers]
 
 
-def parse_sizes(texts: Sequence[str], model: ir.Model) -> list[dict[str, int]]:
+def parse_sizes(texts: Sequence[str], model: ir.Model, examples: Sequence[Example] = ()) -> list[dict[str, int]]:
     """The sizes to run at: all combinations of ``--size name=1,2,7``, and two of our own where there is none.
 
+    What the examples say of a size goes for the inputs that are made beside them.
+
     Raises:
-        InputError: It is no size of the model, or there are too many.
+        InputError: It is no size of the model, or the examples have another.
+        UsageError: It is not in its form, or there are too many.
     """
     known = varying_sizes(model)
+    fixed = _sizes_of_examples(model, examples)
     given: dict[str, list[int]] = {}
     for text in texts:
         name, _, numbers = text.partition("=")
@@ -51,37 +55,56 @@ def parse_sizes(texts: Sequence[str], model: ir.Model) -> list[dict[str, int]]:
         if not all(number.isdecimal() for number in numbers.split(",")):
             raise UsageError(f"--size {text}: write name=number, or name=number,number to run at several.")
         given[name] = [int(number) for number in numbers.split(",")]
-    first = dict.fromkeys(known, _FIRST_SIZE)
+        if name in fixed and given[name] != [fixed[name]]:
+            raise InputError(f"--size {text}: the inputs that are given have {name}={fixed[name]}.")
+    first = {**dict.fromkeys(known, _FIRST_SIZE), **fixed}
     if not given:
-        second = dict(zip(known, itertools.cycle(_OTHER_SIZES), strict=False))
-        return [first, second] if known else [first]
+        second = {**dict(zip(known, itertools.cycle(_OTHER_SIZES), strict=False)), **fixed}
+        return [first, second] if second != first else [first]
     combined = [{**first, **dict(zip(given, sizes, strict=True))} for sizes in itertools.product(*given.values())]
     if len(combined) > _MOST_RUNS:
         raise UsageError(f"--size asks for {len(combined)} combinations, and {_MOST_RUNS} are run at most.")
     return combined
 
 
-def feeds_for(model: ir.Model, examples: Sequence[Example], sizes: Sizes) -> dict[str, torch.Tensor]:
-    """A tensor for each input: the one that was described, or a random one of the input's own shape and type."""
-    inputs = open_inputs(model)
+def _sizes_of_examples(model: ir.Model, examples: Sequence[Example]) -> dict[str, int]:
+    """What examples say of sizes by their own; two that contradict each other are told when they are run."""
+    return {
+        dim.value: size
+        for value, example in _matched(model, examples)
+        if example is not None
+        for dim, size in zip(value.shape or (), example.sizes, strict=False)
+        if isinstance(dim, ir.SymbolicDim) and dim.value is not None and dim.value.isidentifier()
+    }
+
+
+def _matched(model: ir.Model, examples: Sequence[Example]) -> list[tuple[ir.Value, Example | None]]:
+    """The inputs with the examples that are for them, by name or else in order."""
     unnamed = iter([example for example in examples if example.name is None])
     named = {example.name: example for example in examples if example.name is not None}
+    return [(value, named.get(str(value.name)) or next(unnamed, None)) for value in open_inputs(model)]
+
+
+def feeds_for(model: ir.Model, examples: Sequence[Example], sizes: Sizes) -> dict[str, torch.Tensor]:
+    """A tensor for each input: the one that was described, or a random one of the input's own shape and type."""
+    inputs = _matched(model, examples)
+    names = [str(value.name) for value, _ in inputs]
     problems = [
-        Problem(f"{name} is not an input", remedy=f"Inputs are {', '.join(str(value.name) for value in inputs)}.")
-        for name in named
-        if name not in {value.name for value in inputs}
+        Problem(f"{example.name} is not an input", remedy=f"Inputs are {', '.join(names)}.")
+        for example in examples
+        if example.name is not None and example.name not in names
     ]
     generator = torch.Generator().manual_seed(0)
     feeds: dict[str, torch.Tensor] = {}
-    for value in inputs:
-        example = named.get(str(value.name)) or next(unnamed, None)
+    for value, example in inputs:
         try:
             feeds[str(value.name)] = (
                 _made(value, sizes, generator) if example is None else _typed(value, example, generator)
             )
         except InputError as error:
             problems.append(Problem(str(error)))
-    if next(unnamed, None) is not None:
+    taken = [example for _, example in inputs if example is not None and example.name is None]
+    if len(taken) < sum(example.name is None for example in examples):
         problems.append(Problem(f"more inputs are given than the {len(inputs)} that there are"))
     if problems:
         raise InputError("The inputs do not fit the file.", problems)

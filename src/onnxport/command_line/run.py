@@ -35,8 +35,9 @@ def run_command(
         from onnxport.program import ONNXProgram
 
         model = read_file(file)
-        at = parse_sizes(size or (), model)[0]
-        feeds = feeds_for(model, read_examples(inputs or ()), at)
+        examples = read_examples(inputs or ())
+        at = parse_sizes(size or (), model, examples)[0]
+        feeds = feeds_for(model, examples, at)
         with in_onnxruntime(file):
             results = ONNXProgram(model, None)(**feeds)
         found: dict[str, Output] = {str(v.name): r for v, r in zip(model.graph.outputs, results, strict=True)}

@@ -43,7 +43,7 @@ def verify_command(
         examples = read_examples(inputs or ())
         runs = [
             verified_run((file, program), (against, model), examples, at, tolerance)
-            for at in parse_sizes(size or (), onnx_model)
+            for at in parse_sizes(size or (), onnx_model, examples)
         ]
         wrong = next((run for run in runs if not run.matches), None)
         departure = None if wrong is None else first_departure(onnx_model, model, wrong.feeds)

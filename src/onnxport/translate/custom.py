@@ -19,6 +19,7 @@ from onnxport.torch_internals.operators import CustomOpDef, OpOverload, OpOverlo
 from onnxport.translate.binding import signature_to_write
 from onnxport.translate.builder import Builder
 from onnxport.translate.dims import Dim
+from onnxport.translate.emitted_nodes import fault_of_nodes
 from onnxport.translate.registry import (
     REGISTRY,
     STORAGE_ARGUMENTS,
@@ -183,6 +184,7 @@ def _emitted(op: Builder, variant: Variant, args: Sequence[object], kwargs: Mapp
     """What the user's function emits. What is wrong with it is said with its own line."""
     assert op.translated is not None
     remedy = "The model is not to blame: correct the function in `custom_translation_table`."
+    start = len(op.nodes)
     try:
         result = variant.emit(op, *args, **kwargs)
     except OnnxExporterError:
@@ -190,16 +192,23 @@ def _emitted(op: Builder, variant: Variant, args: Sequence[object], kwargs: Mapp
     except Exception as error:
         told = f"{error}" if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
         what = f"The translation `{variant.name}` of {op.translated.target} failed: {told}"
+        if "must be Tensor, not Tensor" in told:
+            remedy = "Its arguments are values of the ONNX graph: compute with `op`, as op.Mul(x, y), not with torch."
         raise TranslationError.about(Problem(what, line_of_error(error), remedy)) from error
     expected = op.translated.meta.get("val")
-    count = len(result) if isinstance(result, list | tuple) else 1
-    wanted = len(expected) if isinstance(expected, list | tuple) else 1
-    if wanted and (result is None or (count != wanted and isinstance(expected, list | tuple))):
+    results = result if isinstance(result, list | tuple) else [result]
+    values = expected if isinstance(expected, list | tuple) else [expected]
+    count, wanted = len(results), len(values)
+    if wanted and (result is None or count != wanted):
         returned = "None" if result is None else f"{count} value(s)"
         what = f"The translation `{variant.name}` of {op.translated.target} returned {returned}"
         remedy = f"It has to return {'the tensor' if wanted == 1 else f'the {wanted} tensors'} that it makes with `op`."
         raise TranslationError.about(Problem(what, line_of_function(variant.function), remedy))
-    return result
+    fault = fault_of_nodes(op.nodes[start:], results, values)
+    if fault is not None:
+        what = f"The translation `{variant.name}` of {op.translated.target} emits what ONNX does not take: {fault}"
+        raise TranslationError.about(Problem(what, line_of_function(variant.function), remedy))
+    return result if isinstance(expected, list | tuple) else results[0]
 
 
 def _fit(variant: Variant, arguments: Sequence[Argument]) -> tuple[list[object], dict[str, object]] | str:

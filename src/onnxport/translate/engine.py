@@ -146,7 +146,7 @@ class Engine:
             Problem(
                 f"{name} has no translation",
                 source_line(node),
-                _how_to_translate(node.target),
+                _how_to_translate(node),
                 count=unknown[name],
                 operator=operator_name(node.target),
             )
@@ -302,14 +302,21 @@ class Engine:
             self.env[node] = value
 
 
-def _how_to_translate(target: object) -> str:
+def _how_to_translate(node: torch.fx.Node) -> str:
     """What a user writes for an operator that has no translation."""
+    target = node.target
+    if any(_is_sparse(one.meta.get("val")) for one in (node, *node.all_input_nodes)):
+        return "ONNX has dense tensors only: leave the sparse form out of the model, as to_dense() does."
     if not isinstance(target, OpOverload):
         return "Replace the call in the model: what is no operator of torch can't be translated."
     name = target._schema.name.partition("::")[2]
     key = f"torch.ops.{target._schema.name.replace('::', '.')}"
     written = f"`{signature_to_write(target)} return op.…`"
     return f"Write {written} with operators of ONNX, and pass custom_translation_table={{{key}: {name}}}."
+
+
+def _is_sparse(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout is not torch.strided
 
 
 def call_translation(op: Builder, translation: Translation, arguments: dict[str, Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -61,20 +61,36 @@ def mixed_types(node: torch.fx.Node, positions: tuple[int, ...], env: Mapping[to
     if node.target in _NORMS and types[0] in _HALVES and set(types[1:]) <= {torch.float32, types[0]}:
         return None
     shown = ", ".join(f"{_role(tensor, env)} is {_short(dtype)}" for tensor, dtype in zip(tensors, types, strict=True))
-    weight = _short(types[1])
     return Problem(
         f"{node.target} takes operands of one type, but {shown}",
         source_line(node),
-        f"Pass an example of the type of the weights, x.to(torch.{weight}), or convert the model to that of the input.",
+        _remedy(tensors, types, env),
         operator=operator_name(node.target),
     )
+
+
+def _remedy(tensors: Sequence[torch.fx.Node], types: Sequence[torch.dtype], env: Mapping[torch.fx.Node, object]) -> str:
+    if _is_weight(tensors[1], env):
+        weight = _short(types[1])
+        return (
+            f"Pass an example of the type of the weights, x.to(torch.{weight}), or convert the model to that of the "
+            "input."
+        )
+    # Of numbers with a fraction and without, those without are converted.
+    converted, other = (0, 1) if types[1].is_floating_point and not types[0].is_floating_point else (1, 0)
+    return f"Convert one of them on that line: {tensors[converted].name}.to(torch.{_short(types[other])})."
+
+
+def _is_weight(node: torch.fx.Node, env: Mapping[torch.fx.Node, object]) -> bool:
+    tensor = env.get(node)
+    return node.op == "placeholder" and isinstance(tensor, Tensor) and tensor.value.const_value is not None
 
 
 def _role(node: torch.fx.Node, env: Mapping[torch.fx.Node, object]) -> str:
     tensor = env.get(node)
     if node.op != "placeholder" or not isinstance(tensor, Tensor):
         return node.name
-    return f"the input {tensor.value.name}" if tensor.value.const_value is None else str(tensor.value.name)
+    return str(tensor.value.name) if _is_weight(node, env) else f"the input {tensor.value.name!r}"
 
 
 def _short(dtype: torch.dtype) -> str:

@@ -166,13 +166,28 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         "Check it against the shape of the example input.",
     ),
     Explanation(
+        r"Cannot view a tensor with shape|view size is not compatible",
+        "A view of a tensor needs its elements in memory in that order, and a transposed one has them in another.",
+        "Write reshape(...) instead of view(...), or contiguous() before it.",
+    ),
+    Explanation(
+        r"Expected more than 1 (?:value per channel|spatial element) when training",
+        "A normalization in training mode needs more than one value to take the mean of.",
+        "Call model.eval() before exporting, or pass an example of a larger batch to export it in training mode.",
+    ),
+    Explanation(
+        r"NameError: name '(\w+)' is not defined",
+        "The name {0} is not defined where the model uses it.",
+        "Define or import it in the file of that line.",
+    ),
+    Explanation(
         r"does not require grad and does not have a grad_fn",
         "The model computes gradients of something that does not depend on a tensor with requires_grad.",
         "Call requires_grad_() on the input of that part, or leave gradients out of the exported model.",
     ),
     Explanation(
         r"must match|same reduction dim|cannot be multiplied|broadcast a dimension|is invalid for input of size"
-        r"|not broadcastable|expected input.* to have \d+ channels|Expected \d+D|Given groups",
+        r"|not broadcastable|expected input.* to have \d+ channels|Expected \d+D|Given groups|Expected hidden",
         "Shapes do not fit together: {message}",
         "Check that the model runs with these inputs in eager mode: the example may have another shape than it takes.",
     ),

@@ -10,7 +10,6 @@ import linecache
 import os
 import re
 import sys
-import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -19,20 +18,18 @@ from typing import Literal, Protocol
 
 import torch
 
-from onnxport import errors
+from onnxport.source_files import NUMPY_FOLDER, PACKAGE_FOLDER, TORCH_FOLDER, is_librarys_file, is_users_file
 
-TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
-_PACKAGE = os.path.dirname(errors.__file__) + os.sep
 # The package's own places among them; whatever else of it asks does so for an operator.
-_LISTENING = tuple(os.path.join(_PACKAGE, "capture", place, "") for place in ("forks", "diagnosis"))
+_LISTENING = tuple(os.path.join(PACKAGE_FOLDER, "capture", place, "") for place in ("forks", "diagnosis"))
 # What rewritten code calls in the place of Python's own functions and lists.
 _IN_PYTHONS_PLACE = tuple(
-    os.path.join(_PACKAGE, "capture", "rewriting", f"{name}.py") for name in ("called", "open_lists", "open_numbers")
+    os.path.join(PACKAGE_FOLDER, "capture", "rewriting", f"{name}.py")
+    for name in ("called", "open_lists", "open_numbers")
 )
-_STRATEGIES = os.path.join(_PACKAGE, "capture", "strategies.py")
+_STRATEGIES = os.path.join(PACKAGE_FOLDER, "capture", "strategies.py")
 # The branches of a script that is replayed: what asks there is the script.
-_REPLAYED = os.path.join(_PACKAGE, "capture", "replay", "control") + os.sep
-_STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"] + os.sep
+_REPLAYED = os.path.join(PACKAGE_FOLDER, "capture", "replay", "control") + os.sep
 # What stands between the code that asks for the truth of a size and the environment that answers.
 _ANSWERING = tuple(
     os.path.join(TORCH_FOLDER, place)
@@ -42,38 +39,13 @@ _ANSWERING = tuple(
         "nn/modules/container.py",
     )
 )
-# No models live there: what calls it is to blame.
-_NUMPY = os.path.join(os.sep, "site-packages", "numpy", "")
 _MODULES = os.path.join(TORCH_FOLDER, "nn", "")
 _BYTECODE_TRACER = os.path.join(TORCH_FOLDER, "_dynamo", "")
 # Where the bytecode tracer asks what the code that it traces asks.
 _ASKED_IN_BYTECODE = os.path.join(_BYTECODE_TRACER, "variables", "tensor.py")
 _QUOTED_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 
-# Code without a file: typed at a prompt or in a notebook, or given to exec.
-_TYPED = ("<stdin>", "<ipython-input", "<string>")
-
 Place = tuple[str, int, str]
-
-
-@lru_cache(maxsize=1024)
-def _is_users(filename: str) -> bool:
-    if filename.startswith(_TYPED):
-        return True
-    if filename.startswith(("<", TORCH_FOLDER, _PACKAGE)) or _NUMPY in filename:
-        return False
-    # Installed packages may live below the standard library's folder; the models in them count as the user's code.
-    return not filename.startswith(_STANDARD_LIBRARY) or is_librarys_file(filename)
-
-
-def is_users_file(filename: str | None) -> bool:
-    """Whether a file is the user's or a library's other than torch; code without a file is typed by the user."""
-    return filename is None or _is_users(filename)
-
-
-def is_librarys_file(filename: str) -> bool:
-    """Whether a file was installed with a library, as opposed to written by the user."""
-    return "site-packages" in filename
 
 
 def describe(place: Place) -> str:
@@ -86,7 +58,7 @@ def describe(place: Place) -> str:
 def _innermost(places: Iterable[Place]) -> str:
     found = None
     for place in places:
-        if _is_users(place[0]):
+        if is_users_file(place[0]):
             found = place
     return describe(found) if found else ""
 
@@ -132,7 +104,13 @@ def _checks_guards(frame: FrameType) -> bool:
 def line_of_function(function: object) -> str:
     """Return ``file:line in function`` of where a function is defined, or ''."""
     code = getattr(inspect.unwrap(function) if callable(function) else None, "__code__", None)
-    return "" if code is None else describe((code.co_filename, code.co_firstlineno, code.co_name))
+    if code is None:
+        return ""
+    line = code.co_firstlineno
+    # A function begins with its decorators.
+    while linecache.getline(code.co_filename, line).lstrip().startswith("@"):
+        line += 1
+    return describe((code.co_filename, line, code.co_name))
 
 
 def module_of_error(error: BaseException, model: object) -> str:
@@ -170,13 +148,13 @@ def raised_by_model(error: BaseException) -> bool:
     """Whether an error was raised by a statement of the model's own code, and not within torch."""
     files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
     # What stands for Python's own functions raises as they do.
-    return bool(files) and (_is_users(files[-1]) or files[-1].startswith(_IN_PYTHONS_PLACE))
+    return bool(files) and (is_users_file(files[-1]) or files[-1].startswith(_IN_PYTHONS_PLACE))
 
 
 def raised_on_purpose(error: BaseException) -> bool:
     """Whether a ``raise`` or ``assert`` of the model's own code made an error, and not an operation that failed."""
     steps = list(_steps(error.__traceback__))
-    if not steps or not _is_users(steps[-1].tb_frame.f_code.co_filename):
+    if not steps or not is_users_file(steps[-1].tb_frame.f_code.co_filename):
         return False
     return steps[-1].tb_frame.f_code.co_code[steps[-1].tb_lasti] == dis.opmap["RAISE_VARARGS"]
 
@@ -220,7 +198,7 @@ def frame_of_caller() -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)
     # The package's own kernels may be running for an operator of the user's; what began the capture ends the search.
     while frame is not None and frame.f_code.co_filename != _STRATEGIES:
-        if _is_users(frame.f_code.co_filename) and not _checks_guards(frame):
+        if is_users_file(frame.f_code.co_filename) and not _checks_guards(frame):
             return frame
         frame = frame.f_back
     return None
@@ -229,20 +207,20 @@ def frame_of_caller() -> FrameType | None:
 @lru_cache(maxsize=1024)
 def _passes_on(filename: str) -> bool:
     """Whether code of a file looks at values for the code that calls it."""
-    return filename in ("<frozen abc>", functools.__file__) or _NUMPY in filename
+    return filename in ("<frozen abc>", functools.__file__) or NUMPY_FOLDER in filename
 
 
 def runs_for_model(frame: FrameType | None) -> bool:
     """Whether the code of a frame is the user's or a library's, or was called by such code to look at a value."""
     while frame is not None and _passes_on(frame.f_code.co_filename):
         frame = frame.f_back
-    return frame is not None and _is_users(frame.f_code.co_filename)
+    return frame is not None and is_users_file(frame.f_code.co_filename)
 
 
 def line_of_warning(filename: str, line: int) -> str:
     """Return the user's line that a warning is about while it is given, where it names one of torch's or of ours."""
     named = describe((filename, line, "forward"))
-    return named if _is_users(filename) else line_of_caller() or named
+    return named if is_users_file(filename) else line_of_caller() or named
 
 
 _kernels: list[str] = []
@@ -282,11 +260,11 @@ def asker(*, of_data: bool = False) -> Asker:
             return "library"
         if filename.startswith(_REPLAYED):
             return "user"
-        if filename.startswith(_PACKAGE) and not filename.startswith((*_LISTENING, *_IN_PYTHONS_PLACE)):
+        if filename.startswith(PACKAGE_FOLDER) and not filename.startswith((*_LISTENING, *_IN_PYTHONS_PLACE)):
             return "torch"
         if states or (filename.startswith(TORCH_FOLDER) and not filename.startswith((*_ANSWERING, _BYTECODE_TRACER))):
             return "torch"
-        if _is_users(filename):
+        if is_users_file(filename):
             return "library" if is_librarys_file(filename) else "user"
         frame = frame.f_back
     return "torch"

@@ -14,9 +14,10 @@ from typing import Any
 
 import torch
 
-from onnxport.capture.diagnosis.user_lines import TORCH_FOLDER, asker, frame_of_caller, runs_for_model
+from onnxport.capture.diagnosis.user_lines import asker, frame_of_caller, runs_for_model
 from onnxport.capture.forks.expressions import is_for_message
 from onnxport.capture.patches.replacing import attributes_replaced, class_replaced
+from onnxport.source_files import TORCH_FOLDER
 from onnxport.torch_internals.symbolic_sizes import get_proxy_mode
 
 PLAIN_KINDS: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}

@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
-from onnxport.capture.diagnosis.user_lines import TORCH_FOLDER, asker, frame_of_caller
+from onnxport.capture.diagnosis.user_lines import asker, frame_of_caller
 from onnxport.capture.forks.expressions import is_for_memory
+from onnxport.source_files import TORCH_FOLDER
 from onnxport.torch_internals.symbolic_sizes import get_proxy_mode
 
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from onnxport.capture.patches.adaptive_pools import pooled_to_any_size
 from onnxport.capture.patches.any_size import operators_of_any_size
+from onnxport.capture.patches.call_lines import lines_of_calls
 from onnxport.capture.patches.counts import counts_left_open
 from onnxport.capture.patches.detached_data import data_as_detached
 from onnxport.capture.patches.empty_axes import strides_of_empty_examples
 from onnxport.capture.patches.fourier import transforms_of_any_size
 from onnxport.capture.patches.low_precision import low_precision_as_computed
 from onnxport.capture.patches.packed import sequences_packed
-from onnxport.capture.patches.placeholders import placeholders_without_lines
 from onnxport.capture.patches.quick_shapes import shapes_told_at_once
 from onnxport.capture.patches.recurrent import recurrences_of_any_length
 from onnxport.capture.patches.result_types import types_as_computed
@@ -108,10 +108,11 @@ PATCHES: tuple[Patch, ...] = (
     ),
     Patch(
         replaces=("torch.fx.proxy.TracerBase.create_node",),
-        why="At each placeholder torch formats the stack to find nothing: a tenth of a capture with many weights.",
+        why="torch notes lines of functions named forward alone, so that a helper's line is not known; and at each "
+        "placeholder it formats the stack to find nothing: a tenth of a capture with many weights.",
         known="torch 2.13",
-        until="make_fx records stacks at calls only",
-        enter=placeholders_without_lines,
+        until="make_fx records stacks at calls only, with the lines of functions that forward calls",
+        enter=lines_of_calls,
     ),
     Patch(
         replaces=_kernels("__lshift__.Scalar", "__lshift__.Tensor", "__rshift__.Scalar", "__rshift__.Tensor"),

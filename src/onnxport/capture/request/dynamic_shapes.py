@@ -319,17 +319,27 @@ def _read_leaf(index: int, leaf: Leaf, spec: object, axes: list[Axis], problems:
         entries = dict(enumerate(spec))
     else:
         expected = f"a dict from axis to dimension, or a tuple with {rank} dimensions"
-        problems.append(Problem(f"At {leaf.path}: expected {expected}, got {_shown(spec)}."))
+        written = f"Write {{0: {spec!r}}} for the first axis." if isinstance(spec, str) else _written_axes(spec, rank)
+        problems.append(Problem(f"At {leaf.path}: expected {expected}, got {_shown(spec)}.", remedy=written))
         return None
     read: dict[int, object] = {}
     for axis, dim in entries.items():
         if type(axis) is not int or not -rank <= axis < rank:
             shape = f"the input has {rank} axes (shape {list(leaf.value.shape)})"
-            problems.append(Problem(f"At {leaf.path}: axis {axis!r} is out of range; {shape}."))
+            fault = "out of range" if type(axis) is int else "no number"
+            problems.append(Problem(f"At {leaf.path}: axis {axis!r} is {fault}; {shape}."))
             continue
         at = axis % rank
         read[at] = _read_dim(Axis(leaf, index, at, "static"), dim, axes, problems)
     return read
+
+
+def _written_axes(spec: object, rank: int) -> str:
+    """How a list of the axes that vary is written, where that is what was given."""
+    if not isinstance(spec, (tuple, list)) or not all(type(axis) is int and -rank <= axis < rank for axis in spec):
+        return ""
+    named = ", ".join(f"{axis}: 'name'" for axis in spec)
+    return f"Write {{{named}}}, with a name for each axis that varies."
 
 
 def _read_dim(axis: Axis, dim: object, axes: list[Axis], problems: list[Problem]) -> Any:
@@ -351,7 +361,10 @@ def _read_dim(axis: Axis, dim: object, axes: list[Axis], problems: list[Problem]
         size = axis.leaf.value if axis.axis is None else axis.leaf.value.shape[axis.axis]
         if type(size) is int and size != dim:
             problems.append(
-                Problem(f"At {axis.leaf.path}: {axis} is declared to be {dim}, but the example has {size}.")
+                Problem(
+                    f"At {axis.leaf.path}: {axis} is declared to be {dim}, but the example has {size}.",
+                    remedy="A size that varies has a name: 'batch'." if dim < 0 else "",
+                )
             )
         result = Dim.STATIC
     else:

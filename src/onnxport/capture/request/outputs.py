@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,6 +27,9 @@ def _unfit(path: str, value: object) -> Problem:
     if getattr(value, "has_open_length", False):
         what = f"{path} is a list whose length varies with a size, and a file has a fixed number of outputs."
         return Problem(what, remedy="Return one tensor instead: torch.stack(items), or the tensor they are taken from.")
+    if inspect.isgenerator(value):
+        what = f"{path} is a generator ({value.__qualname__}), of which a graph can't tell what it yields."
+        return Problem(what, remedy="Return tuple(...) of it, or the tensors themselves.")
     return Problem(f"{path} is of type {type(value).__qualname__}: {repr(value)[:60]}.", remedy=_REMEDY)
 
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 
-from onnxport.capture.diagnosis.user_lines import is_users_file
 from onnxport.capture.rewriting.open_lists import OpenList
 from onnxport.capture.rewriting.variables import UNDEFINED
+from onnxport.source_files import is_users_file
 
 # What every module has, and no code of a model changes in a loop.
 _OF_MODULES = frozenset(vars(torch.nn.Module()))

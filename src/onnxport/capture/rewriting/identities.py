@@ -17,7 +17,7 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 
 import torch
 
-from onnxport.capture.diagnosis.user_lines import is_librarys_file, is_users_file
+from onnxport.source_files import is_librarys_file, is_users_file
 
 _IDENTITY = dis.opmap["IS_OP"]
 _OF_TYPE = re.compile(r"\btype\(.*\b(int|float|bool|Number|Integral)\b|\b(int|float|bool|Number|Integral)\b.*\btype\(")

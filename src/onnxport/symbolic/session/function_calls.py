@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from onnxport.capture.diagnosis.user_lines import line_of_error, line_of_function
 from onnxport.capture.patches.autograd_functions import CALLS, FunctionCall, FunctionClass, SizePlace, TensorPlace
-from onnxport.errors import TranslationError
+from onnxport.errors import Problem, TranslationError
 from onnxport.options import Options
 from onnxport.prepare.trace import trace_call
 from onnxport.symbolic.session.calling import expected_results, run_symbolic
@@ -63,7 +64,15 @@ def _by_symbolic(
     convention = "".join("d" if isinstance(leaf, TensorPlace) else "c" for leaf in call.leaves)
     called = CallNode(node, call.function, scalars, convention)
     kwargs = {"name": name} if own is None else {}
-    results = run_symbolic(function, session, called, expected, arguments, kwargs)
+    try:
+        results = run_symbolic(function, session, called, expected, arguments, kwargs)
+    except TranslationError as error:
+        if error.problems:
+            raise
+        cause = error if error.__cause__ is None else error.__cause__
+        where = line_of_error(cause) or line_of_function(function)
+        remedy = "The model is not to blame: correct that function."
+        raise TranslationError.about(Problem(f"{name}: {error}", where, remedy)) from error
     if results is None and own is not None:
         raise TranslationError(f"the symbolic method of {name} returned None")
     return results

@@ -1,0 +1,39 @@
+"""Whose a file of Python code is: the user's, a library's, torch's, Python's own or this package's."""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+from functools import lru_cache
+
+import torch
+
+TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
+PACKAGE_FOLDER = os.path.dirname(__file__) + os.sep
+# No models live there: what calls it is to blame.
+NUMPY_FOLDER = os.path.join(os.sep, "site-packages", "numpy", "")
+_STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"] + os.sep
+# Code without a file: typed at a prompt or in a notebook, or given to exec.
+_TYPED = ("<stdin>", "<ipython-input", "<string>")
+
+
+@lru_cache(maxsize=1024)
+def is_users_file(filename: str | None) -> bool:
+    """Whether a file is the user's or a library's other than torch; code without a file is typed by the user.
+
+    >>> import contextlib
+    >>> from onnxport.source_files import is_users_file
+    >>> is_users_file("model.py"), is_users_file(contextlib.__file__)
+    (True, False)
+    """
+    if filename is None or filename.startswith(_TYPED):
+        return True
+    if filename.startswith(("<", TORCH_FOLDER, PACKAGE_FOLDER)) or NUMPY_FOLDER in filename:
+        return False
+    # Installed packages may live below the standard library's folder; the models in them count as the user's code.
+    return not filename.startswith(_STANDARD_LIBRARY) or is_librarys_file(filename)
+
+
+def is_librarys_file(filename: str) -> bool:
+    """Whether a file was installed with a library, as opposed to written by the user."""
+    return "site-packages" in filename

@@ -134,7 +134,7 @@ def an_input_of_another_width(folder: Path) -> None:
     onnxport.export(nn.Sequential(nn.Linear(5, 2)), (X,))
 
 
-@says("takes operands of one type", "input is float64", "0.weight is float32", "x.to(torch.float32)")
+@says("takes operands of one type", "the input 'input' is float64", "0.weight is float32", "x.to(torch.float32)")
 def an_input_of_another_type(folder: Path) -> None:
     onnxport.export(nn.Sequential(nn.Linear(4, 2)), (X.double(),))
 

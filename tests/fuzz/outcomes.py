@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import onnx_ir as ir
 import torch
 
 import onnxport
 from fuzz.programs import INPUTS, SIZES, Program, inputs, scope_of
 from fuzz.undefined import undefined
 from onnxport.errors import OnnxExporterError, OnnxExporterWarning
+from onnxport.provenance import STACK_TRACE
 
 OPSETS = (18, 23)
 _AXES = ({0: torch.export.Dim.DYNAMIC}, {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC})
@@ -56,52 +58,89 @@ class Outcome:
         return self.kind in ("wrong", "crash")
 
 
-def outcome(program: Program, opset: int) -> Outcome:
-    """Export a program at an opset and compare it with eager at each size."""
+def outcome(program: Program) -> Outcome:
+    """Export a program at each opset and compare it with eager at each size."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            exported = onnxport.export(
-                program.module(), inputs(SIZES[0]), dynamic_shapes=_DYNAMIC, opset_version=opset, verbose=False
-            )
+            exports = _exports(program)
         except OnnxExporterError as error:
             kind = "crash" if _OURS in str(error) else "refused"
             return Outcome(kind, str(error), statements=_named(str(error), program)[:1])
         except Exception as error:  # noqa: BLE001  whatever it is, it is a finding
             return Outcome("crash", f"{type(error).__name__}: {error}")
     told = [str(each.message) for each in caught if issubclass(each.category, OnnxExporterWarning)]
-    warned = "\n".join(text for text in told if not text.startswith(_OF_BUFFERS))
+    warned = "\n".join(dict.fromkeys(text for text in told if not text.startswith(_OF_BUFFERS)))
     for size in SIZES:
-        fault = _fault(program, exported, size, opset)
-        if fault is None:
-            continue
-        if chance := undefined(program, size):
-            return Outcome("undefined", next(iter(chance.values())), statements=tuple(chance))
-        if warned and size != SIZES[0]:
-            return Outcome("warned", warned, statements=_named(warned, program))
-        if fault.kind == "crash" and 0 in size:
-            return Outcome("empty", fault.detail)
-        return fault
+        expected = _eager(program, inputs(size))
+        for opset, exported in exports.items():
+            fault = _fault(program, exported, expected, size, f"opset {opset}, sizes {size}")
+            if fault is not None:
+                return _judged(fault, program, size, warned)
     return Outcome("right")
+
+
+@torch._dynamo.config.patch(fake_tensor_cache_enabled=False)
+def _exports(program: Program) -> dict[int, onnxport.ONNXProgram]:
+    """The program at each opset, all of one capture, unless there are several ways through it.
+
+    Results of fake tensors are hardly ever asked for twice in a random program: keeping them took half of the time.
+    """
+    exports: dict[int, onnxport.ONNXProgram] = {}
+    for opset in OPSETS:
+        first = next(iter(exports.values()), None)
+        captured = first.exported_program if first is not None and len(first.paths) == 1 else None
+        if captured is not None:
+            exports[opset] = onnxport.export(captured, opset_version=opset, verbose=False)
+        else:
+            example = inputs(SIZES[0])
+            exports[opset] = onnxport.export(
+                program.module(), example, dynamic_shapes=_DYNAMIC, opset_version=opset, verbose=False
+            )
+    return exports
+
+
+def _judged(fault: Outcome, program: Program, size: tuple[int, int], warned: str) -> Outcome:
+    """What a difference amounts to: a fault, unless there is no defined result or a warning told of it."""
+    if chance := undefined(program, size):
+        return Outcome("undefined", next(iter(chance.values())), statements=tuple(chance))
+    if warned and size != SIZES[0]:
+        return Outcome("warned", warned, statements=_named(warned, program))
+    if fault.kind == "crash" and 0 in size:
+        return replace(fault, kind="empty")
+    return fault
 
 
 def _named(text: str, program: Program) -> tuple[int, ...]:
     """The statements whose lines a text names."""
-    lines = re.findall(rf"{re.escape(str(program.path))}:(\d+)", text)
+    lines = re.findall(rf'{re.escape(str(program.path))}(?::|", line )(\d+)', text)
     return tuple(dict.fromkeys(int(line) - 2 for line in lines if int(line) - 2 < len(program.statements)))
 
 
-def _fault(program: Program, exported: onnxport.ONNXProgram, size: tuple[int, int], opset: int) -> Outcome | None:
-    where = f"opset {opset}, sizes {size}"
-    expected = _eager(program, inputs(size))
+def _fault(
+    program: Program,
+    exported: onnxport.ONNXProgram,
+    expected: list[torch.Tensor],
+    size: tuple[int, int],
+    where: str,
+) -> Outcome | None:
     try:
         given = exported(*inputs(size))
     except Exception as error:  # noqa: BLE001  the same
-        return Outcome("crash", f"{where}: {type(error).__name__}: {error}")
+        text = f"{where}: {type(error).__name__}: {error}"
+        return Outcome("crash", text, statements=_named(_origin(exported, text), program)[:1])
     for name, wanted, got in zip(program.returned, expected, given, strict=True):
         if not _close(torch.as_tensor(got), wanted) and not _unstable(program, size, name):
             return Outcome("wrong", f"{where}, {name}: {got!r} where eager has {wanted!r}", name)
     return None
+
+
+def _origin(exported: onnxport.ONNXProgram, text: str) -> str:
+    """Where the node comes from that an error of the runtime names."""
+    failed = re.search(r"Name:'([^']*)'", text)
+    nodes = ir.traversal.RecursiveGraphIterator(exported.model.graph)
+    named = [node for node in nodes if failed is not None and node.name == failed[1]]
+    return "".join(node.metadata_props.get(STACK_TRACE, "") for node in named)
 
 
 def _eager(program: Program, given: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:

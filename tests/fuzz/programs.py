@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import hashlib
 import random
@@ -124,8 +125,12 @@ def inputs(sizes: tuple[int, int], seed: int = 0) -> tuple[torch.Tensor, ...]:
 
 def scope_of(size: tuple[int, int]) -> Environment:
     """What statements see before the first of them, at one of the sizes."""
-    module = Fuzzed(lambda *_: None).eval()
-    return {"torch": torch, "F": F, "self": module, **dict(zip(INPUTS, inputs(size), strict=True))}
+    return {
+        "torch": torch,
+        "F": F,
+        "self": Fuzzed(lambda *_: None).eval(),
+        **dict(zip(INPUTS, inputs(size), strict=True)),
+    }
 
 
 def generate(seed: int, fewest: int = 20, most: int = 60) -> Program:
@@ -150,7 +155,7 @@ def _runs(statement: str, name: str, scopes: Sequence[Environment]) -> bool:
     for trial in (True, False):
         kinds = set()
         for scope in scopes:
-            target = _copied(scope) if trial else scope
+            target = _copied(scope, statement) if trial else scope
             try:
                 with torch.no_grad():
                     exec(statement, target)
@@ -165,20 +170,25 @@ def _runs(statement: str, name: str, scopes: Sequence[Environment]) -> bool:
     return True
 
 
-def _copied(scope: Environment) -> Environment:
-    """Other tensors with the same memory among each other; a module of its own."""
-    tensors = {name: value for name, value in scope.items() if isinstance(value, torch.Tensor)}
-    module = scope["self"]
-    assert isinstance(module, Fuzzed)
-    buffers = {f"self.{name}": value for name, value in module.named_buffers(recurse=False)}
-    fresh = {name: torch.empty(0, dtype=value.dtype) for name, value in {**tensors, **buffers}.items()}
+def _copied(scope: Environment, statement: str) -> Environment:
+    """Other tensors for those that a statement names, with the same memory among each other; a module of its own."""
+    named = set(re.findall(r"\b[a-z]\d*\b", statement))
+    originals = {name: value for name, value in scope.items() if name in named and isinstance(value, torch.Tensor)}
+    copied: Environment = {}
+    if "self." in statement:
+        module = scope["self"]
+        assert isinstance(module, Fuzzed)
+        copied["self"] = copy.copy(module)
+        originals.update(module.named_buffers(recurse=False))
     storages: dict[int, torch.UntypedStorage] = {}
-    for name, value in {**tensors, **buffers}.items():
+    for name, value in originals.items():
         storage = value.untyped_storage()
         # Those without bytes share the address 0, and nothing else.
-        copy = storages.setdefault(storage.data_ptr(), storage.clone()) if storage.nbytes() else storage.clone()
-        fresh[name].set_(copy, value.storage_offset(), value.shape, value.stride())
-    copied = Fuzzed(lambda *_: None).eval()
-    for name in buffers:
-        setattr(copied, name.removeprefix("self."), fresh.pop(name))
-    return {**scope, **fresh, "self": copied}
+        memory = storages.setdefault(storage.data_ptr(), storage.clone()) if storage.nbytes() else storage.clone()
+        fresh = torch.empty(0, dtype=value.dtype)
+        copied[name] = fresh.set_(memory, value.storage_offset(), value.shape, value.stride())
+    if isinstance(of_its_own := copied.get("self"), Fuzzed):
+        # Not a deep copy: its parts are only read.
+        buffers = {name: copied.pop(name) for name, _ in of_its_own.named_buffers(recurse=False)}
+        of_its_own.__dict__["_buffers"] = buffers
+    return {**scope, **copied}

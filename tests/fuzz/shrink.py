@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from fuzz.isolation import isolated
+from fuzz.isolation import Judge
 from fuzz.outcomes import Outcome
 from fuzz.programs import Program
 
 
-def shrunk(program: Program, fault: Outcome, opset: int) -> Program:
+def shrunk(program: Program, fault: Outcome, judge: Judge) -> Program:
     """Leave out statements, the last first, for as long as the fault stays of its kind."""
-    if fault.result is not None and _same(program.returning([fault.result]), fault, opset):
+    if fault.result is not None and _same(program.returning([fault.result]), fault, judge):
         program = program.returning([fault.result])
     for name in program.returned if fault.result is None else ():
-        if _same(program.returning([name]), fault, opset):
+        if _same(program.returning([name]), fault, judge):
             program = program.returning([name])
             break
     smaller = True
@@ -22,13 +22,13 @@ def shrunk(program: Program, fault: Outcome, opset: int) -> Program:
             if index >= len(program.statements):
                 continue
             candidate = program.without([index])
-            if candidate.returned and candidate.runs() and _same(candidate, fault, opset):
+            if candidate.returned and candidate.runs() and _same(candidate, fault, judge):
                 program, smaller = candidate, True
     return program
 
 
-def _same(program: Program, fault: Outcome, opset: int) -> bool:
-    found = isolated(program, opset)
+def _same(program: Program, fault: Outcome, judge: Judge) -> bool:
+    found = judge(program)
     return found.kind == fault.kind and _class(found) == _class(fault)
 
 

@@ -11,5 +11,5 @@ from fuzz.programs import generate
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("seed", range(8))
 def test_random_module(seed: int) -> None:
-    examined = examine(generate(seed, 8, 16), seed)
+    examined = examine(generate(seed, 8, 16))
     assert examined.fault is None, f"{examined.fault.detail}\n{examined.program.text()}"

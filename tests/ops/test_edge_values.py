@@ -17,6 +17,15 @@ Tensors = tuple[torch.Tensor, ...]
 DYNAMIC = torch.export.Dim.DYNAMIC
 LARGE = torch.tensor([[2**53 + 1, 2**60 + 3, 7 - 2**61], [2**62 + 1, 2**62 + 1, 2**62 + 5]])
 
+WORDS = torch.tensor([[1, 5, 2331267120, -2331267120, 2**40], [-9, 3 * 10**9, 2**33, 2**63 - 1, -(2**63)]])
+"""Numbers whose lower halves are negative as int32 beside others."""
+
+
+def _extremes(x: torch.Tensor) -> Tensors:
+    bounded = (x.clamp(-3, 3), x.clamp(min=-3), x.clamp(max=3), x.relu(), F.relu6(x), x.sign())
+    pairs = (torch.maximum(x, x.flip(1)), torch.minimum(x, x.flip(1)))
+    return *bounded, *pairs, x.amax(1), x.amin(0, keepdim=True), x.amax(), *x.max(1), *x.aminmax(dim=0)
+
 
 @dataclass(frozen=True)
 class Row:
@@ -52,6 +61,7 @@ ROWS = {
     "bilinear of an empty batch": Row(F.bilinear, _pairs(0)),
     "bilinear, batch at run time": Row(F.bilinear, _pairs(2), ({0: DYNAMIC}, {0: DYNAMIC}, {}, {}), (_pairs(0),)),
     "sums beyond 2^53": Row(lambda x: (x.sum(), x.sum(1), x.sum(0, keepdim=True)), (LARGE,), ({0: DYNAMIC},)),
+    "extremes beyond 2^31": Row(_extremes, (WORDS,), ({0: DYNAMIC},), ((WORDS[1:],), (WORDS.repeat(2, 1).roll(1, 0),))),
     "sum of products of small numbers": Row(lambda x: (x * 2**50).sum(1), (torch.arange(12).reshape(3, 4),)),
     "roll of an empty axis": Row(
         lambda x: x.roll(1, 0), (torch.randn(4, 2),), ({0: DYNAMIC},), ((torch.randn(0, 2),),)

@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import onnxport
 from comparison import assert_close
+from onnxport.errors import InputError
 
 DYNAMIC = torch.export.Dim.DYNAMIC
 FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
@@ -26,6 +28,18 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
     "diagonals filled": lambda x: x.clone().fill_diagonal_(3),
     "written to the first column": lambda x: x.scatter(-1, torch.zeros_like(x, dtype=torch.long)[..., :1], 3.0),
     "truth values shifted": lambda x: ((x > 0) << 1, (x > 0) >> 1, (x > 0) << (x > 1).long()),
+    "gated linear units": lambda x: (F.glu(torch.cat([x, x], 1)), F.glu(torch.cat([x, x]), 0)),
+    "angles between rows": lambda x: (F.cosine_similarity(x, x.flip(1) + 1), F.cosine_similarity(x, x + 1, 0)),
+    "losses of classes": lambda x: [
+        F.cross_entropy(x.sum(1, keepdim=True) * torch.arange(3.0), torch.ones_like(x.sum(1)).long(), reduction=way)
+        for way in ("none", "sum", "mean")
+    ],
+    "pools of rows": lambda x: [
+        pool((x.sum(1, keepdim=True) * torch.arange(6.0))[None].expand(batch, -1, -1), 2)
+        for pool in (F.avg_pool1d, F.adaptive_avg_pool1d)
+        for batch in (1, 2)
+    ],
+    "zeta functions": lambda x: torch.special.zeta(x.abs() + 2, x.abs() + 1),
     "running sums of exponentials": lambda x: (x.logcumsumexp(0), x.logcumsumexp(1)),
 }
 
@@ -52,6 +66,14 @@ def test_groups_of_an_empty_batch(opset: int, spatial: tuple[int, ...]) -> None:
     for batch in (3, 0, 1):
         x = torch.randn(batch, 6, *spatial)
         assert_close(program(x), model(x))
+
+
+@pytest.mark.parametrize("layer", [torch.nn.LSTM, torch.nn.GRU])
+def test_an_empty_batch_of_sequences_is_refused(layer: type[torch.nn.LSTM | torch.nn.GRU]) -> None:
+    model = layer(6, 3, batch_first=True)
+    program = onnxport.export(model, (torch.randn(4, 5, 6),), dynamic_shapes=({0: DYNAMIC},), verbose=False)
+    with pytest.raises(InputError, match="can't run the model on an empty batch"):
+        program(torch.randn(0, 5, 6))
 
 
 @pytest.mark.parametrize(("least", "operators"), [(0, "ReduceMean Shape Equal Where"), (1, "ReduceMean")])

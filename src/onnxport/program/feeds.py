@@ -13,7 +13,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
 from onnxport.capture.request.tensor_keys import keys_as_inputs, takes_keys
 from onnxport.errors import InputError, Problem
-from onnxport.provenance import NARROWED
+from onnxport.provenance import NARROWED, line_of
 from onnxport.quantized_parts import taken_apart
 from onnxport.size_limits import SizeLimit
 from onnxport.torch_internals import pytree
@@ -69,17 +69,38 @@ def inputs_of_calls(model: ir.Model, paths: Sequence[ExportedProgram]) -> set[st
     return taken
 
 
-def check_limits(graph: ir.Graph, limits: Sequence[SizeLimit], feeds: Mapping[str, torch.Tensor]) -> None:
-    """Refuse inputs of sizes at which the model's own code raises."""
-    if not limits:
-        return
-    sizes = {
+def _sizes_of_axes(graph: ir.Graph, feeds: Mapping[str, torch.Tensor]) -> dict[str, int]:
+    """The sizes that inputs give to axes, by the names of these."""
+    return {
         str(dim.value): size
         for value in graph.inputs
         if value.name in feeds and value.shape is not None
         for dim, size in zip(value.shape, feeds[str(value.name)].shape, strict=False)
         if isinstance(dim, ir.SymbolicDim)
     }
+
+
+def check_batches(graph: ir.Graph, feeds: Mapping[str, torch.Tensor]) -> None:
+    """Refuse an empty batch where onnxruntime's kernel of a recurrent layer would end the process (1.31)."""
+    if all(tensor.numel() for tensor in feeds.values()):
+        return
+    sizes = _sizes_of_axes(graph, feeds)
+    for node in ir.traversal.RecursiveGraphIterator(graph):
+        shape = node.inputs[0].shape if node.op_type in ("LSTM", "GRU") and node.inputs[0] is not None else None
+        batch = None if shape is None else shape[1]
+        if batch == 0 or (isinstance(batch, ir.SymbolicDim) and sizes.get(str(batch.value)) == 0):
+            problem = Problem(f"The batch of {node.op_type} {node.name!r} is empty", line_of(node), _FOR_EMPTY)
+            raise InputError("onnxruntime can't run the model on an empty batch, it would end the process:", [problem])
+
+
+_FOR_EMPTY = "Pass at least one sequence, or return without running the model where there is none."
+
+
+def check_limits(graph: ir.Graph, limits: Sequence[SizeLimit], feeds: Mapping[str, torch.Tensor]) -> None:
+    """Refuse inputs of sizes at which the model's own code raises."""
+    if not limits:
+        return
+    sizes = _sizes_of_axes(graph, feeds)
     told = ", ".join(f"{name} is {size}" for name, size in sizes.items())
     problems = [
         Problem(f"It takes inputs where {limit.words}; here {told}, and it raises {limit.raised}", limit.where)

@@ -21,7 +21,7 @@ from onnxport.functions import inline_functions
 from onnxport.optimize import optimize
 from onnxport.prepare import FunctionalProgram
 from onnxport.program.axis_names import rename_axes
-from onnxport.program.feeds import as_called, bind_inputs, check_limits
+from onnxport.program.feeds import as_called, bind_inputs, check_batches, check_limits
 from onnxport.program.quantized import quantized
 from onnxport.program.runtime import Initializer, RuntimeSession, default_session, output_to_torch, to_torch
 from onnxport.program.summary import Summary, summarize
@@ -104,6 +104,7 @@ class ONNXProgram:
         has complex numbers as pairs on a last axis; a call with complex tensors gets complex tensors back.
         """
         feeds = self._feeds(args, kwargs)
+        check_batches(self.model.graph, feeds)
         results = self._open().run(_names(self.model.graph.outputs), feeds)
         return tuple(as_called(self.exported_program, results, (args, kwargs)))
 
@@ -153,6 +154,7 @@ class ONNXProgram:
                 results[name] = self._initializer_value(name)
         wanted = [name for name in dict.fromkeys(names) if name not in results]
         if wanted:
+            check_batches(self.model.graph, feeds)
             outputs = _names(self.model.graph.outputs)
             if set(wanted) <= set(outputs):
                 session = self._open()

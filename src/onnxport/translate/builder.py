@@ -122,7 +122,7 @@ class Builder:
     ) -> list[Tensor]:
         tensors: list[Tensor | None] = []
         complex_dtype: torch.dtype | None = None
-        for x in inputs:
+        for x in _from_the_front(inputs) if op_type.startswith("Reduce") else inputs:
             tensor = x if x is None or isinstance(x, Tensor) else self.ints(x)
             tensors.append(tensor)
             if complex_dtype is None and tensor is not None and tensor.dtype.is_complex:
@@ -461,6 +461,19 @@ def _wrapped(value: int, dtype: torch.dtype) -> int:
         return value
     info = torch.iinfo(dtype)
     return value if info.min <= value <= info.max else (value - info.min) % (1 << info.bits) + info.min
+
+
+def _from_the_front(inputs: Sequence[Tensor | Sequence[Int] | None]) -> Sequence[Tensor | Sequence[Int] | None]:
+    """The inputs of a reduction, with axes counted from the front.
+
+    onnxruntime 1.31 reduces nothing where an axis is negative and the tensor has no elements: it returns its shape.
+    """
+    if len(inputs) < 2 or not isinstance(x := inputs[0], Tensor) or x.known_shape is None:
+        return inputs
+    axes = inputs[1]
+    if axes is None or isinstance(axes, Tensor) or all(isinstance(axis, Dim) or axis >= 0 for axis in axes):
+        return inputs
+    return [x, [axis + x.rank if isinstance(axis, int) and axis < 0 else axis for axis in axes], *inputs[2:]]
 
 
 def _stated_dtype(op_type: str, attributes: Mapping[str, object]) -> torch.dtype | None:

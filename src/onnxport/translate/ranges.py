@@ -47,6 +47,15 @@ def bits_of(x: Tensor) -> int:
     return _bits(x.value, _DEPTH)
 
 
+def beyond_int32(*tensors: Tensor) -> bool:
+    """Whether elements of int64 tensors may lie where runtimes take the larger of two for the smaller.
+
+    onnxruntime 1.31 on x86 compares the lower halves of int64 as signed numbers in Min, Max, Clip, Relu, Sign,
+    ReduceMin and ReduceMax: 3 is more than 3,000,000,000 to them. Less, Greater, ArgMin and ArgMax are right.
+    """
+    return any(x.value.dtype is ir.DataType.INT64 and bits_of(x) > EXACT_BITS for x in tensors)
+
+
 def _bits(value: ir.Value | None, depth: int) -> int:
     if value is None or depth == 0:
         return _UNKNOWN

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import torch
 
+from onnxport.aten.elementwise.arithmetic import clamp, larger
 from onnxport.aten.elementwise.functions import expm1
 from onnxport.translate import Builder, Number, Tensor, one_node, translates
+from onnxport.translate.ranges import beyond_int32
 
-one_node("Relu", "aten::relu")
+
+@translates("aten::relu")
+def relu(op: Builder, self: Tensor) -> Tensor:
+    return larger(op, self, op.scalar(0, self.dtype)) if beyond_int32(self) else op.Relu(self)
+
+
 one_node("Selu", "aten::selu")
 one_node("Mish", "aten::mish")
 one_node("HardSwish", "aten::hardswish")
@@ -20,7 +27,7 @@ def relu6(op: Builder, self: Tensor) -> Tensor:
 
 @translates("aten::hardtanh")
 def hardtanh(op: Builder, self: Tensor, min_val: Number, max_val: Number) -> Tensor:
-    return op.Clip(self, op.like(min_val, self), op.like(max_val, self))
+    return clamp(op, self, op.like(min_val, self), op.like(max_val, self))
 
 
 @translates("aten::threshold")
@@ -78,7 +85,10 @@ def celu(op: Builder, self: Tensor, alpha: float) -> Tensor:
 
 @translates("aten::glu")
 def glu(op: Builder, self: Tensor, dim: int) -> Tensor:
-    value, gate = op.multi("Split", self, outputs=2, axis=dim, num_outputs=2)
+    length = self.shape[dim]
+    # A Split into a number of pieces wants as many elements.
+    stated = [length // 2] * 2 if op.may_be_empty([length]) else None
+    value, gate = op.multi("Split", self, stated, outputs=2, axis=dim, num_outputs=2 if stated is None else None)
     return value * op.Sigmoid(gate)
 
 

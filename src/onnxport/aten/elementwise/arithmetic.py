@@ -10,6 +10,7 @@ import torch
 from onnxport.aten.literals import number_of
 from onnxport.translate import Builder, Dim, Number, Tensor, translates
 from onnxport.translate.loop import emit_loop
+from onnxport.translate.ranges import beyond_int32
 
 
 def _scaled(op: Builder, x: Tensor, alpha: Number | Dim) -> Tensor:
@@ -215,14 +216,24 @@ def ldexp(op: Builder, self: Tensor, other: Tensor) -> Tensor:
 # Larger and smaller: NaN wins in `maximum`, numbers win in `fmax`
 
 
+def smaller(op: Builder, a: Tensor, b: Tensor) -> Tensor:
+    """The smaller of two numbers, element by element."""
+    return op.Where(op.Less(b, a), b, a) if beyond_int32(a, b) else op.Min(a, b)
+
+
+def larger(op: Builder, a: Tensor, b: Tensor) -> Tensor:
+    """The larger of two numbers, element by element."""
+    return op.Where(op.Greater(b, a), b, a) if beyond_int32(a, b) else op.Max(a, b)
+
+
 @translates("aten::minimum", "aten::min.other", promote=("self", "other"))
 def minimum(op: Builder, self: Tensor, other: Tensor) -> Tensor:
-    return self & other if self.dtype == torch.bool else op.Min(self, other)
+    return self & other if self.dtype == torch.bool else smaller(op, self, other)
 
 
 @translates("aten::maximum", "aten::max.other", promote=("self", "other"))
 def maximum(op: Builder, self: Tensor, other: Tensor) -> Tensor:
-    return self | other if self.dtype == torch.bool else op.Max(self, other)
+    return self | other if self.dtype == torch.bool else larger(op, self, other)
 
 
 def _number_first(op: Builder, a: Tensor, b: Tensor, chosen: Tensor) -> Tensor:
@@ -244,10 +255,11 @@ def fmax(op: Builder, self: Tensor, other: Tensor) -> Tensor:
 @translates("aten::clamp", "aten::clamp.Tensor", promote=("self", "min", "max"))
 def clamp(op: Builder, self: Tensor, min: Tensor | None, max: Tensor | None) -> Tensor:
     # With one bound only, runtimes put the largest finite number in the place of the other, and infinity is lost.
-    if min is not None and max is not None and min.known_shape == () and max.known_shape == ():
+    scalars = min is not None and max is not None and min.known_shape == () and max.known_shape == ()
+    if scalars and not beyond_int32(self):
         return op.Clip(self, min, max)
-    at_least = self if min is None else op.Max(self, min)
-    return at_least if max is None else op.Min(at_least, max)
+    at_least = self if min is None else larger(op, self, min)
+    return at_least if max is None else smaller(op, at_least, max)
 
 
 @translates("aten::clamp_min", "aten::clamp_min.Tensor", promote=("self", "min"))

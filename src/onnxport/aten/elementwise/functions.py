@@ -8,6 +8,7 @@ import torch
 
 from onnxport.aten.elementwise.arithmetic import truncated
 from onnxport.translate import Builder, Dim, Number, Tensor, one_node, translates
+from onnxport.translate.ranges import beyond_int32
 
 _FUNCTIONS = {
     "Acos": "acos",
@@ -45,6 +46,9 @@ def tan(op: Builder, self: Tensor) -> Tensor:
 def sign(op: Builder, self: Tensor) -> Tensor:
     if self.dtype == torch.bool:
         return op.Identity(self)
+    if beyond_int32(self):
+        zero = op.scalar(0, self.dtype)
+        return op.cast(self > zero, self.dtype) - op.cast(self < zero, self.dtype)
     signs = op.Sign(self)
     # The sign of NaN is 0 in torch; onnxruntime gives NaN.
     return op.Where(op.IsNaN(self), op.scalar(0, self.dtype), signs) if self.dtype.is_floating_point else signs

@@ -426,8 +426,8 @@ def slogdet(op: Builder, A: Tensor) -> tuple[Tensor, ...]:
     diagonal = op.ReduceSum(factors * identity_matrix(op, A.shape[-1], A.dtype), [-1], keepdims=False)
     moved = ~op.Equal(exchanged, counting(op, A.shape[-1]))
     flips = op.Where(moved, op.scalar(-1, A.dtype), op.scalar(1, A.dtype))
-    sign = op.ReduceProd(op.Sign(diagonal) * flips, [-1], keepdims=False)
-    logarithm = op.ReduceSum(op.Log(op.Abs(diagonal)), [-1], keepdims=False)
+    sign = op.ReduceProd(op.Sign(diagonal) * flips, [A.rank - 2], keepdims=False)
+    logarithm = op.ReduceSum(op.Log(op.Abs(diagonal)), [A.rank - 2], keepdims=False)
     return sign, logarithm, factors, exchanged + 1
 
 

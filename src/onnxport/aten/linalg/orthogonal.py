@@ -180,7 +180,7 @@ def _rotated(op: Builder, x: Tensor) -> tuple[Tensor, ...]:
         one, zero = inner.scalar(1, x.dtype), inner.scalar(0, x.dtype)
 
         def dot(a: Tensor, b: Tensor) -> Tensor:
-            return inner.ReduceSum(a * b, [-2], keepdims=True)
+            return inner.ReduceSum(a * b, [rank - 2], keepdims=True)
 
         mixed = dot(own_left, own_right)
         done = inner.Equal(mixed, zero)
@@ -312,6 +312,7 @@ def eigh(op: Builder, A: Tensor, UPLO: str, compute_v: bool) -> tuple[Tensor, ..
     shift = op.ReduceL2(symmetric, [-2, -1], keepdims=True)
     _, vectors = _rotated(op, (symmetric + identity_matrix(op, n, A.dtype) * shift).with_shape(A.shape))
     vectors = first_columns(op, vectors, n)
-    quotients = op.ReduceSum(vectors * op.MatMul(symmetric, vectors), [-2], keepdims=False).with_shape(A.shape[:-1])
+    products = vectors * op.MatMul(symmetric, vectors)
+    quotients = op.ReduceSum(products, [A.rank - 2], keepdims=False).with_shape(A.shape[:-1])
     values, places = ordered(op, quotients, A.rank - 2, n, False)
     return values, _reordered(op, vectors, places) if compute_v else op.full(math.nan, [0], A.dtype)

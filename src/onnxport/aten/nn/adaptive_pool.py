@@ -13,6 +13,7 @@ import torch
 
 from onnxport.aten.nn.conv import with_batch
 from onnxport.aten.nn.fold import steps
+from onnxport.aten.nn.pool import Planes
 from onnxport.translate import Builder, Int, Tensor, translates
 from onnxport.translate.dims import product
 
@@ -94,9 +95,8 @@ def adaptive_avg_pool(op: Builder, self: Tensor, output_size: Sequence[Int]) -> 
             kernel[axis], strides[axis] = plain
             shape[first + axis] = count
     if any(k != 1 for k in kernel):
-        batched = with_batch(op, result, spatial + 2)
-        pooled = op.AveragePool(batched, kernel_shape=kernel, strides=strides)
-        result = (pooled if batched is result else op.Squeeze(pooled, [0])).with_shape(shape)
+        planes = Planes.of(op, result, spatial)
+        result = planes.back(op.AveragePool(planes.data, kernel_shape=kernel, strides=strides)).with_shape(shape)
     for axis in uneven:
         windows = _windows(op, shape[axis], output_size[axis - first])
         behind = list(range(2, 1 + self.rank - axis))

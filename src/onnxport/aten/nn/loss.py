@@ -148,6 +148,10 @@ def cross_entropy_loss(
 ) -> Tensor:
     if target.is_float and target.rank == self.rank:
         return _with_probabilities(op, self, target, weight, reduction, label_smoothing)
+    if label_smoothing == 0 and op.may_be_empty(self.shape):
+        # onnxruntime's own operator does not take an empty batch.
+        logarithms = op.LogSoftmax(self, axis=_class_axis(self))
+        return _by_class(op, "NegativeLogLikelihoodLoss", logarithms, target, weight, reduction, ignore_index)
     if label_smoothing == 0:
         return _by_class(op, "SoftmaxCrossEntropyLoss", self, target, weight, reduction, ignore_index)
     return _smoothed(op, self, target, weight, reduction, ignore_index, label_smoothing)

@@ -148,4 +148,4 @@ def cosine_similarity(op: Builder, x1: Tensor, x2: Tensor, dim: int, eps: float)
     x1, x2 = _as_long(op, x1, x2, axis), _as_long(op, x2, x1, axis)
     # Dividing each vector by its own length first neither over- nor underflows where the product of lengths would.
     first, second = (x / op.Max(op.ReduceL2(x, [axis], keepdims=True), least) for x in (x1, x2))
-    return op.ReduceSum(first * second, [axis], keepdims=False)
+    return op.ReduceSum(first * second, [rank + axis], keepdims=False)

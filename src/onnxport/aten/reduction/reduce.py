@@ -10,7 +10,7 @@ import torch
 from onnxport.aten.axes import axes_of, axis_of
 from onnxport.translate import Builder, Int, Tensor, translates
 from onnxport.translate.dims import product
-from onnxport.translate.ranges import EXACT_BITS, bits_of
+from onnxport.translate.ranges import EXACT_BITS, beyond_int32, bits_of
 
 Dims = int | Sequence[int] | None
 
@@ -137,16 +137,26 @@ def count_nonzero(op: Builder, self: Tensor, dim: int | Sequence[int] | None) ->
 # Extremes
 
 
+def _extreme(op: Builder, which: str, x: Tensor, axes: Sequence[int], keepdim: bool) -> Tensor:
+    """The largest or smallest elements; those of large int64 by their positions, which runtimes find rightly."""
+    if not axes or not beyond_int32(x):
+        return reduced(op, f"Reduce{which}", x, axes, keepdim) if axes else x
+    result = x
+    for axis in axes:
+        (found,) = op.multi(f"Arg{which}", result, outputs=1, axis=axis, keepdims=True)
+        shape = reduced_shape(result, [axis], True)
+        result = op.GatherElements(result, found.with_shape(shape), axis=axis).with_shape(shape)
+    return result if keepdim else op.squeeze(result, sorted(axes))
+
+
 @translates("aten::amax")
 def amax(op: Builder, self: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
-    axes = axes_of(dim, self.rank)
-    return reduced(op, "ReduceMax", self, axes, keepdim) if axes else self
+    return _extreme(op, "Max", self, axes_of(dim, self.rank), keepdim)
 
 
 @translates("aten::amin")
 def amin(op: Builder, self: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
-    axes = axes_of(dim, self.rank)
-    return reduced(op, "ReduceMin", self, axes, keepdim) if axes else self
+    return _extreme(op, "Min", self, axes_of(dim, self.rank), keepdim)
 
 
 @translates("aten::max")

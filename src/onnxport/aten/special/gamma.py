@@ -98,7 +98,7 @@ def _hurwitz(op: Builder, s: Tensor, q: Tensor) -> Tensor:
     count = op.Min(12 - op.Floor(lowest), op.const(1000.0, torch.float64))
     k = op.Range(op.const(0.0, torch.float64), count, op.const(1.0, torch.float64))
     exponent = op.Unsqueeze(-s, [-1]) if s.rank else -s
-    terms = op.ReduceSum(op.Pow(op.Unsqueeze(q, [-1]) + k, exponent), [-1], keepdims=0)
+    terms = op.ReduceSum(op.Pow(op.Unsqueeze(q, [-1]) + k, exponent), [len(shape)], keepdims=0)
     w = q + count
     power = op.Pow(w, -s)
     total = terms + power * w / (s - 1) + power / 2

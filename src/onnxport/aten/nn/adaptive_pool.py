@@ -13,7 +13,6 @@ import torch
 
 from onnxport.aten.nn.conv import with_batch
 from onnxport.aten.nn.fold import steps
-from onnxport.aten.nn.pool import Planes
 from onnxport.translate import Builder, Int, Tensor, translates
 from onnxport.translate.dims import product
 
@@ -95,8 +94,7 @@ def adaptive_avg_pool(op: Builder, self: Tensor, output_size: Sequence[Int]) -> 
             kernel[axis], strides[axis] = plain
             shape[first + axis] = count
     if any(k != 1 for k in kernel):
-        planes = Planes.of(op, result, spatial)
-        result = planes.back(op.AveragePool(planes.data, kernel_shape=kernel, strides=strides)).with_shape(shape)
+        result = _averages(op, result, kernel, strides).with_shape(shape)
     for axis in uneven:
         windows = _windows(op, shape[axis], output_size[axis - first])
         behind = list(range(2, 1 + self.rank - axis))
@@ -108,6 +106,19 @@ def adaptive_avg_pool(op: Builder, self: Tensor, output_size: Sequence[Int]) -> 
         shape[axis] = output_size[axis - first]
         result = op.Div(total, op.cast(lengths, self.dtype)).with_shape(shape)
     return result
+
+
+def _averages(op: Builder, x: Tensor, kernel: Sequence[int], strides: Sequence[int]) -> Tensor:
+    """Averages of planes. onnxruntime (1.31) pools an empty batch, but not zero channels: those change places with it."""
+    rank = len(kernel) + 2
+    if not op.may_be_empty([x.shape[-len(kernel) - 1]]):
+        batched = with_batch(op, x, rank)
+        pooled = op.AveragePool(batched, kernel_shape=kernel, strides=strides)
+        return pooled if batched is x else op.Squeeze(pooled, [0])
+    if x.rank < rank:
+        return op.Squeeze(op.AveragePool(op.unsqueeze(x, [1]), kernel_shape=kernel, strides=strides), [1])
+    order = [1, 0, *range(2, rank)]
+    return op.transpose(op.AveragePool(op.transpose(x, order), kernel_shape=kernel, strides=strides), order)
 
 
 @translates("aten::adaptive_max_pool1d", "aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d")

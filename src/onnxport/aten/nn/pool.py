@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 
@@ -67,36 +66,6 @@ def _max_pool(
     return results[0]
 
 
-@dataclass(frozen=True)
-class Planes:
-    """The planes that are averaged, as onnxruntime takes them: with a batch, and with at least one channel.
-
-    Its pools take an empty batch, but no batch of zero channels (1.31), of which torch refuses only the largest
-    elements. So channels that vary change places with the batch, which is nothing to planes.
-    """
-
-    op: Builder
-    data: Tensor
-    inserted: int | None = None
-    exchanged: bool = False
-
-    @classmethod
-    def of(cls, op: Builder, x: Tensor, spatial: int) -> Planes:
-        """The planes of a tensor whose last ``spatial`` axes are theirs, with a batch or without."""
-        if x.rank == spatial + 1:
-            axis = 1 if op.may_be_empty(x.shape[:1]) else 0
-            return cls(op, op.unsqueeze(x, [axis]), axis)
-        if op.may_be_empty(x.shape[1:2]) and not op.may_be_empty(x.shape[:1]):
-            return cls(op, op.transpose(x, [1, 0, *range(2, x.rank)]), exchanged=True)
-        return cls(op, x)
-
-    def back(self, pooled: Tensor) -> Tensor:
-        """What became of the planes, in the places of the tensor that they are of."""
-        if self.inserted is not None:
-            return self.op.Squeeze(pooled, [self.inserted])
-        return self.op.transpose(pooled, [1, 0, *range(2, self.data.rank)]) if self.exchanged else pooled
-
-
 def _avg_pool(
     op: Builder,
     self: Tensor,
@@ -113,8 +82,7 @@ def _avg_pool(
     strides = per_axis(stride, spatial) if len(stride) else kernel
     if math.prod(kernel) == 1 and not any(pads) and divisor_override is None:
         return _every(op, self, strides)
-    planes = Planes.of(op, self, spatial)
-    batched = planes.data
+    batched = with_batch(op, self, spatial + 2)
     if self.is_integer:
         result = _whole_average(op, batched, kernel, strides, pads, ceil_mode, count_include_pad, divisor_override)
     elif divisor_override is not None:
@@ -131,7 +99,7 @@ def _avg_pool(
             # Stated also where it is 0: OpenCV takes it for 1 otherwise.
             count_include_pad=int(count_include_pad) if any(pads) else None,
         )
-    return planes.back(result)
+    return result if batched is self else op.Squeeze(result, [0])
 
 
 def _every(op: Builder, x: Tensor, strides: Sequence[int]) -> Tensor:

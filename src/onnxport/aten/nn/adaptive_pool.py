@@ -109,7 +109,7 @@ def adaptive_avg_pool(op: Builder, self: Tensor, output_size: Sequence[Int]) -> 
 
 
 def _averages(op: Builder, x: Tensor, kernel: Sequence[int], strides: Sequence[int]) -> Tensor:
-    """Averages of planes. onnxruntime (1.31) pools an empty batch, but not zero channels: those change places with it."""
+    """Averages of planes. onnxruntime (1.31) pools an empty batch, but no zero channels: they change places with it."""
     rank = len(kernel) + 2
     if not op.may_be_empty([x.shape[-len(kernel) - 1]]):
         batched = with_batch(op, x, rank)

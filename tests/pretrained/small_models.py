@@ -171,15 +171,30 @@ BESIDE: dict[str, dict[str, Any]] = {
         kind: {"use_timm_backbone": False, "backbone": None, "backbone_config": _RESNET}
         for kind in ("detr", "conditional_detr", "dab-detr", "deformable_detr", "table-transformer")
     },
+    **{
+        kind: {
+            "backbone_config": {**_RESNET, "model_type": "rt_detr_resnet", "layer_type": "basic"},
+            "encoder_in_channels": [8, 16, 16],
+            "decoder_in_channels": [32, 32, 32],
+            "encoder_hidden_dim": 32,
+        }
+        for kind in ("rt_detr", "rt_detr_v2")
+    },
+    "blip-2": {"image_token_index": 90},
     "chameleon": {"vocabulary_map": {"<image>": 90, **{f"IMGIMG{chr(65 + i)}Z": 10 + i for i in range(8)}}},
-    "deepseek_ocr2": {"text_config": {"mlp_layer_types": ["dense", "sparse"]}},
-    "hunyuan_vl": {"text_config": {"head_dim": 8}},
+    "deepseek_ocr2": {"text_config": {"mlp_layer_types": ["dense", "sparse"], "num_experts_per_tok": 2}},
+    "hunyuan_vl": {
+        "text_config": {
+            "head_dim": 8,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 1, 1]},
+        }
+    },
     "molmo2": {"adapter_config": {"vision_feature_layer": [1, 0]}},
-    "nemotron_h_omni": {"vision_config": {"video_temporal_patch_size": 2}},
+    "nemotron_h_omni": {"vision_config": {"video_temporal_patch_size": 2}, "text_config": {"n_groups": 2}},
+    "nemo_speechlm": {"text_config": {"n_groups": 2}},
     "qwen2_5_omni_thinker": {"vision_start_token_id": 88, "vision_end_token_id": 87},
     "qwen3_omni_moe_thinker": {"vision_start_token_id": 88, "vision_end_token_id": 87},
     "step3p7": {"text_config": {"sliding_window": 8}},
-    "granite4_vision": {"deepstack_layer_map": [(0, 0), (1, 1)], "spatial_target_layers": [0, 1]},
     "paligemma": {"text_config": {"num_attention_heads": 4, "num_key_value_heads": 1}},
     "aria": {"projector_patch_to_query_dict": {16: 4, 49: 4}},
     **{

@@ -8,9 +8,10 @@ import pytest
 import small_models
 import torch
 
+from onnxport.errors import OnnxExporterWarning
 from onnxport.pretrained.images import find_images
-from onnxport.pretrained.model_inputs import find_inputs
-from onnxport.pretrained.tasks import find_task
+from onnxport.pretrained.model_inputs import find_inputs, main_input
+from onnxport.pretrained.tasks import detect_task, find_task
 
 #: Task, type of the model, way to make it small, and the layouts of its inputs.
 LAYOUTS: dict[str, tuple[str, str, str, dict[str, tuple[Any, ...]]]] = {
@@ -55,3 +56,24 @@ def test_features_of_a_model_without_its_head() -> None:
     assert not hasattr(model, "get_image_features")
     images = find_images(model)
     assert images.features(images.pixels(2, torch.Generator()), {}).shape[1] == 32
+
+
+@pytest.mark.parametrize(
+    ("task", "kind", "name"),
+    [
+        ("automatic-speech-recognition", "speech-encoder-decoder", "input_values"),
+        ("image-to-text", "vision-encoder-decoder", "pixel_values"),
+    ],
+)
+def test_the_main_input_is_what_the_encoder_takes(task: str, kind: str, name: str) -> None:
+    model = small_models.small_model(kind, find_task(task))
+    assert main_input(model) == name
+    assert detect_task(model.config, type(model).__name__).name == task
+
+
+def test_a_decoder_that_takes_one_token_at_a_time_is_said() -> None:
+    model = small_models.small_model("prophetnet", find_task("text2text-generation"))
+    with pytest.warns(OnnxExporterWarning, match=r"decoder.onnx takes one token at a time.*length 1"):
+        _, decoder = find_task("text2text-generation").parts(model)
+    assert decoder.axes["decoder_input_ids"] == {0: "batch"}
+    assert decoder.inputs(decoder.sizes)["decoder_input_ids"].shape == (2, 1)

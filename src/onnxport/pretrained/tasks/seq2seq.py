@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from onnxport.errors import InputError
+from onnxport.errors import InputError, warn
 from onnxport.pretrained.genai import speech_genai_config
 from onnxport.pretrained.library import transformers
 from onnxport.pretrained.model_inputs import ModelInputs, attributes_kept, find_inputs, main_input
@@ -61,17 +61,21 @@ class EncoderDecoder:
         self.encoded = hidden.shape[1]
         self.layers = [(layer.keys.shape, layer.values.shape) for layer in cache.self_attention_cache.layers]
         self.cross = [(layer.keys.shape, layer.values.shape) for layer in cache.cross_attention_cache.layers]
-        self.one_by_one = self._refuses_several()
+        self.refusal = self._refusal_of_several()
 
-    def _refuses_several(self) -> bool:
-        """Whether the decoder takes one token at a time behind others, and raises for more."""
-        self.one_by_one = False
+    def _refusal_of_several(self) -> Exception | None:
+        """What the decoder raises for several tokens behind others; None where it takes them."""
         try:
             with torch.no_grad(), attributes_kept(self.model):
-                self.step(self.step_inputs(_EXAMPLE if not self._is_fixed else _pick(_EXAMPLE, {_BATCH, _NEW, _PAST})))
-        except (AssertionError, ValueError, RuntimeError, NotImplementedError, IndexError, TypeError):
-            return True
-        return False
+                self.step(self.step_inputs(_pick(_EXAMPLE, self._names)))
+        except Exception as error:  # noqa: BLE001 - a model says in its own way that it takes one at a time
+            return error
+        return None
+
+    @property
+    def _names(self) -> set[str]:
+        """The axes of the decoder's inputs."""
+        return {_BATCH, _NEW, _PAST} if self._is_fixed else set(_EXAMPLE)
 
     @property
     def _encoder_sizes(self) -> tuple[Sizes, Sequence[Sizes]]:
@@ -163,7 +167,7 @@ class EncoderDecoder:
     def step_axes(self) -> dict[str, Mapping[int, str]]:
         """The axes of the decoder's inputs that vary; an encoder of a fixed length has no other there."""
         encoded: dict[int, str] = {} if self._is_fixed else {2: _ENCODED}
-        new = {0: _BATCH} if self.one_by_one else {0: _BATCH, 1: _NEW}
+        new = {0: _BATCH} if self.refusal is not None else {0: _BATCH, 1: _NEW}
         axes: dict[str, Mapping[int, str]] = {"decoder_input_ids": new}
         axes["encoder_attention_mask"] = {0: _BATCH, **({} if self._is_fixed else {1: _ENCODED})}
         for side, layers, length in (("decoder", self.layers, {2: _PAST}), ("encoder", self.cross, encoded)):
@@ -181,9 +185,10 @@ class EncoderDecoder:
     def parts(self) -> list[Part]:
         """The two files."""
         example, others = self._encoder_sizes
-        names = {_BATCH, _NEW, _PAST} if self._is_fixed else set(_EXAMPLE)
-        if self.one_by_one:
+        names = self._names
+        if self.refusal is not None:
             names.remove(_NEW)
+            warn(f"decoder.onnx takes one token at a time. For several the model raises {self.refusal!r}.")
         encoded = ("encoder_hidden_states", *_present("encoder", len(self.cross)))
         return [
             Part("encoder", self.model, self.encode, self.inputs.made, self.inputs.axes(), example, others, encoded),

@@ -163,7 +163,8 @@ BESIDE: dict[str, dict[str, Any]] = {
         for kind in ("encoder-decoder", "speech-encoder-decoder", "vision-encoder-decoder")
     },
     # Features are as wide as several frames.
-    **{kind: {"audio_config": {"intermediate_size": 64}} for kind in ("glmasr", "voxtral")},
+    "glmasr": {"audio_config": {"intermediate_size": 64}},
+    "voxtral": {"audio_config": {"intermediate_size": 64}, "audio_token_id": 90},
     "qwen3_asr": {"audio_config": {"n_window": 8, "n_window_infer": 16}},
     "lw_detr": {"projector_scale_factors": [1.0]},
     **{kind: {"embed_dim": 24, "window_size": 4} for kind in ("swin", "swinv2", "donut-swin")},

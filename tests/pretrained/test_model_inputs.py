@@ -51,6 +51,14 @@ def test_inputs_that_a_model_takes(row: str) -> None:
         model(**found.made(found.sizes()[0]))
 
 
+def test_patches_of_an_image_whose_shape_is_said() -> None:
+    images = find_images(small_models.small_model("lfm2_vl", find_task("image-text-to-text")))
+    assert images.stated == (("spatial_shapes", (4, 6)), ("pixel_attention_mask", (1,) * 24))
+    rows = images.features(images.pixels(2, torch.Generator()), images.numbers(2))
+    # Four patches become one row.
+    assert rows.shape == (2 * 6, 32)
+
+
 def test_features_of_a_model_without_its_head() -> None:
     model = small_models.small_model("deepseek_vl", find_task("image-text-to-text"))
     assert not hasattr(model, "get_image_features")

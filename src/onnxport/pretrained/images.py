@@ -1,7 +1,7 @@
 """What a model takes for its images: pixels in the layout that its code wants, and numbers that say how large they are.
 
-Sizes that come as numbers (``image_sizes``, ``image_grid_thw``) are read by Python code, which cuts, joins and places
-features by them. A file is then for images of one size: these numbers are part of it.
+Sizes that come as numbers (``image_sizes``, ``image_grid_thw``, ``spatial_shapes``) are read by Python code, which
+cuts, joins and places features by them. A file is then for images of one size: these numbers are part of it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ Model: TypeAlias = Any
 
 _FEATURES = "get_image_features"
 _SIZES, _GRID = "image_sizes", "image_grid_thw"
+_SHAPES, _SEEN = "spatial_shapes", "pixel_attention_mask"
 _TILES = (1, 2, 3, 4, 5, 7, 10)
 """How many pieces an image may be cut into."""
 
@@ -83,7 +84,7 @@ def find_images(model: Model) -> ImageInputs:
     if function is None:
         raise InputError(f"{type(model).__name__} has no image features to put in the places of tokens.")
     takes = inspect.signature(inspect.unwrap(function)).parameters
-    known = ("self", "pixel_values", _SIZES, _GRID)
+    known = ("self", "pixel_values", _SIZES, _GRID, _SHAPES, _SEEN)
     lacking = [
         name
         for name, parameter in takes.items()
@@ -120,6 +121,9 @@ def _layouts(model: Model, takes: set[str]) -> Iterator[ImageInputs]:
         if flat.each[1] % (side * side) == 0:
             yield replace(flat, each=(flat.each[0], flat.each[1] // (side * side), side, side))
         return
+    if _SHAPES in takes:
+        yield _rows_of_patches(model, takes)
+        return
     sizes = fixed_image_sizes(model)
     stated = ((_SIZES, sizes[1:]),) if _SIZES in takes else ()
     if stated:
@@ -132,10 +136,18 @@ def _layouts(model: Model, takes: set[str]) -> Iterator[ImageInputs]:
     yield ImageInputs(model, (1,), sizes, stated=stated)
 
 
+def _rows_of_patches(model: Model, takes: set[str]) -> ImageInputs:
+    """Images as rows of flat patches, with the shape of each and a mask of the patches that are no padding."""
+    flat = _patches(model)
+    ((_, (_, *shape)),) = flat.stated
+    stated = ((_SHAPES, tuple(shape)), (_SEEN, (1,) * flat.each[0]))
+    return replace(flat, joined=False, stated=tuple(row for row in stated if row[0] in takes))
+
+
 def _patches(model: Model) -> ImageInputs:
     """An image as a grid of flat patches, two by three of those that are merged to one feature."""
     config = model.config
-    merged = setting(config, "spatial_merge_size", "merge_kernel_size")
+    merged = setting(config, "spatial_merge_size", "merge_kernel_size", "downsample_factor")
     merged = merged[0] if isinstance(merged, (list, tuple)) else merged
     side, depth = int(setting(config, "patch_size") or 14), int(setting(config, "temporal_patch_size") or 1)
     channels = int(setting(config, "in_channels", "num_channels", "in_chans") or 3)

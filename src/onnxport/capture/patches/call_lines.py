@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import linecache
 import sys
-from functools import lru_cache
 from types import FrameType
 from typing import Any
 
@@ -59,7 +58,7 @@ def _lines(frame: FrameType | None) -> str | None:
     return "".join(reversed(found[:in_model])).strip() or None
 
 
-@lru_cache(maxsize=4096)
 def _text(filename: str, line: int, function: str) -> str:
+    # Not kept from one model to the next: a file may have changed since.
     code = linecache.getline(filename, line).strip()
     return f'  File "{filename}", line {line}, in {function}\n' + (f"    {code}\n" if code else "")

@@ -69,6 +69,16 @@ class Chunks(torch.nn.Module):
         return torch.cat([part * 2 for part in x.chunk(4)])
 
 
+class CutsIntoWindows(torch.nn.Module):
+    """What is asked of the memory of padded windows has remainders in it, and is torch's question."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.nn.functional.pad(x, (0, (3 - x.shape[1] % 3) % 3, 0, (3 - x.shape[0] % 3) % 3))
+        rows, columns = x.shape
+        windows = x.view(rows // 3, 3, columns // 3, 3).permute(0, 2, 1, 3).contiguous().view(-1, 3, 3)
+        return windows.softmax(-1).view(rows // 3, columns // 3, 3, 3).permute(0, 2, 1, 3).contiguous()
+
+
 class Squeezes(torch.nn.Module):
     """Eager drops the axis where it is of size 1, which a capture does not."""
 
@@ -106,7 +116,7 @@ def test_a_value_that_is_fixed_is_a_warning(module: type[torch.nn.Module]) -> No
     assert " in forward: " in told
 
 
-@pytest.mark.parametrize(("module", "told"), [(Halves, ""), (States, "rows is at least 2")])
+@pytest.mark.parametrize(("module", "told"), [(Halves, ""), (States, "rows is at least 2"), (CutsIntoWindows, "")])
 def test_others_are_events_only(module: type[torch.nn.Module], told: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", OnnxExporterWarning)

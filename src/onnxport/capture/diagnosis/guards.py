@@ -174,7 +174,8 @@ def _fixes_a_value(expression: sympy.Basic) -> bool:
     remainder that must not be nothing, is none of an operator's checks: Python asked, and went the example's way.
     """
     if isinstance(expression, sympy.Ne):
-        return bool(expression.has(Mod, PythonMod))
+        # A size that has remainders in it, as one padded to whole windows has, is asked for by operators too.
+        return any(isinstance(side, Mod | PythonMod) for side in expression.args)
     if not isinstance(expression, sympy.Eq):
         return False
     if expression.has(ToFloat, IntTrueDiv, FloatTrueDiv):

@@ -376,3 +376,128 @@ def as_often_as_data_says(self: Any, x: Any, k: Any) -> Any:
         x = self.one(x).tanh()
         outs.append(x)
     return x, torch.stack(outs)
+
+
+# What data decides in an iteration: whether there is another, and which way it goes
+
+
+@over_axis()
+def left_by_data(self: Any, x: Any) -> Any:
+    total, steps = x.new_zeros(x.shape[0], 3), 0
+    for t in range(x.shape[1]):
+        if x[:, t].sum() < -2:
+            break
+        if t % 3 == 1:
+            continue
+        total = torch.tanh(total + x[:, t]) if x[:, t].mean() > 0 else total * 0.5
+        steps += 1
+    return total + steps
+
+
+@over_axis()
+def returns_from_two_loops(self: Any, x: Any) -> Any:
+    for b in range(x.shape[0]):
+        for t in range(x.shape[1]):
+            if x[b, t].sum() > 1:
+                return x[b, t], torch.scalar_tensor(t)
+    return torch.zeros(3), torch.scalar_tensor(-1)
+
+
+@over_axis()
+def best_so_far(self: Any, x: Any) -> Any:
+    best, place, found = float("-inf"), 0, False
+    for t, row in enumerate(x.unbind(1)):
+        score = row.sum()
+        if not found or score > best:
+            best, place, found = score, t, True
+    return best, torch.scalar_tensor(place)
+
+
+@over_axis()
+def neighbours_inside(self: Any, x: Any) -> Any:
+    out = torch.zeros_like(x)
+    for t in range(x.shape[1]):
+        if t > 0 and x[0, t - 1, 0] > 0:
+            out[:, t] = x[:, t - 1]
+        elif t + 1 < x.shape[1]:
+            out[:, t] = x[:, t + 1]
+    else:
+        out = out + 1
+    return out
+
+
+@on_data()
+def iterations_until_they_agree(self: Any, x: Any) -> Any:
+    y = x
+    for _ in range(30):
+        new = 0.5 * torch.tanh(y) + 0.1 * x
+        if torch.allclose(new, y, atol=1e-3):
+            break
+        y = new
+    return y
+
+
+@on_data()
+def without_end_but_for_a_break(self: Any, x: Any) -> Any:
+    outs = []
+    while True:
+        x = x * 0.7
+        outs.append(x.sum())
+        if x.abs().sum() < 0.5:
+            break
+    return torch.stack(outs), x * len(outs)
+
+
+# Lists that iterations read, or add to as data says, and tensors that grow
+
+
+@over_axis()
+def looks_back(self: Any, x: Any) -> Any:
+    outs = [x[:, 0]]
+    for t in range(1, x.shape[1]):
+        outs.append(outs[-1] * 0.5 + outs[t // 2] + self.one(x[:, t]))
+    return torch.stack(outs, 1)
+
+
+@over_axis()
+def looks_back_at_nothing(self: Any, x: Any) -> Any:
+    outs = []
+    for row in x.unbind(1):
+        outs.append((outs[-1] if outs else torch.zeros(x.shape[0], 3)) * 0.9 + row)
+    return torch.cat(outs, 1)
+
+
+@over_axis()
+def adds_as_data_says(self: Any, x: Any) -> Any:
+    kept = [torch.zeros(3)]
+    for row in x.flatten(0, 1):
+        if row[0] > 0:
+            kept.append(row)
+    return torch.stack(kept)
+
+
+@over_axis()
+def tensor_that_grows(self: Any, x: Any) -> Any:
+    keys, outs = x[:, :0], []
+    for t in range(x.shape[1]):
+        query = x[:, t : t + 1]
+        keys = torch.cat([keys, self.one(query)], 1)
+        outs.append(torch.softmax(query @ keys.transpose(1, 2), -1) @ keys)
+    return torch.cat(outs, 1), keys + x
+
+
+@over_axis()
+def pieces_with_a_short_last_one(self: Any, x: Any) -> Any:
+    outs, state = [], torch.zeros(x.shape[0], 1, 3)
+    for piece in x.split(2, 1):
+        outs.append(self.one(piece) + state)
+        state = state + piece.sum(1, keepdim=True)
+    return torch.cat(outs, 1)
+
+
+@number()
+def over_the_places_of_data(self: Any, x: Any) -> Any:
+    total = torch.zeros(3)
+    for place in (x[:, 0] > 0).nonzero()[:, 0]:
+        total = total * 0.5 + x[place]
+    return total

@@ -9,19 +9,20 @@ from typing import Any
 import torch
 
 from onnxport.capture.diagnosis.user_lines import asker
+from onnxport.capture.forks.expressions import is_start_of_for
 from onnxport.capture.patches.pieces import Cut, Pieces, Size, chunks_of, split_of
 from onnxport.torch_internals.symbolic_sizes import get_proxy_mode
 
 _Parts = Callable[..., Sequence[torch.Tensor]]
 
 
-def cuts_left_open(rewrite: Callable[[], None]) -> Iterator[tuple[object, str, object]]:
+def cuts_left_open(rewrite: Callable[..., None]) -> Iterator[tuple[object, str, object]]:
     """The functions, with what the model's code calls in their place: owner, name, function.
 
-    ``rewrite`` has the function that is running rewritten, where it goes through rows one by one.
+    ``rewrite`` has the function that is running rewritten, where it goes through rows or pieces one by one.
     """
     for owner in (torch, torch.Tensor):
-        yield owner, "split", _split(owner.split)
+        yield owner, "split", _split(owner.split, rewrite)
         yield owner, "chunk", _chunk(owner.chunk)
         yield owner, "unbind", _unbind(owner.unbind, rewrite)
 
@@ -38,12 +39,15 @@ def _pieces(cut: Cut, plain: Callable[[], Sequence[torch.Tensor]]) -> Sequence[t
     return plain() if is_known else Pieces(cut, plain)
 
 
-def _split(original: _Parts) -> _Parts:
+def _split(original: _Parts, rewrite: Callable[..., None]) -> _Parts:
     def split(tensor: torch.Tensor, split_size_or_sections: Any, dim: int = 0) -> Sequence[torch.Tensor]:
-        plain = functools.partial(original, tensor, split_size_or_sections, dim)
+        def plain() -> Sequence[torch.Tensor]:
+            rewrite(is_start_of_for)
+            return original(tensor, split_size_or_sections, dim)
+
         size = split_size_or_sections
         if not isinstance(size, Size) or not _is_open(tensor, dim) or (isinstance(size, int) and size < 1):
-            return plain()
+            return original(tensor, size, dim)
         return _pieces(split_of(tensor, size, dim % tensor.dim()), plain)
 
     return split

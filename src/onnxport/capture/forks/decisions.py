@@ -27,7 +27,7 @@ from onnxport.capture.diagnosis.zero_sizes import is_otherwise_at_zero
 from onnxport.capture.forks.array_functions import functions_of_numbers
 from onnxport.capture.forks.cutting import cuts_left_open
 from onnxport.capture.forks.data_truths import comparisons_of_data, unordered_numbers
-from onnxport.capture.forks.expressions import is_condition_of_while, is_for_message, is_outvoted
+from onnxport.capture.forks.expressions import is_condition_of_while, is_for_message, is_in_counted_loop, is_outvoted
 from onnxport.capture.forks.fitting import Fitting
 from onnxport.capture.forks.memory_order import orders_of_memory
 from onnxport.capture.forks.reshaped_inputs import keep_shape_of_input
@@ -222,7 +222,7 @@ class Schedule:
             if not of_data and self.answers[index] != outcome:
                 raise self._refuse(Diverged(f"A run at other sizes took another way at {where}."))
             outcome = self.answers[index]
-        self.rewrite(is_condition_of_while)
+        self.rewrite(is_in_counted_loop if of_data else is_condition_of_while)
         if of_data:
             self._at_line[where] += 1
             if self._at_line[where] > MOST_AT_ONE_LINE:

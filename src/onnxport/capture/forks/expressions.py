@@ -50,6 +50,19 @@ def is_condition_of_while(frame: FrameType) -> bool:
     return any(place == span_of(loop) or is_within(place, loop.test) for loop in loops)
 
 
+def is_in_counted_loop(frame: FrameType) -> bool:
+    """Whether what a frame asks right now stands in the body of a ``while`` or of a ``for`` over a range."""
+    place = _place(frame)
+    return place is not None and any(_is_within(place, loop) for loop in _counted_loops(frame.f_code.co_filename))
+
+
+def is_start_of_for(frame: FrameType) -> bool:
+    """Whether a frame goes through something right now in a ``for``, as opposed to unpacking it."""
+    place = _place(frame)
+    loops = _iterations(frame.f_code.co_filename)
+    return place is not None and any(place in (_span(loop), _span(loop.iter)) for loop in loops)
+
+
 def is_for_message(frame: FrameType) -> bool:
     """Whether what a frame does right now is part of a ``raise``, an ``assert`` or a call whose result is dropped."""
     place = place_of(frame)
@@ -83,6 +96,22 @@ def _boolean_expressions(filename: str) -> tuple[ast.BoolOp, ...]:
 def _loops(filename: str) -> tuple[ast.While, ...]:
     """The ``while`` loops of a file."""
     return tuple(node for node in nodes_of_file(filename) if isinstance(node, ast.While))
+
+
+@functools.lru_cache(maxsize=64)
+def _iterations(filename: str) -> tuple[ast.For, ...]:
+    """The ``for`` loops of a file."""
+    return tuple(node for node in _nodes(filename) if isinstance(node, ast.For))
+
+
+def _counted_loops(filename: str) -> Iterable[ast.stmt]:
+    """The loops of a file whose iterations have numbers."""
+    return (*_loops(filename), *filter(_is_over_range, _iterations(filename)))
+
+
+def _is_over_range(loop: ast.For) -> bool:
+    called = loop.iter.func if isinstance(loop.iter, ast.Call) else None
+    return isinstance(called, ast.Name) and called.id == "range"
 
 
 @functools.lru_cache(maxsize=64)

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 
 from onnxport.capture.diagnosis.user_lines import line_of_caller
-from onnxport.capture.forks.decisions import is_of_data, unasked
+from onnxport.capture.forks.decisions import MOST_AT_ONE_LINE, is_of_data, unasked
 from onnxport.capture.forks.kinds import is_literal, with_plain_truths
+from onnxport.capture.rewriting.choices import chosen, counting_choices, either
 from onnxport.capture.rewriting.open_lists import OpenItems, OpenList, items_of, without_open_lists
 from onnxport.capture.rewriting.open_loops import CountedLoop, LoopRefused, RepeatedLoop
-from onnxport.capture.rewriting.open_numbers import as_tensor, item_of, open_function
-from onnxport.capture.rewriting.variables import UNDEFINED
+from onnxport.capture.rewriting.open_numbers import (
+    COMPARING,
+    as_tensor,
+    is_open_truth,
+    item_of,
+    open_function,
+    truth_of,
+)
+from onnxport.capture.rewriting.variables import UNDEFINED, WatchedList, parts_in
+from onnxport.capture.rewriting.watching import UnevenList
 from onnxport.errors import Problem
 from onnxport.torch_internals.symbolic_sizes import truth_in_range
 
@@ -33,14 +43,31 @@ class Helpers:
     items = staticmethod(items_of)
     is_literal = staticmethod(is_literal)
     with_truths = staticmethod(with_plain_truths)
-    counted = CountedLoop
+    chosen = staticmethod(chosen)
+    either = staticmethod(either)
     listed = OpenList
     returned = staticmethod(without_open_lists)
 
     @staticmethod
-    def is_open(items: Any) -> bool:
-        """Whether only run time knows how many items there are."""
-        return isinstance(items, OpenItems)
+    def counted(items: Any, *described: Any) -> CountedLoop | None:
+        """A ``for`` that is captured, or None for one that Python runs: it knows how often, and data decides little."""
+        if isinstance(items, OpenItems):
+            return CountedLoop(items, *described)
+        if not isinstance(items, range) or len(items) <= MOST_AT_ONE_LINE or not _chooses(items[0], *described):
+            return None
+        return CountedLoop(OpenItems(len(items), lambda place: items.start + place * items.step), *described)
+
+    @staticmethod
+    def compared(owner: Any, name: str) -> Callable[..., Any]:
+        """``torch.equal`` or ``torch.allclose``, whose truth is asked for later, or what else has such a name."""
+        if owner is torch:
+            return COMPARING[name]
+        return partial(COMPARING[name], owner) if isinstance(owner, torch.Tensor) else getattr(owner, name)
+
+    @staticmethod
+    def holds(part: Any) -> Any:
+        """Whether an assertion holds; of what only the iteration knows it is taken to."""
+        return True if is_open_truth(part) else part
 
     @staticmethod
     def refuse_open(items: Any, text: str) -> None:
@@ -54,6 +81,8 @@ class Helpers:
         """``owner[key]``, where a number that run time knows may choose among Python's objects."""
         if isinstance(owner, torch.Tensor) or type(key) in _PLAIN_KEYS:
             return owner[key]
+        if isinstance(owner, WatchedList) and isinstance(key, torch.SymInt) and parts_in(owner):
+            raise UnevenList("", owner, parts_in(owner))
         return item_of(owner, key)
 
     @staticmethod
@@ -80,7 +109,7 @@ class Helpers:
             return (found,)
 
         text = "for ... in a comprehension"
-        loop = CountedLoop(items, body, ("found",), ("found",), (), text, {"found": []})
+        loop = CountedLoop(items, body, ("found",), ("found",), (), text, "", {"found": []})
         if loop.unlike is not None:
             raise loop.refused(loop.unlike)
         (found,) = loop.run()
@@ -97,34 +126,40 @@ class Helpers:
     @staticmethod
     def repeated(test: Callable[..., Any], *described: Any) -> RepeatedLoop | None:
         """A ``while`` that run time ends, or None for one on what Python knows, or on sizes that decide otherwise."""
-        *_, names, _, _, _, around = described
+        *_, names, _, _, _, _, around = described
         with unasked() as compared:
             asked = test(*(around.get(name, UNDEFINED) for name in names))
         if isinstance(asked, torch.Tensor):
             return RepeatedLoop(test, *described)
-        if not isinstance(asked, torch.SymBool | torch.SymInt | torch.SymFloat):
+        if isinstance(asked, torch.SymBool | torch.SymInt | torch.SymFloat):
+            if is_of_data(asked.node.expr) and not compared:
+                return RepeatedLoop(test, *described)
+            if not compared and truth_in_range(asked.node) is not None:
+                return None
+        elif not asked:
             return None
-        if is_of_data(asked.node.expr) and not compared:
-            return RepeatedLoop(test, *described)
         try:
-            return RepeatedLoop(test, *described) if compared or truth_in_range(asked.node) is None else None
+            loop = RepeatedLoop(test, *described)
         except LoopRefused:
             # How often it runs is asked each time, as long as that leads somewhere.
             return None
+        is_plain = not isinstance(asked, torch.SymBool | torch.SymInt | torch.SymFloat)
+        return None if is_plain and not loop.is_ended_by_data else loop
 
     @staticmethod
-    def all_of(*parts: Callable[[], Any]) -> Any:
+    def all_of(may_fail: bool, *parts: Callable[[], Any]) -> Any:
         """``and`` of truths, some of which only run time knows."""
-        return _together(parts, torch.logical_and, True)
+        return _in_turn(parts, True) if may_fail else _together(parts, torch.logical_and, True)
 
     @staticmethod
-    def any_of(*parts: Callable[[], Any]) -> Any:
+    def any_of(may_fail: bool, *parts: Callable[[], Any]) -> Any:
         """``or`` of truths, some of which only run time knows."""
-        return _together(parts, torch.logical_or, False)
+        return _in_turn(parts, False) if may_fail else _together(parts, torch.logical_or, False)
 
     @staticmethod
     def negated(part: Any) -> Any:
         """``not`` of a truth that only run time may know."""
+        part = truth_of(part)
         return torch.logical_not(as_tensor(part)) if _is_open_truth(part) else not part
 
 
@@ -135,10 +170,35 @@ def _is_open_truth(value: Any) -> bool:
 def _together(parts: tuple[Callable[[], Any], ...], join: Callable[..., torch.Tensor], neutral: bool) -> Any:
     found: Any = neutral
     for part in parts:
-        value = part()
+        value = truth_of(part())
         if not _is_open_truth(value):
             if bool(value) is not neutral:
                 return value
             continue
         found = value if found is neutral else join(as_tensor(found), as_tensor(value))
     return found
+
+
+def _in_turn(parts: Sequence[Callable[[], Any]], neutral: bool) -> Any:
+    """The same where a part is computed only if those before it don't settle the whole."""
+    first, *others = parts
+    found = truth_of(first())
+    if not others or not (_is_open_truth(found) or bool(found) is neutral):
+        return found
+    if not is_open_truth(found):
+        return found if bool(found) is not neutral else _in_turn(others, neutral)
+
+    def following() -> torch.Tensor:
+        return as_tensor(_in_turn(others, neutral)).to(torch.bool).reshape([])
+
+    def settled() -> torch.Tensor:
+        return torch.scalar_tensor(not neutral, dtype=torch.bool)
+
+    return either(found, following, settled) if neutral else either(found, settled, following)
+
+
+def _chooses(item: Any, *described: Any) -> bool:
+    """Whether data decides something in the body of a loop."""
+    with counting_choices() as made:
+        trial = CountedLoop(OpenItems(1, lambda place: item), *described)
+    return trial.unlike is None and bool(made)

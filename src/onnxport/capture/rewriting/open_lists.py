@@ -8,6 +8,9 @@ from typing import Any
 
 import torch
 
+from onnxport.capture.patches.pieces import Pieces
+from onnxport.capture.replay.values.items import item_at, item_count, join_items
+from onnxport.capture.replay.values.stand_ins import ReplayValue, Sequenced, Stacked
 from onnxport.torch_internals import pytree
 
 Size = int | torch.SymInt
@@ -35,8 +38,29 @@ class OpenItems:
 def items_of(iterable: Any) -> Any:
     """What a loop runs over, open if its length is."""
     if isinstance(iterable, torch.Tensor) and iterable.dim() and isinstance(iterable.shape[0], torch.SymInt):
-        return OpenItems(iterable.shape[0], lambda place: iterable.select(0, place))
+        # A number is read from a tensor of its own: torch reads none from a view at a place that varies.
+        own = torch.clone if iterable.dim() == 1 else _as_it_is
+        return OpenItems(iterable.shape[0], lambda place: own(iterable.select(0, place)))
+    if isinstance(iterable, Pieces) and iterable.cut.size is not None and iterable.cut.most is None:
+        return _pieces(iterable)
     return iterable.items() if isinstance(iterable, OpenList) and iterable.has_open_length else iterable
+
+
+def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
+
+
+def _pieces(pieces: Pieces) -> OpenItems:
+    """The pieces of one size, of which the last may be smaller."""
+    cut = pieces.cut
+    size: Any = cut.size
+    before = (slice(None),) * cut.dim
+
+    def at(place: Any) -> torch.Tensor:
+        start = (cut.count - 1 - place if pieces.is_reversed else place) * size
+        return cut.tensor[(*before, slice(start, start + size))]
+
+    return OpenItems(cut.count, at)
 
 
 @dataclass(frozen=True)
@@ -56,6 +80,8 @@ def stacked(tensors: Any, dim: int = 0) -> torch.Tensor:
 
 def _in_a_row(tensors: OpenList, dim: int = 0) -> torch.Tensor:
     """The items along an axis; those of one run are still views of what they were taken from."""
+    if tensors.has_sequence:
+        return join_items(tensors.as_in_scripts, dim, new_axis=True)
     parts = [
         part.tensor.movedim(0, dim) if isinstance(part, OpenRun) else part.unsqueeze(dim) for part in tensors.parts
     ]
@@ -66,6 +92,8 @@ def concatenated(tensors: Any, dim: int = 0) -> torch.Tensor:
     """``torch.cat`` of tensors, some of which may be runs."""
     if not isinstance(tensors, OpenList) or not tensors.has_open_length:
         return torch.cat(tensors, dim)
+    if tensors.has_sequence:
+        return join_items(tensors.as_in_scripts, dim, new_axis=False)
     parts = []
     for part in tensors.parts:
         if isinstance(part, OpenRun):
@@ -91,12 +119,22 @@ class OpenList(list[Any]):
     @property
     def has_open_length(self) -> bool:
         """Whether there are runs among the items."""
-        return any(isinstance(part, OpenRun) for part in self.parts)
+        return any(isinstance(part, OpenRun | Sequenced) for part in self.parts)
+
+    @property
+    def has_sequence(self) -> bool:
+        """Whether there is a sequence of ONNX among the items."""
+        return any(isinstance(part, Sequenced) for part in self.parts)
+
+    @property
+    def as_in_scripts(self) -> list[ReplayValue]:
+        """The items as they stand in a list of a script that is replayed."""
+        return [Stacked(part.tensor) if isinstance(part, OpenRun) else part for part in self.parts]
 
     @property
     def length(self) -> Size:
         """How many items there are."""
-        return sum(part.tensor.shape[0] if isinstance(part, OpenRun) else 1 for part in self.parts)
+        return item_count(self.as_in_scripts)
 
     @property
     def parts(self) -> list[Any]:
@@ -104,7 +142,9 @@ class OpenList(list[Any]):
         return [list.__getitem__(self, place) for place in range(list.__len__(self))]
 
     def items(self) -> OpenItems:
-        """What a loop over the list runs over; all items must be tensors of one shape."""
+        """What a loop over the list runs over; without a sequence all items must be tensors of one shape."""
+        if self.has_sequence:
+            return OpenItems(self.length, lambda place: item_at(self.as_in_scripts, place))
         whole = _in_a_row(self)
         return OpenItems(whole.shape[0], lambda place: whole.select(0, place))
 
@@ -121,6 +161,8 @@ class OpenList(list[Any]):
         if not self.has_open_length:
             found = list.__getitem__(self, place)
             return OpenList(found) if isinstance(place, slice) else found
+        if self.has_sequence and not isinstance(place, slice):
+            return item_at(self.as_in_scripts, place)
         whole = _in_a_row(self)
         if not isinstance(place, slice):
             return whole[place]
@@ -154,6 +196,9 @@ class OpenList(list[Any]):
 
     def reverse(self) -> None:
         """Let the items be in the opposite order, those of runs too."""
+        if self.has_sequence:
+            self[:] = [OpenRun(_in_a_row(self).flip(0))]
+            return
         parts = [OpenRun(part.tensor.flip(0)) if isinstance(part, OpenRun) else part for part in self.parts]
         self[:] = parts[::-1]
 
@@ -163,7 +208,7 @@ class OpenList(list[Any]):
             return super().pop(place)
         if place not in (-1, 0):
             raise TypeError("an item is taken out of a list of which only run time knows the length")
-        parts = self.parts
+        parts = [OpenRun(_in_a_row(self))] if self.has_sequence else self.parts
         run = parts[place]
         if not isinstance(run, OpenRun):
             return super().pop(place)

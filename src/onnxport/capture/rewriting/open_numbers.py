@@ -14,6 +14,7 @@ from onnxport.capture.forks.decisions import is_of_data
 from onnxport.capture.forks.kinds import PLAIN_KINDS
 from onnxport.capture.replay.values.stand_ins import Number
 from onnxport.capture.rewriting.open_lists import OpenItems, OpenList, OpenRun, concatenated, items_of, stacked
+from onnxport.torch_internals.symbolic_sizes import truth_in_range
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -58,6 +59,18 @@ def _range(*bounds: Any) -> Any:
     # A range that ends before it begins is empty.
     positive = length if isinstance(start, int) and start <= 0 < step == 1 else torch.sym_max(length, 0)
     return OpenItems(positive, lambda place: start + place * step)
+
+
+def _is_of_data(*values: Any) -> bool:
+    return len(values) == 2 and any(isinstance(one, torch.SymInt) and is_of_data(one.node.expr) for one in values)
+
+
+def _least(*values: Any, **options: Any) -> Any:
+    return torch.sym_min(*values) if _is_of_data(*values) else min(*values, **options)
+
+
+def _greatest(*values: Any, **options: Any) -> Any:
+    return torch.sym_max(*values) if _is_of_data(*values) else max(*values, **options)
 
 
 def _enumerate(iterable: Any, start: Any = 0) -> Any:
@@ -167,6 +180,19 @@ def _unbind(tensor: torch.Tensor, dim: int = 0) -> Any:
     return OpenList([OpenRun(tensor.movedim(dim, 0))])
 
 
+def _equal(one: torch.Tensor, other: torch.Tensor) -> Any:
+    if one.dim() != other.dim() or any(a != b for a, b in zip(one.shape, other.shape, strict=True)):
+        return False
+    return torch.eq(one, other).all()
+
+
+def _allclose(one: torch.Tensor, other: torch.Tensor, *options: Any, **more: Any) -> Any:
+    return torch.isclose(one, other, *options, **more).all()
+
+
+COMPARING: dict[str, Callable[..., Any]] = {"equal": _equal, "allclose": _allclose}
+"""Functions of torch that compare tensors, by name, with a tensor in the place of a truth."""
+
 _OPEN: dict[object, Callable[..., Any]] = {
     int: _int,
     float: _float,
@@ -174,6 +200,8 @@ _OPEN: dict[object, Callable[..., Any]] = {
     divmod: _divmod,
     abs: _abs,
     range: _range,
+    min: _least,
+    max: _greatest,
     enumerate: _enumerate,
     zip: _zip,
     reversed: _reversed,
@@ -254,3 +282,15 @@ def open_function(function: Any) -> Any:
 def as_tensor(number: Any) -> torch.Tensor:
     """A number or truth as the tensor that a loop carries it in."""
     return number if isinstance(number, torch.Tensor) else Number.of(number).tensor()
+
+
+def is_open_truth(value: Any) -> bool:
+    """Whether only data, or the number of an iteration, tells the truth of a value."""
+    if isinstance(value, torch.Tensor):
+        return True
+    return isinstance(value, _SYMBOLIC) and is_of_data(value.node.expr) and truth_in_range(value.node) is None
+
+
+def truth_of(value: Any) -> Any:
+    """What is asked for its truth: of a list, whether there is something in it."""
+    return value.length > 0 if isinstance(value, OpenList) and value.has_open_length else value

@@ -3,20 +3,25 @@
 ::
 
     for t in range(x.shape[1]):           items = HELPERS.items(HELPERS.open(range)(x.shape[1]))
-        h = self.cell(x[:, t], h)         if HELPERS.is_open(items):
-        outs.append(h)                        def body(item, h, outs, t):
-                                                  t = item
-                                                  h = self.cell(x[:, t], h)
-                                                  outs.append(h)
-                                                  return (h, outs, t)
-                                              loop = HELPERS.counted(items, body, ("h", "outs", "t"), ..., locals())
+        h = self.cell(x[:, t], h)         def body(item, h, outs, t):
+        outs.append(h)                        t = item
+                                              h = self.cell(x[:, t], h)
+                                              outs.append(h)
+                                              return (h, outs, t)
+                                          loop = HELPERS.counted(items, body, ("h", "outs", "t"), ..., locals())
+                                          if loop is None:
+                                              for t in items: ...
+                                          else:
                                               if loop.needs_first and (loop.surely_runs or loop.length > 0):
                                                   loop.take_first()
                                               h, outs, t = loop.run()
-                                          else:
-                                              for t in items: ...
 
-A loop whose items are plain runs as it did.
+A loop whose items are plain runs as it did. What leaves a loop early sets a flag (``leaving.py``), and an ``if`` in its
+body chooses between two functions (``choices.py``)::
+
+    if h.sum() > 9:                       def then(h): ...
+        h = h / 2                         def other(h): ...
+                                          (h,) = HELPERS.chosen(h.sum() > 9, (then, other), ("h",), ..., locals())
 """
 
 from __future__ import annotations
@@ -26,7 +31,11 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
+from onnxport.capture.rewriting.leaving import CannotBeFlagged, Loop, Unflagged, is_flagged, is_no_function, with_flag
+
 _Made = TypeVar("_Made", bound=ast.AST)
+_Loop = TypeVar("_Loop", ast.For, ast.While)
+_OWN = "__onnxport_"
 HELPERS = "__onnxport_helpers__"
 _ATTRIBUTES = {"unbind", "stack", "cat", "concat", "concatenate", "get", "index"}
 _ATTRIBUTES |= {"isqrt", "gcd", "fmod", "isnan", "isinf", "isfinite"}
@@ -34,8 +43,6 @@ _ATTRIBUTES |= {"sqrt", "log2", "exp", "log", "log10", "sin", "cos", "tan", "tan
 # What these give depends on the frame that calls them.
 _OF_THE_FRAME = {"super", "locals", "globals", "vars", "dir", "eval", "exec", HELPERS}
 _CHANGING = {"append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "reverse", "sort"}
-# What leaves a loop early, or makes its body no function.
-_LEAVING = (ast.Break, ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr)
 _SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -96,6 +103,8 @@ class _Rewriter(_Identities):
         self._locals = {argument.arg for argument in ast.walk(definition.args) if isinstance(argument, ast.arg)}
         self._locals |= {name for statement in definition.body for name in _assigned_names(statement)}
         self._count = 0
+        #: Whether what is visited stands in the body of a loop.
+        self._in_body = False
 
     def statements(self, statement: ast.stmt) -> list[ast.stmt]:
         made = self.visit(statement)
@@ -103,6 +112,9 @@ class _Rewriter(_Identities):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
+        if self._in_body and isinstance(node.func, ast.Attribute) and node.func.attr in ("equal", "allclose"):
+            node.func = _at(node, _helper("compared", node.func.value, ast.Constant(node.func.attr)))
+            return node
         named = isinstance(node.func, ast.Name) and node.func.id not in _OF_THE_FRAME and not _makes_class(node)
         if named or (isinstance(node.func, ast.Attribute) and node.func.attr in _ATTRIBUTES):
             node.func = _at(node, _helper("open", node.func))
@@ -158,7 +170,7 @@ class _Rewriter(_Identities):
         """``[f(t) for t in items]`` collects what a function of an item gives, where the items are not plain."""
         self.generic_visit(node)
         (first, *others) = node.generators
-        if others or first.ifs or first.is_async or any(isinstance(inner, _LEAVING) for inner in ast.walk(node)):
+        if others or first.ifs or first.is_async or is_no_function([node]):
             return node
         one = ast.ListComp(
             node.elt, [ast.comprehension(first.target, ast.List([ast.Name("item", ast.Load())], ast.Load()), [], 0)]
@@ -168,77 +180,132 @@ class _Rewriter(_Identities):
         name = "collected" if isinstance(node, ast.ListComp) else "generated"
         return _at(node, _helper(name, first.iter, function))
 
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
+        in_body, self._in_body = self._in_body, False
+        self.generic_visit(node)
+        self._in_body = in_body
+        return node
+
     def visit_For(self, node: ast.For) -> ast.stmt | list[ast.stmt]:
         reads = self._reads_around(node)
-        plain = copy.deepcopy(node)
         items, loop = self._fresh("items"), self._fresh("loop")
-        plain.iter = ast.Name(items, ast.Load())
-        self._visit_parts(plain)
         start = ast.Assign([ast.Name(items, ast.Store())], _helper("items", self.visit(copy.deepcopy(node.iter))))
-        if node.orelse or any(isinstance(inner, _LEAVING) for part in node.body for inner in ast.walk(part)):
+        plain = self._plain(node, reads)
+        plain.iter = ast.Name(items, ast.Load())
+        found = self._unflagged(node)
+        if found is None:
             reason = _helper("refuse_open", ast.Name(items, ast.Load()), ast.Constant(_text(node)))
             return [_at(node.iter, start), _at(node.iter, ast.Expr(reason)), plain]
-        names = self._changed([node.target, *node.body])
-        body = self._function(self._fresh("body"), ["item", *names], names, node)
+        names = self._changed([node.target, *found.loop.body])
+        body = self._function("body", names, found.loop.body, first="item")
         body.body.insert(0, ast.Assign([node.target], ast.Name("item", ast.Load())))
-        made = _helper(
-            "counted", ast.Name(items, ast.Load()), *_described(body.name, names, reads, node), _call("locals")
-        )
-        lines: list[ast.stmt] = [
-            body,
-            ast.Assign([ast.Name(loop, ast.Store())], made),
+        described = _described(body.name, names, reads, node, found.flag)
+        made = _helper("counted", ast.Name(items, ast.Load()), *described, _call("locals"))
+        run: list[ast.stmt] = [
             _written(f"if {loop}.needs_first and ({loop}.surely_runs or {loop}.length > 0): {loop}.take_first()"),
             _assigned(names, loop),
+            *(part for one in found.after for part in self.statements(one)),
         ]
-        test = _helper("is_open", ast.Name(items, ast.Load()))
-        return [_at(node.iter, start), _at(node.iter, ast.If(test, lines, [plain]))]
+        return [_at(node.iter, line) for line in (start, *_flag(found), body, *_loop_or_plain(loop, made, run, plain))]
 
     def visit_While(self, node: ast.While) -> ast.stmt | list[ast.stmt]:
         reads = self._reads_around(node)
-        plain = copy.deepcopy(node)
-        self._visit_parts(plain)
-        parts = [node.test, *node.body]
-        if node.orelse or any(isinstance(inner, _LEAVING) for part in parts for inner in ast.walk(part)):
+        plain = self._plain(node, reads)
+        found = self._unflagged(node)
+        if found is None:
             return plain
         loop = self._fresh("loop")
-        names = self._changed(node.body)
-        body = self._function(self._fresh("body"), names, names, node)
-        test = self._function(self._fresh("test"), names, [], node)
-        test.body = [ast.Return(_Truths().visit(self.visit(copy.deepcopy(node.test))))]
-        described = _described(body.name, names, reads, node)
+        names = self._changed(found.loop.body)
+        body = self._function("body", names, found.loop.body)
+        test = self._function("test", names, [])
+        test.body = [ast.Return(self._truth(node.test))]
+        described = _described(body.name, names, reads, node, found.flag)
         made = _helper("repeated", ast.Name(test.name, ast.Load()), *described, _call("locals"))
-        return [
-            _at(node.test, line)
-            for line in (
-                test,
-                body,
-                ast.Assign([ast.Name(loop, ast.Store())], made),
-                ast.If(
-                    ast.Compare(ast.Name(loop, ast.Load()), [ast.Is()], [ast.Constant(None)]),
-                    [plain],
-                    [_assigned(names, loop)],
-                ),
-            )
-        ]
+        after = [part for one in found.after for part in self.statements(one)]
+        lines = _loop_or_plain(loop, made, [_assigned(names, loop), *after], plain)
+        return [_at(node.test, line) for line in (*_flag(found), test, body, *lines)]
 
-    def _visit_parts(self, loop: ast.For | ast.While) -> None:
-        loop.body = [made for part in loop.body for made in self.statements(part)]
-        loop.orelse = [made for part in loop.orelse for made in self.statements(part)]
-        if isinstance(loop, ast.While):
-            loop.test = self.visit(loop.test)
+    def _plain(self, node: _Loop, reads: Sequence[str]) -> _Loop:
+        """A loop as it is, for when Python knows how often it runs."""
+        plain = copy.deepcopy(node)
+        flag = is_flagged(plain) if self._in_body else ""
+        if flag:
+            going = ast.Compare(ast.Name(flag, ast.Load()), [ast.Lt()], [ast.Constant(2)])
+            if isinstance(plain, ast.While):
+                plain.test = _at(plain.test, ast.BoolOp(ast.And(), [going, plain.test]))
+            else:
+                if set(_assigned_names(plain.target)) & set(reads):
+                    # What the target holds is that of the iteration that left the loop.
+                    item = self._fresh("item")
+                    plain.body.insert(0, ast.Assign([plain.target], ast.Name(item, ast.Load())))
+                    plain.target = _at(plain.target, ast.Name(item, ast.Store()))
+                plain.body = [_at(plain.iter, ast.If(going, plain.body, []))]
+        plain.body = [made for part in plain.body for made in self.statements(part)]
+        plain.orelse = [made for part in plain.orelse for made in self.statements(part)]
+        if isinstance(plain, ast.While):
+            plain.test = self.visit(plain.test)
+        return plain
+
+    def _unflagged(self, node: Loop) -> Unflagged | None:
+        """A loop that nothing leaves before its end; None where it can't be that."""
+        if self._in_body:
+            return Unflagged(node, [], is_flagged(node))
+        try:
+            return with_flag(copy.deepcopy(node), self._fresh)
+        except CannotBeFlagged:
+            return None
+
+    def visit_If(self, node: ast.If) -> ast.stmt | list[ast.stmt]:
+        if not self._in_body:
+            self.generic_visit(node)
+            return node
+        reads = self._reads_around(node)
+        names = self._changed([*node.body, *node.orelse])
+        ways = [self._function("way", names, body) for body in (node.body, node.orelse)]
+        raises = [bool(body) and isinstance(body[-1], ast.Raise) for body in (node.body, node.orelse)]
+        made = _helper(
+            "chosen",
+            self._truth(node.test),
+            ast.Tuple([ast.Name(way.name, ast.Load()) for way in ways], ast.Load()),
+            ast.Tuple([ast.Constant(one) for one in raises], ast.Load()),
+            *_texts(names, [name for name in names if name in reads or name.startswith(_OWN)]),
+            _call("locals"),
+        )
+        taken = ast.Assign([_tuple(names, ast.Store())], made) if names else ast.Expr(made)
+        return [_at(node.test, line) for line in (*ways, taken)]
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        if not self._in_body:
+            self.generic_visit(node)
+            return node
+        nothing = ast.arguments([], [], None, [], [], None, [])
+        ways = [ast.Lambda(nothing, self.visit(value)) for value in (node.body, node.orelse)]
+        return _at(node, _helper("either", self._truth(node.test), *ways))
+
+    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
+        self.generic_visit(node)
+        if self._in_body:
+            node.test = _at(node.test, _helper("holds", node.test))
+        return node
+
+    def _truth(self, test: ast.expr) -> ast.expr:
+        """A condition whose ``and``, ``or`` and ``not`` are operations on truths that only run time knows."""
+        truth: ast.expr = _Truths().visit(self.visit(copy.deepcopy(test)))
+        return truth
 
     def _function(
-        self, name: str, parameters: Sequence[str], results: Sequence[str], loop: ast.For | ast.While
+        self, name: str, names: Sequence[str], body: Sequence[ast.stmt], first: str | None = None
     ) -> ast.FunctionDef:
-        """A loop's body as a function of the names that it changes; ``continue`` returns."""
+        """Statements of a loop's body as a function of the names that they change."""
+        parameters = [*([] if first is None else [first]), *names]
         arguments = ast.arguments([], [ast.arg(one) for one in parameters], None, [], [], None, [])
-        leave = ast.Return(_tuple(results, ast.Load()))
-        body = [_Continuing(leave).visit(part) for part in copy.deepcopy(loop.body)]
-        body = [made for part in body for made in self.statements(part)]
-        return ast.FunctionDef(name, arguments, [*body, leave], [])
+        in_body, self._in_body = self._in_body, True
+        made = [one for part in copy.deepcopy(list(body)) for one in self.statements(part)]
+        self._in_body = in_body
+        return ast.FunctionDef(self._fresh(name), arguments, [*made, ast.Return(_tuple(names, ast.Load()))], [])
 
-    def _reads_around(self, loop: ast.For | ast.While) -> list[str]:
-        """The names that are read outside of a loop: a variable that is not has no use after it."""
+    def _reads_around(self, loop: Loop | ast.If) -> list[str]:
+        """The names that are read outside of a block: a variable that is not has no use after it."""
         inside = list(_reads(loop))
         outside = list(self._reads)
         for name in inside:
@@ -253,30 +320,14 @@ class _Rewriter(_Identities):
 
     def _fresh(self, name: str) -> str:
         self._count += 1
-        return f"__onnxport_{name}_{self._count}"
+        return f"{_OWN}{name}_{self._count}"
 
 
 def _makes_class(node: ast.Call) -> bool:
     return isinstance(node.func, ast.Name) and node.func.id == "type" and len(node.args) != 1
 
 
-class _Continuing(ast.NodeTransformer):
-    """Makes ``continue`` of a loop's body leave the function that the body has become; inner loops keep theirs."""
-
-    def __init__(self, leave: ast.Return) -> None:
-        self._leave = leave
-
-    def visit_Continue(self, node: ast.Continue) -> ast.stmt:
-        return _at(node, copy.deepcopy(self._leave))
-
-    def visit_For(self, node: ast.For) -> ast.stmt:
-        return node
-
-    def visit_While(self, node: ast.While) -> ast.stmt:
-        return node
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
-        return node
+_FAILING = (ast.Subscript, ast.FloorDiv, ast.Mod)
 
 
 class _Truths(ast.NodeTransformer):
@@ -286,7 +337,9 @@ class _Truths(ast.NodeTransformer):
         self.generic_visit(node)
         nothing = ast.arguments([], [], None, [], [], None, [])
         parts = [ast.Lambda(nothing, value) for value in node.values]
-        return _at(node, _helper("all_of" if isinstance(node.op, ast.And) else "any_of", *parts))
+        # What follows may fail where the first does not hold: `i < n and x[i] > 0`.
+        fails = any(isinstance(inner, _FAILING) for value in node.values[1:] for inner in ast.walk(value))
+        return _at(node, _helper("all_of" if isinstance(node.op, ast.And) else "any_of", ast.Constant(fails), *parts))
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         self.generic_visit(node)
@@ -328,19 +381,33 @@ def _assigned_names(node: ast.AST) -> Iterator[str]:
             yield from _assigned_names(inner)
 
 
-def _described(body: str, names: Sequence[str], reads: Sequence[str], loop: ast.For | ast.While) -> list[ast.expr]:
-    needed = [name for name in names if name in reads]
+def _described(
+    body: str, names: Sequence[str], reads: Sequence[str], loop: ast.For | ast.While, flag: str
+) -> list[ast.expr]:
+    # A flag, and what a loop returns, are asked for behind it.
+    needed = [name for name in names if name in reads or name.startswith(_OWN)]
     attributes = [
         ast.unparse(inner)
         for part in loop.body
         for inner in ast.walk(part)
         if isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store)
     ]
-    return [
-        ast.Name(body, ast.Load()),
-        *(ast.Tuple([ast.Constant(text) for text in texts], ast.Load()) for texts in (names, needed, attributes)),
-        ast.Constant(_text(loop)),
-    ]
+    texts = _texts(names, needed, attributes)
+    return [ast.Name(body, ast.Load()), *texts, ast.Constant(_text(loop)), ast.Constant(flag)]
+
+
+def _texts(*lists: Sequence[str]) -> list[ast.expr]:
+    return [ast.Tuple([ast.Constant(text) for text in texts], ast.Load()) for texts in lists]
+
+
+def _flag(found: Unflagged) -> list[ast.stmt]:
+    return [ast.Assign([ast.Name(found.flag, ast.Store())], ast.Constant(0))] if found.flag else []
+
+
+def _loop_or_plain(loop: str, made: ast.expr, run: Sequence[ast.stmt], plain: ast.stmt) -> list[ast.stmt]:
+    """What runs a loop that is captured, or the plain one where there is none."""
+    is_plain = ast.Compare(ast.Name(loop, ast.Load()), [ast.Is()], [ast.Constant(None)])
+    return [ast.Assign([ast.Name(loop, ast.Store())], made), ast.If(is_plain, [plain], list(run))]
 
 
 def _text(loop: ast.For | ast.While) -> str:

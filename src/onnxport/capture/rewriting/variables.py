@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols, statically_known_true
 
-from onnxport.capture.replay.values.stand_ins import parts_of, rebuilt
-from onnxport.capture.rewriting.open_lists import OpenList, OpenRun
+from onnxport.capture.replay.values.items import handle_of
+from onnxport.capture.replay.values.sequences import handle_operator
+from onnxport.capture.replay.values.stand_ins import ItemType, Sequenced, parts_of, rebuilt
+from onnxport.capture.rewriting.open_lists import OpenList, OpenRun, Size
 from onnxport.capture.rewriting.open_numbers import as_tensor
-
-_WHOLE = (int, torch.SymInt)
-_NUMBERS = (int, float, torch.SymInt, torch.SymFloat)
 
 
 class _Undefined:
@@ -24,14 +22,21 @@ class _Undefined:
 UNDEFINED = _Undefined()
 
 
-class Unlike(Exception):
-    """A variable is another kind of thing after an iteration than before."""
-
-
 class Variable:
     """A variable that iterations leave as it is, or whose value nobody reads after one."""
 
     contributes = False
+    #: Whether an iteration knows less of it than what there was before the loop.
+    is_open = False
+
+    @property
+    def description(self) -> object:
+        """What tells one kind of variable from another."""
+        return type(self)
+
+    def any_value(self, value: Any) -> Any:
+        """A value of which no more is known than in any iteration; ``value`` is what there was before the loop."""
+        return own_value(value)
 
     def passed_on(self, value: Any) -> list[torch.Tensor]:
         """The tensors from before the loop that an iteration gets as they are."""
@@ -63,6 +68,10 @@ class _Changing(Variable):
         """None."""
         return []
 
+    def any_value(self, value: Any) -> Any:
+        """What an iteration gets from states of which nothing is known."""
+        return self.given(iter([torch.empty_like(state) for state in self.start(value)]), value)
+
 
 @dataclass
 class Passing(_Changing):
@@ -79,18 +88,33 @@ class Passing(_Changing):
 
 @dataclass
 class Carried(_Changing):
-    """A tensor that keeps its shape and dtype. ``example`` is like it where there is none before the loop.
+    """A tensor that keeps its shape and dtype.
 
     ``written`` says that iterations write to it in place: after the loop it is the same tensor with what they wrote.
+    ``from_plain`` says that it is a plain number or truth before the loop, as truths that an iteration decides are.
     """
 
-    example: torch.Tensor
+    sizes: tuple[Size, ...]
+    dtype: torch.dtype
     written: bool = False
+    from_plain: bool = False
+
+    @classmethod
+    def like(cls, tensor: torch.Tensor, **options: bool) -> Carried:
+        """One of the shape and dtype of a tensor."""
+        return cls(tuple(tensor.shape), tensor.dtype, **options)
+
+    @property
+    def is_open(self) -> bool:  # type: ignore[override]
+        """Whether it is a plain number before the loop."""
+        return self.from_plain
 
     def start(self, value: Any) -> list[torch.Tensor]:
         """The tensor."""
+        if isinstance(value, _Undefined):
+            return [torch.zeros(self.sizes, dtype=self.dtype)]
         if not isinstance(value, torch.Tensor):
-            return [torch.zeros(self.example.shape, dtype=self.example.dtype)]
+            return [as_tensor(value).to(self.dtype)]
         # Strides that an expanded tensor has are no iteration's.
         return [value.clone(memory_format=torch.contiguous_format)]
 
@@ -99,9 +123,13 @@ class Carried(_Changing):
         state = next(states)
         return state.clone() if self.written else state
 
+    def any_value(self, value: Any) -> Any:
+        """A copy, that may be written to."""
+        return super().any_value(value) if not isinstance(value, torch.Tensor) else own_value(value)
+
     def state(self, value: Any) -> list[torch.Tensor]:
         """The tensor."""
-        return [value.clone(memory_format=torch.contiguous_format)]
+        return self.start(value)
 
     def result(self, value: Any, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
         """The tensor after the last iteration."""
@@ -110,14 +138,64 @@ class Carried(_Changing):
 
 
 @dataclass
+class Varying(_Changing):
+    """A tensor whose sizes change: what carries it has none. -1 stands for a size that changes.
+
+    ``growth`` is by how much, where each iteration adds the same, and ``count`` the number of iterations, if it is
+    known before the loop: then so are the sizes after it.
+    """
+
+    dtype: torch.dtype
+    sizes: tuple[Size, ...]
+    growth: tuple[Size | None, ...] = ()
+    count: Size | None = None
+
+    is_open = True
+
+    @property
+    def description(self) -> object:
+        """The kind and the axes that change."""
+        return Varying, tuple(isinstance(size, int) and size < 0 for size in self.sizes)
+
+    def start(self, value: Any) -> list[torch.Tensor]:
+        """The tensor by what carries any."""
+        return [handle_operator("of_any_rank")(value)]
+
+    def given(self, states: Iterator[torch.Tensor], value: Any) -> Any:
+        """The tensor, with sizes that only the iteration knows."""
+        return self._of_size(next(states), self.sizes)
+
+    def state(self, value: Any) -> list[torch.Tensor]:
+        """The tensor by what carries any."""
+        return self.start(value)
+
+    def result(self, value: Any, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
+        """The tensor after the last iteration."""
+        sizes = list(self.sizes)
+        for axis, growth in enumerate(self.growth):
+            if growth is not None and growth != 0 and self.count is not None:
+                sizes[axis] = value.shape[axis] + growth * self.count
+        return self._of_size(next(states), sizes)
+
+    def _of_size(self, handle: torch.Tensor, sizes: Sequence[Size]) -> torch.Tensor:
+        tensor = handle_operator("of_any_size")(handle, list(sizes))
+        for size, wanted in zip(tensor.shape, sizes, strict=True):
+            if isinstance(wanted, int) and wanted < 0:
+                torch._check(size >= 0)
+        return tensor
+
+
+@dataclass
 class Counting(_Changing):
     """A number, which is carried in a tensor."""
 
     whole: bool
 
+    is_open = True
+
     def start(self, value: Any) -> list[torch.Tensor]:
         """The number as a tensor."""
-        return self.state(0 if value is UNDEFINED else value)
+        return self.state(value)
 
     def given(self, states: Iterator[torch.Tensor], value: Any) -> Any:
         """The number that the tensor holds."""
@@ -125,6 +203,7 @@ class Counting(_Changing):
 
     def state(self, value: Any) -> list[torch.Tensor]:
         """The number as a tensor."""
+        value = 0 if value is UNDEFINED else value
         return [as_tensor(value).to(torch.int64 if self.whole else torch.float64)]
 
     def result(self, value: Any, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
@@ -143,6 +222,10 @@ class Collecting(_Changing):
         """An empty list."""
         return []
 
+    def any_value(self, value: Any) -> Any:
+        """A list of its own that tells if more is done with it."""
+        return own_value(value)
+
     def contribution(self, value: Any) -> list[torch.Tensor]:
         """What is in the list after the iteration."""
         return list(value)
@@ -160,10 +243,105 @@ class Collecting(_Changing):
 
 
 @dataclass
+class Sequential(_Changing):
+    """A list whose items iterations read, or of which only data says how many an iteration adds: a sequence."""
+
+    item_type: ItemType
+
+    is_open = True
+
+    @property
+    def description(self) -> object:
+        """The kind, and which sizes all items have."""
+        sizes = self.item_type.sizes
+        return Sequential, None if sizes is None else tuple(size is None for size in sizes)
+
+    def start(self, value: Any) -> list[torch.Tensor]:
+        """What carries the sequence."""
+        return [handle_of(OpenList.of(value).as_in_scripts, self.item_type.dtype).clone()]
+
+    def given(self, states: Iterator[torch.Tensor], value: Any) -> Any:
+        """A list of as many items as there are by then."""
+        return OpenList([Sequenced(next(states), self.item_type)])
+
+    def state(self, value: Any) -> list[torch.Tensor]:
+        """What carries the sequence."""
+        return self.start(value)
+
+    def result(self, value: Any, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
+        """The list that it was, with all items."""
+        held = Sequenced(next(states), self.item_type)
+        whole = value if isinstance(value, OpenList) else OpenList()
+        whole[:] = [held]
+        return whole
+
+
+@dataclass
+class Assigned(_Changing):
+    """A variable that holds a certain plain value whichever way is taken."""
+
+    value: Any
+
+    def result(self, value: Any, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
+        """That value."""
+        return self.value
+
+
+@dataclass
+class Appending(_Changing):
+    """A list to which both ways add as many items. ``kept`` is the kind of what was in it, ``count`` how much."""
+
+    kept: Variable
+    added: list[Variable]
+    count: int
+
+    def state(self, value: Any) -> list[torch.Tensor]:
+        """Those of what was in it, then of what was added."""
+        parts = parts_in(value)
+        added = zip(self.added, parts[self.count :], strict=True)
+        return [*self.kept.state(parts[: self.count]), *(state for part, held in added for state in part.state(held))]
+
+    def result(self, value: Any, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
+        """The list with what was added."""
+        self.kept.result(value, states, stacks)
+        for part in self.added:
+            value.append(part.result(UNDEFINED, states, stacks))
+        return value
+
+
+@dataclass
 class Structured(Variable):
-    """A list, tuple or dict that keeps its length: a variable for each part."""
+    """A list, tuple or dict that keeps its length: a variable for each part.
+
+    ``like`` is one with such parts, where there is none before the loop.
+    """
 
     parts: list[Variable]
+    like: Any = None
+    #: Whether it is another container than the one before.
+    is_new: bool = False
+
+    @property
+    def is_open(self) -> bool:  # type: ignore[override]
+        """Whether that of a part is."""
+        return any(part.is_open for part in self.parts)
+
+    @property
+    def description(self) -> object:
+        """The kinds of all parts."""
+        return Structured, tuple(part.description for part in self.parts)
+
+    def any_value(self, value: Any) -> Any:
+        """A container of its own of such values."""
+        pairs = zip(self.parts, self._parts_of(value), strict=True)
+        made = rebuilt(self._like(value), [part.any_value(held) for part, held in pairs])
+        return WatchedList(made) if isinstance(made, list) else made
+
+    def _like(self, value: Any) -> Any:
+        return self.like if isinstance(value, _Undefined) else value
+
+    def _parts_of(self, value: Any) -> list[Any]:
+        return [UNDEFINED] * len(self.parts) if isinstance(value, _Undefined) else parts_in(value)
 
     @property
     def contributes(self) -> bool:  # type: ignore[override]
@@ -172,39 +350,44 @@ class Structured(Variable):
 
     def contribution(self, value: Any) -> list[torch.Tensor]:
         """Those of all parts."""
-        pairs = zip(self.parts, parts_of(value), strict=True)
+        pairs = zip(self.parts, self._parts_of(value), strict=True)
         return [piece for part, held in pairs for piece in part.contribution(held)]
 
     def passed_on(self, value: Any) -> list[torch.Tensor]:
         """Those of all parts."""
-        pairs = zip(self.parts, parts_of(value), strict=True)
+        pairs = zip(self.parts, self._parts_of(value), strict=True)
         return [leaf for part, held in pairs for leaf in part.passed_on(held)]
 
     def start(self, value: Any) -> list[torch.Tensor]:
         """Those of all parts."""
-        return [state for part, held in zip(self.parts, parts_of(value), strict=True) for state in part.start(held)]
+        return [
+            state for part, held in zip(self.parts, self._parts_of(value), strict=True) for state in part.start(held)
+        ]
 
     def given(self, states: Iterator[torch.Tensor], value: Any) -> Any:
         """A container of its own."""
-        pairs = zip(self.parts, parts_of(value), strict=True)
-        return rebuilt(value, [part.given(states, held) for part, held in pairs])
+        pairs = zip(self.parts, self._parts_of(value), strict=True)
+        return rebuilt(self._like(value), [part.given(states, held) for part, held in pairs])
 
     def state(self, value: Any) -> list[torch.Tensor]:
         """Those of all parts."""
-        return [state for part, held in zip(self.parts, parts_of(value), strict=True) for state in part.state(held)]
+        return [
+            state for part, held in zip(self.parts, self._parts_of(value), strict=True) for state in part.state(held)
+        ]
 
     def result(self, value: Any, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
         """The container that it was, with what is in it now."""
-        pairs = zip(self.parts, parts_of(value), strict=True)
-        made = rebuilt(value, [part.result(held, states, stacks) for part, held in pairs])
+        value = UNDEFINED if self.is_new else value
+        pairs = zip(self.parts, self._parts_of(value), strict=True)
+        made = rebuilt(self._like(value), [part.result(held, states, stacks) for part, held in pairs])
         if isinstance(value, dict):
             value.update(made)
         elif isinstance(value, list):
             value[:] = made
-        return made if isinstance(value, tuple) else value
+        return made if isinstance(value, tuple | _Undefined) else value
 
 
-class _Watched(list[Any]):
+class WatchedList(list[Any]):
     """A list that tells whether anything was done with it but adding to its end."""
 
     def __init__(self, items: Any = ()) -> None:
@@ -226,6 +409,13 @@ class _Watched(list[Any]):
     __iter__ = _reading("__iter__")
     __len__ = _reading("__len__")
     __contains__ = _reading("__contains__")
+    __add__ = _reading("__add__")
+    __mul__ = _reading("__mul__")
+    __eq__ = _reading("__eq__")
+    __hash__ = None
+    copy = _reading("copy")
+    count = _reading("count")
+    index = _reading("index")
     __reversed__ = _reading("__reversed__")
     insert = _reading("insert")
     pop = _reading("pop")
@@ -237,10 +427,12 @@ class _Watched(list[Any]):
 
 def leaves_of(value: Any) -> list[Any]:
     """What is in lists, tuples and dicts, however deep."""
-    if isinstance(value, _Watched | OpenList):
-        return [leaf for part in _parts(value) for leaf in leaves_of(part)]
+    if isinstance(value, WatchedList | OpenList):
+        return [leaf for part in parts_in(value) for leaf in leaves_of(part)]
     if isinstance(value, list | tuple | dict):
         return [leaf for part in parts_of(value) for leaf in leaves_of(part)]
+    if isinstance(value, Sequenced):
+        return [value.handle]
     return [value.tensor if isinstance(value, OpenRun) else value]
 
 
@@ -248,145 +440,17 @@ def own_value(value: Any) -> Any:
     """What an iteration that is only watched gets of a variable: it may write to it."""
     if isinstance(value, torch.Tensor):
         return value.clone()
+    if isinstance(value, OpenList) and value.has_sequence:
+        return value.copy()
     if isinstance(value, list):
-        return _Watched(own_value(part) for part in _parts(value))
+        return WatchedList(own_value(part) for part in parts_in(value))
     if isinstance(value, tuple | dict):
         return rebuilt(value, [own_value(part) for part in parts_of(value)])
     return value
 
 
-class Watch:
-    """What an iteration that is only watched gets: what was in containers, and how often tensors were written to."""
-
-    def __init__(self, values: Sequence[Any]) -> None:
-        self.own = [own_value(value) for value in values]
-        self._parts: dict[int, list[Any]] = {}
-        self._versions: dict[int, int] = {}
-        for value in self.own:
-            self._note(value)
-
-    def _note(self, value: Any) -> None:
-        if isinstance(value, torch.Tensor):
-            self._versions[id(value)] = value._version
-        elif isinstance(value, list | tuple | dict):
-            self._parts[id(value)] = _parts(value)
-            for part in self._parts[id(value)]:
-                self._note(part)
-
-    def gave(self, leaf: object) -> bool:
-        """Whether the iteration got a tensor from here."""
-        return id(leaf) in self._versions
-
-    def parts(self, container: Any) -> list[Any]:
-        """What was in a container."""
-        return self._parts[id(container)]
-
-    def was_written(self, tensor: torch.Tensor) -> bool:
-        """Whether the iteration wrote to a tensor."""
-        return tensor._version != self._versions[id(tensor)]
-
-
-def variable_of(name: str, before: Any, own: Any, after: Any, watch: Watch, *, needed: bool) -> Variable:
-    """The kind of a variable, from what it holds before and after an iteration; ``own`` is what that one got."""
-    if isinstance(own, _Watched) and (after is own or not isinstance(after, list)):
-        return _list(name, before, own, after, watch)
-    if _are_alike(before, after):
-        return _structure(name, before, own, after, watch)
-    if after is own:
-        written = isinstance(own, torch.Tensor) and watch.was_written(own)
-        return Carried(before, written=True) if written else Variable()
-    if isinstance(after, torch.Tensor):
-        return _tensor(name, before, after, needed)
-    if isinstance(before, _NUMBERS) and isinstance(after, _NUMBERS) and not isinstance(after, bool):
-        whole = isinstance(before, _WHOLE) and isinstance(after, _WHOLE)
-        if not whole and isinstance(before, _WHOLE):
-            raise Unlike(f"`{name}` is a whole number before an iteration and none after it")
-        return Counting(whole)
-    if before is UNDEFINED and not needed:
-        return Passing()
-    if before is UNDEFINED and isinstance(after, _WHOLE) and not isinstance(after, bool):
-        return Counting(whole=True)
-    if type(after) is type(before) and isinstance(after, bool | str | None.__class__) and after == before:
-        return Variable()
-    raise Unlike(f"`{name}` is {_kind(before)} before an iteration and {_kind(after)} after it")
-
-
-def _are_alike(before: Any, after: Any) -> bool:
-    """Whether two containers have as many parts, by the same keys."""
-    if not isinstance(before, tuple | dict | list) or not isinstance(after, tuple | dict | list):
-        return False
-    if _is_open(before) or _is_open(after) or isinstance(before, list) != isinstance(after, list):
-        return False
-    if isinstance(before, dict) or isinstance(after, dict):
-        return isinstance(before, dict) and isinstance(after, dict) and list(before) == list(after)
-    return len(before) == len(_parts(after))
-
-
-def _is_open(value: Any) -> bool:
-    return isinstance(value, OpenList) and value.has_open_length
-
-
-def _structure(name: str, before: Any, own: Any, after: Any, watch: Watch) -> Variable:
-    parts = zip(_parts(before), watch.parts(own), _parts(after), strict=True)
-    return Structured([variable_of(name, *part, watch, needed=True) for part in parts])
-
-
-def _parts(container: Any) -> list[Any]:
+def parts_in(container: Any) -> list[Any]:
+    """What is in a list, tuple or dict, whatever a list says of it."""
     if isinstance(container, list):
         return [list.__getitem__(container, place) for place in range(list.__len__(container))]
     return parts_of(container)
-
-
-def _list(name: str, before: Any, own: _Watched, after: Any, watch: Watch) -> Variable:
-    if after is not own:
-        raise Unlike(f"`{name}` is a list before an iteration and {_kind(after)} after it")
-    count = list.__len__(before)
-    added = _parts(own)[count:]
-    if not added and list.__len__(own) == count and not _is_open(before):
-        return _structure(name, before, own, own, watch)
-    if own.read:
-        raise Unlike(f"it does more with the list `{name}` than to append to it")
-    if not added:
-        return Variable()
-    if not all(isinstance(item, torch.Tensor) for item in added):
-        raise Unlike(f"it appends to `{name}` what is no tensor")
-    first = added[0]
-    if not all(_same_shape(item, first) for item in added) or _has_own_sizes(first):
-        raise Unlike(f"the tensors that it appends to `{name}` have not one shape")
-    return Collecting(len(added))
-
-
-def _tensor(name: str, before: Any, after: torch.Tensor, needed: bool) -> Variable:
-    if isinstance(before, torch.Tensor):
-        if _same_shape(before, after):
-            return Carried(before)
-        if before.dtype != after.dtype:
-            raise Unlike(f"`{name}` is {before.dtype} before an iteration and {after.dtype} after it")
-        shapes = " and ".join(str(tuple(one.shape)) for one in (before, after))
-        raise Unlike(f"the shape of `{name}` changes from one iteration to the next ({shapes})")
-    if before is not UNDEFINED:
-        raise Unlike(f"`{name}` is {_kind(before)} before an iteration and a tensor after it")
-    if not needed:
-        return Passing()
-    if _has_own_sizes(after):
-        raise Unlike(f"the shape of `{name}` depends on the iteration")
-    return Carried(after)
-
-
-def _same_shape(one: torch.Tensor, other: torch.Tensor) -> bool:
-    if one.dtype != other.dtype or one.dim() != other.dim():
-        return False
-    return all(statically_known_true(a == b) for a, b in zip(one.shape, other.shape, strict=True))
-
-
-def _has_own_sizes(tensor: torch.Tensor) -> bool:
-    """Whether a size of a tensor that an iteration makes is known in that iteration only."""
-    return any(isinstance(size, torch.SymInt) and has_free_unbacked_symbols(size) for size in tensor.shape)
-
-
-def _kind(value: Any) -> str:
-    if value is UNDEFINED:
-        return "not defined"
-    if value is None:
-        return "None"
-    return "a tensor" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"

@@ -1,0 +1,162 @@
+"""Loops without ``break``, ``continue`` and ``return``: a flag says what was done, and what follows asks it.
+
+::
+
+    for row in x:                     for row in x:
+        if row.sum() > 9:                 flag = 0
+            return row                    if row.sum() > 9:
+        total = total + row                   result, flag = row, 3
+                                          else:
+                                              total = total + row
+                                      if flag == 3:
+                                          return result
+
+The flag is 0 while an iteration goes on, 1 after ``continue``, 2 after ``break`` and 3 after ``return``. A loop with a
+flag of 2 or 3 is not repeated (``open_loops.py``).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+Loop = ast.For | ast.While
+_CONTINUED, _BROKEN, _RETURNED = 1, 2, 3
+# What makes a loop's body no function of its variables, whatever is done with flags.
+_NO_FUNCTION = (ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr)
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
+
+@dataclass(frozen=True)
+class Unflagged:
+    """A loop that nothing leaves, and what follows it. ``flag`` is the name of the flag, empty where none is needed."""
+
+    loop: Loop
+    after: Sequence[ast.stmt]
+    flag: str
+
+
+class CannotBeFlagged(Exception):
+    """Something leaves a loop in a way that no flag says, or makes its body no function."""
+
+
+def is_no_function(parts: Sequence[ast.AST]) -> bool:
+    """Whether code can't be the body of a function of its variables."""
+    return any(isinstance(inner, _NO_FUNCTION) for part in parts for inner in ast.walk(part))
+
+
+def with_flag(loop: Loop, fresh: Callable[[str], str]) -> Unflagged:
+    """A loop whose body runs to its end in every iteration; ``fresh`` makes names."""
+    parts = [*loop.body, *([loop.test] if isinstance(loop, ast.While) else [])]
+    if is_no_function(parts):
+        raise CannotBeFlagged
+    body = _Flagging(fresh, "", "").inner(loop.body)
+    if not _leaves(body) and not loop.orelse:
+        loop.body = body
+        return Unflagged(loop, [], "")
+    flag, result = fresh("flag"), fresh("result")
+    returns = any(isinstance(inner, ast.Return) for part in body for inner in _statements(part))
+    loop.body = [_assigned(flag, ast.Constant(0)), *_Flagging(fresh, flag, result).statements(body)]
+    after: list[ast.stmt] = []
+    if returns:
+        returned = _compared(flag, ast.Eq(), _RETURNED)
+        after.append(ast.If(returned, [ast.Return(ast.Name(result, ast.Load()))], []))
+    if loop.orelse:
+        after.append(ast.If(_compared(flag, ast.Lt(), _BROKEN), loop.orelse, []))
+        loop.orelse = []
+    return Unflagged(loop, after, flag)
+
+
+def is_flagged(loop: Loop) -> str:
+    """The name of the flag of a loop inside another, empty where it has none."""
+    return str(getattr(loop, "flag", ""))
+
+
+class _Flagging:
+    """Takes what leaves a loop out of its body."""
+
+    def __init__(self, fresh: Callable[[str], str], flag: str, result: str) -> None:
+        self._fresh, self._flag, self._result = fresh, flag, result
+
+    def inner(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """A body whose inner loops nothing leaves; what returned from one is a statement after it."""
+        made: list[ast.stmt] = []
+        for statement in body:
+            if isinstance(statement, Loop):
+                found = with_flag(statement, self._fresh)
+                found.loop.flag = found.flag  # type: ignore[union-attr]
+                if found.flag:
+                    made.append(ast.copy_location(_assigned(found.flag, ast.Constant(0)), statement))
+                made += [found.loop, *(ast.copy_location(one, statement) for one in self.inner(found.after))]
+                continue
+            for field in ("body", "orelse", "finalbody"):
+                if not isinstance(statement, _SCOPES) and getattr(statement, field, None):
+                    setattr(statement, field, self.inner(getattr(statement, field)))
+            made.append(statement)
+        return made
+
+    def statements(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """Statements that set the flag where they left the loop, and skip what follows."""
+        made: list[ast.stmt] = []
+        for place, statement in enumerate(body):
+            if not _leaves([statement]):
+                made.append(statement)
+                continue
+            if not isinstance(statement, ast.If):
+                return made + self._leave(statement)
+            rest = list(body[place + 1 :])
+            first, second = statement.body, statement.orelse
+            if _surely_leaves(first) or not rest:
+                statement.body, statement.orelse = self.statements(first), self.statements([*second, *rest])
+                return [*made, statement]
+            if _surely_leaves(second):
+                statement.body, statement.orelse = self.statements([*first, *rest]), self.statements(second)
+                return [*made, statement]
+            statement.body, statement.orelse = self.statements(first), self.statements(second)
+            going = ast.copy_location(ast.If(_compared(self._flag, ast.Eq(), 0), self.statements(rest), []), rest[0])
+            return [*made, statement, going]
+        return made if made else [ast.Pass()]
+
+    def _leave(self, statement: ast.stmt) -> list[ast.stmt]:
+        if isinstance(statement, ast.Return):
+            value = ast.Constant(None) if statement.value is None else statement.value
+            made = [_assigned(self._result, value), _assigned(self._flag, ast.Constant(_RETURNED))]
+        elif isinstance(statement, ast.Break | ast.Continue):
+            number = _BROKEN if isinstance(statement, ast.Break) else _CONTINUED
+            made = [_assigned(self._flag, ast.Constant(number))]
+        else:
+            raise CannotBeFlagged
+        return [ast.copy_location(one, statement) for one in made]
+
+
+def _leaves(body: Sequence[ast.stmt]) -> bool:
+    """Whether something in a body leaves the loop that it is the body of."""
+    return any(isinstance(inner, ast.Break | ast.Continue | ast.Return) for part in body for inner in _statements(part))
+
+
+def _statements(statement: ast.AST) -> list[ast.AST]:
+    """What stands in a statement and is about the same loop; inner loops have nothing that leaves them any more."""
+    found: list[ast.AST] = [statement]
+    if not isinstance(statement, _SCOPES):
+        for inner in ast.iter_child_nodes(statement):
+            found += _statements(inner)
+    return found
+
+
+def _surely_leaves(body: Sequence[ast.stmt]) -> bool:
+    """Whether every way through a body ends with leaving the loop."""
+    if not body:
+        return False
+    last = body[-1]
+    if isinstance(last, ast.If):
+        return _surely_leaves(last.body) and _surely_leaves(last.orelse)
+    return isinstance(last, ast.Break | ast.Continue | ast.Return)
+
+
+def _assigned(name: str, value: ast.expr) -> ast.Assign:
+    return ast.Assign([ast.Name(name, ast.Store())], value)
+
+
+def _compared(name: str, operator: ast.cmpop, number: int) -> ast.Compare:
+    return ast.Compare(ast.Name(name, ast.Load()), [operator], [ast.Constant(number)])

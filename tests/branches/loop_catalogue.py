@@ -501,3 +501,10 @@ def over_the_places_of_data(self: Any, x: Any) -> Any:
     for place in (x[:, 0] > 0).nonzero()[:, 0]:
         total = total * 0.5 + x[place]
     return total
+
+
+@number()
+def halved_until_few_are_left(self: Any, x: Any) -> Any:
+    while x.shape[0] > 4:
+        x = x[: x.shape[0] // 2]
+    return x * 2

@@ -227,7 +227,10 @@ class CountedLoop(OpenLoop):
 
     def take_first(self) -> None:
         """Run the first iteration before the loop."""
-        self.values = list(self._iteration(0, self.values))
+        try:
+            self.values = list(self._iteration(0, self.values))
+        except (Unlike, GuardOnDataDependentSymNode) as error:
+            raise self.refused(error) from error
         self.leave(self.values)
         self.done, self.unlike = 1, None
         try:

@@ -52,15 +52,15 @@ def is_condition_of_while(frame: FrameType) -> bool:
 
 def is_in_counted_loop(frame: FrameType) -> bool:
     """Whether what a frame asks right now stands in the body of a ``while`` or of a ``for`` over a range."""
-    place = _place(frame)
-    return place is not None and any(_is_within(place, loop) for loop in _counted_loops(frame.f_code.co_filename))
+    place = place_of(frame)
+    return place is not None and any(is_within(place, loop) for loop in _counted_loops(frame.f_code.co_filename))
 
 
 def is_start_of_for(frame: FrameType) -> bool:
     """Whether a frame goes through something right now in a ``for``, as opposed to unpacking it."""
-    place = _place(frame)
+    place = place_of(frame)
     loops = _iterations(frame.f_code.co_filename)
-    return place is not None and any(place in (_span(loop), _span(loop.iter)) for loop in loops)
+    return place is not None and any(place in (span_of(loop), span_of(loop.iter)) for loop in loops)
 
 
 def is_for_message(frame: FrameType) -> bool:
@@ -101,7 +101,7 @@ def _loops(filename: str) -> tuple[ast.While, ...]:
 @functools.lru_cache(maxsize=64)
 def _iterations(filename: str) -> tuple[ast.For, ...]:
     """The ``for`` loops of a file."""
-    return tuple(node for node in _nodes(filename) if isinstance(node, ast.For))
+    return tuple(node for node in nodes_of_file(filename) if isinstance(node, ast.For))
 
 
 def _counted_loops(filename: str) -> Iterable[ast.stmt]:

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+__all__ = ["ended_by_errors"]
+
 
 @contextlib.contextmanager
 def ended_by_errors() -> Iterator[None]:

@@ -11,7 +11,7 @@ import torch
 from onnxport.capture.diagnosis.user_lines import line_of_caller
 from onnxport.capture.forks.decisions import MOST_AT_ONE_LINE, is_of_data, unasked
 from onnxport.capture.forks.kinds import is_literal, with_plain_truths
-from onnxport.capture.rewriting.choices import chosen, counting_choices, either
+from onnxport.capture.rewriting.choices import counting_choices, either, way_taken
 from onnxport.capture.rewriting.open_lists import OpenItems, OpenList, items_of, without_open_lists
 from onnxport.capture.rewriting.open_loops import CountedLoop, LoopRefused, RepeatedLoop
 from onnxport.capture.rewriting.open_numbers import (
@@ -43,7 +43,7 @@ class Helpers:
     items = staticmethod(items_of)
     is_literal = staticmethod(is_literal)
     with_truths = staticmethod(with_plain_truths)
-    chosen = staticmethod(chosen)
+    chosen = staticmethod(way_taken)
     either = staticmethod(either)
     listed = OpenList
     returned = staticmethod(without_open_lists)

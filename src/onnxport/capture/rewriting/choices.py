@@ -36,9 +36,9 @@ from onnxport.capture.rewriting.watching import (
     Unlike,
     Watch,
     are_alike,
+    certainly_same_shape,
     is_number,
     kind_of,
-    same_shape,
     truth,
     undefined_before,
     varying,
@@ -49,11 +49,11 @@ from onnxport.torch_internals.symbolic_sizes import get_proxy_mode
 Way = Callable[..., tuple[Any, ...]]
 
 
-_counting: list[list[Choice]] = []
+_counting: list[list[OpenChoice]] = []
 
 
 @contextlib.contextmanager
-def counting_choices() -> Iterator[Sequence[Choice]]:
+def counting_choices() -> Iterator[Sequence[OpenChoice]]:
     """While the block runs, the choices that are made."""
     _counting.append([])
     try:
@@ -64,13 +64,13 @@ def counting_choices() -> Iterator[Sequence[Choice]]:
 
 def either(test: Any, one: Callable[[], Any], other: Callable[[], Any]) -> Any:
     """What one of two functions gives."""
-    (value,) = chosen(
+    (value,) = way_taken(
         test, (lambda value: (one(),), lambda value: (other(),)), (False, False), ("value",), ("value",), {}
     )
     return value
 
 
-def chosen(
+def way_taken(
     test: Any,
     ways: tuple[Way, Way],
     raises: tuple[bool, bool],
@@ -85,7 +85,7 @@ def chosen(
     test = truth_of(test)
     is_open = is_open_truth(test)
     if is_open and not any(raises):
-        choice = Choice(test, ways, names, needed, around)
+        choice = OpenChoice(test, ways, names, needed, around)
         choice.learn()
         for made in _counting:
             made.append(choice)
@@ -94,7 +94,7 @@ def chosen(
     return ways[taken](*(around.get(name, UNDEFINED) for name in names))
 
 
-class Choice(OpenBlock):
+class OpenChoice(OpenBlock):
     """Two ways through a block of the model's code, of which the iteration takes one."""
 
     def __init__(self, test: Any, ways: tuple[Way, Way], *described: Any) -> None:
@@ -205,7 +205,7 @@ def _merged(name: str, before: Any, sides: Sequence[_Side], *, needed: bool) -> 
 def _either(name: str, one: Any, other: Any, watch: Watch) -> Variable:
     """The kind of a variable that is assigned to."""
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        same = same_shape(one, other) and not any(is_inner(size, watch.known) for size in one.shape)
+        same = certainly_same_shape(one, other) and not any(is_inner(size, watch.known) for size in one.shape)
         return Carried.like(one) if same else varying(name, one, one, other, watch)
     if is_number(one) and is_number(other) and _is_float(one) is not _is_float(other):
         raise Unlike(f"`{name}` is a whole number after one way and none after the other")

@@ -199,7 +199,7 @@ def _tensor(name: str, before: Any, own: Any, after: torch.Tensor, watch: Watch,
         return Carried.like(after, from_plain=True)
     if not isinstance(before, torch.Tensor):
         raise Unlike(f"`{name}` is {kind_of(before)} before an iteration and a tensor after it")
-    if same_shape(before, own) and same_shape(before, after):
+    if certainly_same_shape(before, own) and certainly_same_shape(before, after):
         return Carried.like(before)
     return varying(name, before, own, after, watch)
 
@@ -226,7 +226,7 @@ def _growth(before: Size, after: Size, known: set[object]) -> Size | None:
     return None if is_inner(growth, known) else growth
 
 
-def same_shape(one: torch.Tensor, other: torch.Tensor) -> bool:
+def certainly_same_shape(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two tensors certainly have one dtype and shape."""
     if one.dtype != other.dtype or one.dim() != other.dim():
         return False

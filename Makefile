@@ -133,7 +133,7 @@ WEB := build/web/node_modules/onnxruntime-web
 $(READERS): $(STAMP)
 	test -x .venv-consumers/bin/python || $(BIN)/python -m venv --system-site-packages .venv-consumers
 	$(BIN)/python -c 'import site; print(site.getsitepackages()[0])' > "$$(.venv-consumers/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/onnxport.pth"
-	.venv-consumers/bin/pip install -q opencv-python-headless tract MNN openvino onnxsim onnxslim
+	.venv-consumers/bin/pip install -q opencv-python-headless tract MNN ncnn pnnx openvino onnxsim onnxslim
 	touch $@
 
 $(WEB):

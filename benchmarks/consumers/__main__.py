@@ -17,6 +17,7 @@ from typing import Any
 
 from benchmarks.consumers.files import (
     EXPORTERS,
+    ONE_ROW,
     PAIR,
     TARGETS,
     Case,
@@ -33,6 +34,7 @@ MODULES = {
     "opencv": "cv2",
     "tract": "tract",
     "mnn": "MNN",
+    "ncnn": "ncnn",
     "openvino": "openvino",
     "onnxsim": "onnxsim",
     "onnxslim": "onnxslim",
@@ -75,7 +77,7 @@ def read_all(reader: str, files: list[tuple[str, str]], web: Path) -> dict[str, 
 def measure(chosen: argparse.Namespace, opset: int) -> Results:
     """Export at one opset and ask all readers."""
     results: Results = {}
-    wanted = cases(opset, chosen.models)
+    wanted = cases(opset, chosen.models, chosen.readers)
     readable: dict[str, list[Case]] = {exporter: [] for exporter in chosen.exporters}
     for case in wanted:
         write_values(case, chosen.folder)
@@ -83,7 +85,7 @@ def measure(chosen: argparse.Namespace, opset: int) -> Results:
             keep = exporter != "onnxport" or chosen.keep
             refused = write_file(case, exporter, chosen.folder, keep=keep)
             if refused:
-                for reader in chosen.readers:
+                for reader in filter(case.is_for, chosen.readers):
                     for column, _, by in folders(reader, chosen.exporters):
                         if by == exporter:
                             results[reader, column, case.name] = Result(f"not exported: {refused}")
@@ -94,6 +96,7 @@ def measure(chosen: argparse.Namespace, opset: int) -> Results:
             str(chosen.folder / folder / f"{case.name}.onnx"): (column, case)
             for column, folder, exporter in folders(reader, chosen.exporters)
             for case in readable[exporter]
+            if case.is_for(reader)
         }
         told = read_all(
             reader, [(path, str(chosen.folder / f"{case.name}.json")) for path, (_, case) in files.items()], chosen.web
@@ -119,7 +122,7 @@ def folders(reader: str, exporters: list[str]) -> list[tuple[str, str, str]]:
     if reader == "pair":
         return [("onnxport", PAIR, "onnxport")]
     found = [(exporter, exporter, exporter) for exporter in exporters]
-    if reader in TARGETS and "onnxport" in exporters:
+    if reader in (*TARGETS, ONE_ROW) and "onnxport" in exporters:
         found.append(("target", target_folder(reader), "onnxport"))
     return found
 

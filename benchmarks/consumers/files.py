@@ -6,16 +6,20 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 
-from benchmarks.consumers.models import MODELS, SmallModel
+from benchmarks.consumers.models import MODELS, Sizes, SmallModel
 from benchmarks.consumers.probes import plain
 from benchmarks.measure import quiet
 
 EXPORTERS = ("onnxport", "dynamo", "torchscript")
 TARGETS = ("onnxruntime", "onnxruntime-web", "openvino", "opencv", "tract", "mnn")
 """Readers that files are also written for by name."""
+
+ONE_ROW = "ncnn"
+"""The reader without a batch axis, which is given files of its own: fixed sizes, and one row of each input."""
 
 PAIR = "pair"
 """The folder of our files that have their weights beside them."""
@@ -28,22 +32,38 @@ def target_folder(reader: str) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """One model, with sizes that vary or not, at one opset."""
+    """One model, with sizes that vary, that are fixed, or that are fixed to one row, at one opset."""
 
     model: SmallModel
-    dynamic: bool
+    kind: Literal["static", "dynamic", "row"]
     opset: int
 
     @property
     def name(self) -> str:
         """The name of its files."""
-        return f"{self.model.name}-{'dynamic' if self.dynamic else 'static'}-{self.opset}"
+        return f"{self.model.name}-{self.kind}-{self.opset}"
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether sizes vary."""
+        return self.kind == "dynamic"
+
+    @property
+    def sizes(self) -> Sizes:
+        """The sizes that are traced."""
+        return {**self.model.sizes, "batch": 1} if self.kind == "row" else self.model.sizes
+
+    def is_for(self, reader: str) -> bool:
+        """Whether a reader is given its files."""
+        return (self.kind == "row") == (reader == ONE_ROW)
 
 
-def cases(opset: int, names: list[str]) -> list[Case]:
-    """The cases of some models, or of all if none is named."""
+def cases(opset: int, names: list[str], readers: list[str]) -> list[Case]:
+    """The cases of some models, or of all if none is named, that any of the readers is given."""
     chosen = [model for model in MODELS if not names or model.name in names]
-    return [Case(model, dynamic, opset) for model in chosen for dynamic in (False, True)]
+    kinds: tuple[Literal["static", "dynamic", "row"], ...] = ("static", "dynamic", "row")
+    every = [Case(model, kind, opset) for model in chosen for kind in kinds]
+    return [case for case in every if any(case.is_for(reader) for reader in readers)]
 
 
 def write_values(case: Case, folder: Path) -> None:
@@ -51,7 +71,7 @@ def write_values(case: Case, folder: Path) -> None:
     path = folder / f"{case.name}.json"
     if path.exists():
         return
-    inputs = case.model.example(case.model.other_sizes if case.dynamic else case.model.sizes, seed=2)
+    inputs = case.model.example(case.model.other_sizes if case.dynamic else case.sizes, seed=2)
     with torch.no_grad():
         output = case.model.build()(*inputs)
     tensors = {"inputs": [plain(x.numpy()) for x in inputs], "outputs": [plain(output.numpy())]}
@@ -78,7 +98,7 @@ def write_file(case: Case, exporter: str, folder: Path, *, keep: bool) -> str:
 
 
 def _arguments(case: Case) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...], list[str]]:
-    inputs = case.model.example(case.model.sizes, seed=1)
+    inputs = case.model.example(case.sizes, seed=1)
     return case.model.build(), inputs, [f"in{index}" for index in range(len(inputs))]
 
 
@@ -90,6 +110,9 @@ def _onnxport(case: Case, path: Path) -> None:
         model, inputs, path, input_names=names, output_names=["out"], opset_version=case.opset,
         dynamic_shapes=case.model.axes if case.dynamic else None, external_data=False,
     )  # fmt: skip
+    if case.is_for(ONE_ROW):
+        program.save(_beside(path, target_folder(ONE_ROW)), target=ONE_ROW, external_data=False)
+        return
     for reader in TARGETS:
         program.save(_beside(path, target_folder(reader)), target=reader, external_data=False)
     program.save(_beside(path, PAIR), external_data=True)

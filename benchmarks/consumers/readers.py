@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -76,6 +77,32 @@ def _mnn_type(array: np.ndarray[Any, Any]) -> Any:
     import MNN
 
     return MNN.expr.int if array.dtype == np.int32 else MNN.expr.float
+
+
+def run_ncnn(path: Path, inputs: Arrays) -> Arrays:
+    """Convert with pnnx, and run what comes out in ncnn, which has no batch axis: there is one row of each input."""
+    import ncnn
+
+    made = path.with_suffix(".ncnn")
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir()
+    shutil.copy(path, made / "model.onnx")
+    command = [Path(sys.executable).with_name("pnnx"), "model.onnx", "fp16=0"]
+    told = subprocess.run(command, cwd=made, capture_output=True, text=True, timeout=120)
+    if not (made / "model.ncnn.param").exists():
+        raise RuntimeError(f"pnnx: {(told.stdout + told.stderr).strip()[-300:]}")
+    net = ncnn.Net()
+    net.opt.use_fp16_storage = net.opt.use_fp16_arithmetic = net.opt.use_fp16_packed = False
+    if net.load_param(str(made / "model.ncnn.param")) or net.load_model(str(made / "model.ncnn.bin")):
+        raise RuntimeError("ncnn does not load what pnnx wrote")
+    extractor = net.create_extractor()
+    for index, array in enumerate(inputs):
+        row = array[0].astype(np.int32) if array.dtype == np.int64 else array[0]
+        extractor.input(f"in{index}", ncnn.Mat(np.ascontiguousarray(row)))
+    failed, result = extractor.extract("out0")
+    if failed:
+        raise RuntimeError(f"ncnn does not run what pnnx wrote ({failed})")
+    return [np.array(result)[None]]
 
 
 def run_openvino(path: Path, inputs: Arrays) -> Arrays:
@@ -169,6 +196,7 @@ READERS: dict[str, Reader] = {
     "opencv": run_opencv,
     "tract": run_tract,
     "mnn": run_mnn,
+    "ncnn": run_ncnn,
     "quantize": run_quantized,
     "preprocess": run_preprocessed,
     "pair": run_pair,

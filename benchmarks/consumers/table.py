@@ -30,6 +30,7 @@ TITLES = {
     "opencv": "OpenCV",
     "tract": "tract, sizes set by the caller",
     "mnn": "MNN",
+    "ncnn": "ncnn, fixed sizes and one row",
     "quantize": "quantize_dynamic runs",
     "quantized": "quantize_dynamic quantizes as much as of the best file",
     "preprocess": "quant_pre_process",
@@ -44,7 +45,8 @@ COLUMNS = {
     "torchscript": "torch.onnx, TorchScript",
 }
 PACKAGES = (
-    "onnxruntime", "openvino", "opencv-python-headless", "tract", "MNN", "onnxsim", "onnxslim", "onnx", "torch",
+    "onnxruntime", "openvino", "opencv-python-headless", "tract", "MNN", "ncnn", "pnnx", "onnxsim", "onnxslim", "onnx",
+    "torch",
 )  # fmt: skip
 
 

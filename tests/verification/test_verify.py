@@ -149,6 +149,37 @@ def test_a_model_without_weights_is_not_verified() -> None:
     assert program.verification.runs == []
 
 
+class Decides(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] > 20:
+            x = x + 1
+        return x * 2 if x.sum() > 500 else x * 3 if x.sum() < -2 else x
+
+
+class Unlikely(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x - 7 if (x == 7).all() else x  # unlikely
+
+
+def test_every_way_is_compared_with_sizes_beside_decisions_and_data_that_leads_there() -> None:
+    sizes = ({0: torch.export.Dim("n", min=1, max=40)},)
+    program = onnxport.export(Decides(), (torch.ones(8, 3),), dynamic_shapes=sizes, verify=True)
+    assert program.verification is not None
+    assert program.verification.matches
+    runs = program.verification.runs
+    assert {run.way for run in runs} == {f"way {n} of 6" for n in range(1, 7)}
+    assert {1, 20, 21, 40} <= {run.sizes.get("n") for run in runs}
+    assert "data large, way 4 of 6" in str(program.verification)
+
+
+def test_a_way_that_no_data_led_is_told_of() -> None:
+    program = onnxport.export(Unlikely(), (torch.ones(2, 3),), verify=True)
+    assert program.verification is not None
+    assert {run.way for run in program.verification.runs} == {"way 2 of 2"}
+    (note,) = (event for event in program.events.of("note") if "way 1 of 2" in event.message)
+    assert note.where.endswith("# unlikely")
+
+
 def test_verify_onnx_program() -> None:
     model = nn.Linear(3, 2)
     program = onnxport.export(model, (X,), dynamic_shapes=({0: "n"},))

@@ -11,19 +11,27 @@ from torch.export import ExportedProgram
 from onnxport.capture.request.resizing import ResizableInputs, integers
 from onnxport.torch_internals.sympy_functions import ValueRanges
 
+_LARGEST_END = 1024
+
 
 @dataclass(frozen=True)
 class Variation:
-    """Arguments for a model, and the sizes by which they differ from the example."""
+    """Arguments for a model, the sizes by which they differ from the example, and of which kind their data is.
+
+    ``way`` is the way through the model that they lead, where there are several.
+    """
 
     sizes: Mapping[str, int]
     args: tuple[object, ...]
     kwargs: dict[str, object]
+    drawn: str = ""
+    way: str = ""
 
     @property
     def label(self) -> str:
-        """The sizes as one reads them: ``batch=3, length=9``; nothing for the example itself."""
-        return ", ".join(f"{name}={size}" for name, size in self.sizes.items())
+        """The sizes and the data as one reads them: ``batch=3, length=9``; nothing for the example itself."""
+        sizes = (f"{name}={size}" for name, size in self.sizes.items())
+        return ", ".join([*sizes, *([f"data {self.drawn}"] if self.drawn else [])])
 
 
 @dataclass
@@ -53,6 +61,16 @@ class _Axes:
                 return False
         return all(guard.xreplace(integers(values)) != sympy.false for guard in self.guards)
 
+    def ends(self) -> Iterator[dict[sympy.Symbol, int]]:
+        """Each axis at 1 and at the ends of its range, where that is not too far."""
+        for symbols in self.groups().values():
+            limits = self.ranges.get(symbols[0])
+            ends = [] if limits is None else [end for end in (limits.lower, limits.upper) if end <= _LARGEST_END]
+            for size in dict.fromkeys([1, *map(int, ends)]):
+                values = {**self.values, **dict.fromkeys(symbols, size)}
+                if self.allowed(values):
+                    yield values
+
     def vary(
         self, symbols: Sequence[sympy.Symbol], start: Mapping[sympy.Symbol, int], step: int
     ) -> dict[sympy.Symbol, int]:
@@ -72,8 +90,10 @@ def variations(
     kwargs: Mapping[str, object],
     names: Mapping[str, str],
     same: Mapping[str, str],
+    *,
+    at_ends: bool = False,
 ) -> list[Variation]:
-    """Make inputs at other sizes: each axis that varies alone, then all at once.
+    """Make inputs at other sizes: each axis that varies alone, then all at once; if asked for, at 1 and ends of ranges.
 
     Sizes keep to the ranges of the program and to what the capture took for granted. Values are the example's,
     repeated or cut, so that indices stay in range and masks stay masks.
@@ -91,7 +111,9 @@ def variations(
         made += _variation(axes, alone, example)
     if len(axes.groups()) > 1:
         made += _variation(axes, together, example)
-    return made
+    ends = (variation for values in (axes.ends() if at_ends else ()) for variation in _variation(axes, values, example))
+    tried = [variation.sizes for variation in made]
+    return made + [variation for variation in ends if variation.sizes not in tried]
 
 
 def _variation(axes: _Axes, values: Mapping[sympy.Symbol, int], example: ResizableInputs) -> Iterator[Variation]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import onnx
@@ -12,8 +12,6 @@ import torch
 from torch.export import ExportedProgram
 
 from onnxport.capture import Captured
-from onnxport.capture.forks.paths import Fork
-from onnxport.capture.request.resizing import ResizableInputs
 from onnxport.errors import OnnxExporterError, Problem, listing, warn, with_plain_errors
 from onnxport.events import EventLog
 from onnxport.program import ONNXProgram
@@ -29,6 +27,7 @@ from onnxport.verification.quantized import (
     written_weights,
 )
 from onnxport.verification.variations import Variation, variations
+from onnxport.verification.ways import Ways
 from onnxport.weights.saving import to_bytes
 from onnxport.weights.wire import Selection, require_content
 
@@ -43,6 +42,10 @@ class Run:
     sizes: Mapping[str, int] = field(default_factory=dict)
     infos: Sequence[VerificationInfo] = ()
     error: str = ""
+    drawn: str = ""
+    """Of which kind the data is, where it is not the example's."""
+    way: str = ""
+    """The way through the model that was taken, where there are several: "way 2 of 3"."""
     optimized: Sequence[VerificationInfo] = ()
     """Where only a session without optimizations gives what torch gives: how far one with them is away."""
 
@@ -53,8 +56,9 @@ class Run:
 
     @property
     def label(self) -> str:
-        """The sizes as one reads them; nothing for the example."""
-        return ", ".join(f"{name}={size}" for name, size in self.sizes.items())
+        """The sizes and the data as one reads them, and the way taken; for the example that way or nothing."""
+        at = Variation(self.sizes, (), {}, self.drawn).label
+        return f"{at or 'the example'}, {self.way}" if self.way else at
 
 
 @dataclass
@@ -185,7 +189,7 @@ def verify(program: ONNXProgram, model: object, captured: Captured, events: Even
     result.checker_error = _check(program)
     for run in _runs(program, model, captured, events):
         result.runs.append(run)
-        if run.error and not run.sizes:
+        if run.error and not run.sizes and not run.drawn:
             result.runtime_error = run.error
             break
     _tell_runtime(result, events)
@@ -238,7 +242,14 @@ def _runs(program: ONNXProgram, model: object, captured: Captured, events: Event
     exported = captured.program
     if not captured.args and not captured.kwargs and exported.example_inputs is not None:
         example = Variation({}, tuple(exported.example_inputs[0]), dict(exported.example_inputs[1]))
-    others = variations(exported, example.args, example.kwargs, captured.dim_names, captured.same_dims)
+    others = variations(
+        exported,
+        example.args,
+        example.kwargs,
+        captured.dim_names,
+        captured.same_dims,
+        at_ends=captured.forks is not None,
+    )
     sides: list[tuple[Reference, ExportedProgram | torch.nn.Module]] = []
     if isinstance(model, torch.nn.Module):
         sides.append(("model", model))
@@ -246,7 +257,11 @@ def _runs(program: ONNXProgram, model: object, captured: Captured, events: Event
         sides.append(("exported program", exported))
     else:
         # One program is one way; the model itself goes every way, at the sizes that lead there.
-        others += _at_forks(captured, captured.forks)
+        ways = Ways(captured, captured.forks)
+        example = ways.noted(example)
+        others = [*map(ways.noted, others), *ways.variations()]
+        for way, where in ways.never_taken():
+            events.add("note", "verify", f"No inputs were found that lead {way}; it was not compared.", where=where)
     attempts = [(side, example) for side in sides] + [(sides[0], other) for other in others]
     for (reference, torch_side), at in attempts:
         try:
@@ -255,19 +270,6 @@ def _runs(program: ONNXProgram, model: object, captured: Captured, events: Event
             # Not every size that the ranges allow need make sense to the model.
             where = f"at {at.label}" if at.label else "on the example"
             events.add("note", "verify", f"The {reference} itself does not run {where}: {failed.__cause__}")
-
-
-def _at_forks(captured: Captured, forks: Fork) -> Iterator[Variation]:
-    """The inputs that the ways through the model were captured with, where their sizes are not the example's."""
-    start = ResizableInputs(captured.program, captured.args, captured.kwargs)
-    seen = [start.values]
-    for path in forks.paths:
-        args, kwargs = path.arguments
-        values = ResizableInputs(captured.program, args, kwargs).values
-        if values not in seen:
-            seen.append(values)
-            changed = {symbol: size for symbol, size in values.items() if start.values.get(symbol) != size}
-            yield Variation({captured.dim_names.get(str(s), str(s)): size for s, size in changed.items()}, args, kwargs)
 
 
 class _TorchFailed(OnnxExporterError):
@@ -289,18 +291,19 @@ def _run(
         with written_weights(program.quantization):
             return own()
 
+    run = Run(reference, at.sizes, drawn=at.drawn, way=at.way)
     try:
-        if program.quantization is not None and not at.sizes:
+        if program.quantization is not None and not at.label:
             note_movement(program, own(), program(*at.args, **at.kwargs))
         infos = _compare(program, expected, at.args, at.kwargs)
         if all(info.matches for info in infos) or not _is_quantized(program):
-            return Run(reference, at.sizes, infos)
+            return replace(run, infos=infos)
         plain = _without_kernels(program, expected, at)
-        return Run(reference, at.sizes, infos) if plain is None else Run(reference, at.sizes, plain, optimized=infos)
+        return replace(run, infos=infos) if plain is None else replace(run, infos=plain, optimized=infos)
     except _TorchFailed:
         raise
     except Exception as error:  # noqa: BLE001 - onnxruntime has no base class of its own; the error is the result
-        return Run(reference, at.sizes, error=_formatted(error))
+        return replace(run, error=_formatted(error))
 
 
 def _without_kernels(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import sympy  # type: ignore[import-untyped]
 
@@ -55,6 +55,34 @@ def _searched(values: Sizes, wanted: Sequence[tuple[sympy.Basic, bool]], limits:
         if _in_range(limits, sizes):
             return sizes
     return None
+
+
+def beside(values: Sizes, decisions: Sequence[Decision], names: Mapping[str, str], limits: Limits) -> Iterator[Sizes]:
+    """Sizes just before and just behind those at which decisions turn, one name changed at a time; 1 is the least."""
+    for decision in decisions:
+        told = predicate([(decision.expression, True)])
+        asked = {names.get(symbol.name, symbol.name) for symbol in decision.expression.free_symbols}
+        for name in sorted(asked):
+            alike = [symbol for symbol in values if names.get(symbol.name, symbol.name) == name]
+            if alike:
+                yield from _turns(values, alike, told, limits)
+
+
+def _turns(
+    values: Sizes, alike: Sequence[sympy.Symbol], told: Callable[[Sizes], bool], limits: Limits
+) -> Iterator[Sizes]:
+    """The sizes on both sides of the first place above the example's, and below it, where a condition turns."""
+    for step in (1, -1):
+        size, near = values[alike[0]], told(values)
+        for _ in range(_NEAR):
+            beyond = {**values, **dict.fromkeys(alike, size + step)}
+            if size + step < 1 or not _in_range(limits, beyond):
+                break
+            if told(beyond) != near:
+                yield {**values, **dict.fromkeys(alike, size)}
+                yield beyond
+                break
+            size += step
 
 
 def settled(decisions: Sequence[Decision], names: Mapping[str, str], declared: Limits) -> bool:

@@ -827,5 +827,76 @@ def HalfScripted(x: Tensor):
     return torch.jit.trace(Model().eval(), x, check_trace=False)
 
 
+# --- loops in which a tensor has other sizes each time ---------------------------------------------------------------
+
+
+def _corners(count: int) -> Tensor:
+    low = torch.linspace(0, 3, 2 * count).reshape(2, count).T
+    return torch.cat([low, low + 1 + (torch.arange(count) % 3).unsqueeze(1)], 1)
+
+
+@scripted(
+    _corners(6),
+    torch.linspace(0, 1, 6).sin(),
+    others=(_corners(9), torch.linspace(1, 4, 9).sin()),
+    further=[(_corners(1), torch.ones(1))],
+)
+def greedy_suppression(boxes: Tensor, scores: Tensor):
+    """What is left to look at shrinks by what the data say."""
+    order = scores.argsort(descending=True)
+    keep = torch.jit.annotate(list[Tensor], [])
+    while order.numel() > 0:
+        first = order[0]
+        keep.append(first)
+        if order.numel() == 1:
+            break
+        rest = boxes[order[1:]]
+        low, high = torch.maximum(boxes[first][:2], rest[:, :2]), torch.minimum(boxes[first][2:], rest[:, 2:])
+        shared = (high - low).clamp(min=0).prod(1)
+        area = (rest[:, 2] - rest[:, 0]) * (rest[:, 3] - rest[:, 1])
+        order = order[1:][shared <= 0.5 * area]
+    return torch.stack(keep)
+
+
+@scripted(torch.tensor(1), torch.tensor(3), others=(torch.tensor(2), torch.tensor(6)))
+def beam_search(start: Tensor, steps: Tensor):
+    """Sequences are reordered and lengthened in each step."""
+    table = (torch.arange(25.0).reshape(5, 5) * 1.7).sin()
+    found, scores = start.view(1, 1).expand(2, 1), torch.zeros(2)
+    for i in range(int(steps)):
+        following = torch.log_softmax(table[found[:, -1]], -1) + scores.unsqueeze(1)
+        if i == 0:
+            following = following[:1]
+        scores, place = following.view(-1).topk(2)
+        found = torch.cat([found[place // 5], (place % 5).unsqueeze(1)], 1)
+    return found, scores
+
+
+@scripted((1, 3, 4), others=((2, 9, 4),), further=[((1, 5, 4),)])
+def table_that_grows(x: Tensor):
+    table = torch.arange(16.0).reshape(4, 4)
+    while table.size(0) < x.size(1):
+        table = torch.cat([table, table + 1])
+    return x + table[: x.size(1)]
+
+
+@scripted((2, 32), (2, 1, 2, 4), torch.tensor(16), others=((3, 40), (2, 1, 3, 4), torch.tensor(8)))
+class VoiceActivity(nn.Module):
+    """The rate decides how many samples there are, and so how many steps."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.lstm = nn.Conv1d(1, 4, 4, stride=2), nn.LSTM(4, 4)
+
+    def forward(self, x: Tensor, state: Tensor, rate: Tensor):
+        if int(rate) != 16:
+            x = x[:, ::2]
+        y = self.conv(x.unsqueeze(1)).relu()
+        if state.numel() == 0:
+            state = torch.zeros(2, 1, x.size(0), 4)
+        y, (h, c) = self.lstm(y.permute(2, 0, 1), (state[0], state[1]))
+        return y.mean(0), torch.stack([h, c])
+
+
 if __name__ == "__main__":
     IDIOMS.compare(sys.argv[1:])

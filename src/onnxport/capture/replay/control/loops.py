@@ -12,15 +12,17 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 import torch
-from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
+from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols, statically_known_true
 
 from onnxport.capture.replay.control.closures import Closure, Operand, free_values, sampling
-from onnxport.capture.replay.control.specs import ValueSpec, spec_of
+from onnxport.capture.replay.control.specs import AnySizeSpec, ValueSpec, any_size_spec, spec_of
 from onnxport.capture.replay.interpreter import Env, Interpreter, NodeCall, handles, result_of
 from onnxport.capture.replay.values.items import (
     NUMBERS,
     Size,
+    Symbols,
     holds_numbers,
+    is_inner,
     item_tensor,
     item_type_of,
     without_inner_sizes,
@@ -32,6 +34,7 @@ from onnxport.capture.replay.values.stand_ins import (
     Number,
     ReplayValue,
     Sequenced,
+    ShapesChange,
     Stacked,
     Truth,
     known_truth,
@@ -109,8 +112,10 @@ class _CapturedLoop:
                 following, after = self._probe() if tracked == self._tracked() else (False, [])
             counted = known_truth(condition) is True and known_truth(following) is True and not self.done
             scans = counted and self._is_scan(pairs)
-        if self.growing and not scans:
-            raise CaptureError(SHAPES_CHANGE)
+            if self.growing and not scans:
+                # Not a list of pieces then, but a tensor that has other sizes in each iteration.
+                self._resize(pairs)
+                _, after = self._probe()
         results = self._scan(trips) if scans else self._while(trips, condition, after)
         self.closure.assign(results[len(carried) :])
         return results[: len(carried)]
@@ -125,16 +130,33 @@ class _CapturedLoop:
         self.growing = []
         _, after = self._body(None, self._any_index(), self.variables)
         pairs = list(zip(self.variables, after, strict=False))
-        self.growing = [position for position, pair in enumerate(pairs) if _differ(*pair)]
-        if self.growing:
-            _, lengthened = self._body(None, self._any_index(), self.variables)
-            self.axes = [_grown(lengthened[position])[1] for position in self.growing]
+        self.growing = [position for position, pair in enumerate(pairs) if _differ(*pair, self.closure.symbols)]
         symbols = self.closure.symbols
         self.specs = [
             ValueSpec(UNINITIALIZED) if position in self.growing else spec_of(*pair, symbols, in_loop=True)
             for position, pair in enumerate(pairs)
         ]
+        if self.growing and not self._only_grow():
+            self._resize(pairs)
         return pairs
+
+    def _only_grow(self) -> bool:
+        """Whether an iteration does nothing with tensors that change but lengthen each by a piece."""
+        try:
+            _, lengthened = self._body(None, self._any_index(), self.variables)
+            self.axes = [_grown(lengthened[position])[1] for position in self.growing]
+        except ShapesChange:
+            return False
+        return True
+
+    def _resize(self, pairs: Sequence[tuple[ReplayValue, ReplayValue]]) -> None:
+        """Let the tensors that change have any sizes in each iteration."""
+        for position in self.growing:
+            before, after = (materialized(value) for value in pairs[position])
+            if before.dim() != after.dim():
+                raise ShapesChange(SHAPES_CHANGE)
+            self.specs[position] = any_size_spec(before, after, self.closure.symbols)
+        self.growing = []
 
     def _is_scan(self, pairs: Sequence[tuple[ReplayValue, ReplayValue]]) -> bool:
         """Whether every iteration contributes tensors of one shape to what the loop collects, and it collects any."""
@@ -248,7 +270,7 @@ class _CapturedLoop:
     # --- the two operators -------------------------------------------------------------------------------------------
 
     def _while(self, trips: Size, condition: ReplayValue, after: Sequence[ReplayValue]) -> list[ReplayValue]:
-        if any(spec.has_sequence() for spec in self.specs):
+        if any(spec.has_sequence() or isinstance(spec, AnySizeSpec) for spec in self.specs):
             with sampling():
                 self._widen(after)
         self.run.trace()
@@ -312,14 +334,20 @@ def _same_shapes(loop: Callable[[], Result]) -> Result:
         raise CaptureError(SHAPES_CHANGE) from error
 
 
-def _differ(before: ReplayValue, after: ReplayValue) -> bool:
-    """Whether a tensor has another shape after an iteration, as far as the example tells."""
+def _differ(before: ReplayValue, after: ReplayValue, symbols: Symbols) -> bool:
+    """Whether a tensor has another shape after an iteration, as far as the example tells, or one that data decides."""
     if not (isinstance(before, torch.Tensor) and isinstance(after, torch.Tensor)):
         return False
     if before.dim() != after.dim():
         return True
-    pairs = [(_example(a), _example(b)) for a, b in zip(before.shape, after.shape, strict=True)]
-    return any(a is not None and b is not None and a != b for a, b in pairs)
+    return any(_are_unlike(*pair, symbols) for pair in zip(before.shape, after.shape, strict=True))
+
+
+def _are_unlike(before: Size, after: Size, symbols: Symbols) -> bool:
+    pair = _example(before), _example(after)
+    if None not in pair:
+        return pair[0] != pair[1]
+    return is_inner(after, symbols) and not statically_known_true(before == after)
 
 
 def _example(size: Size) -> int | None:
@@ -329,7 +357,7 @@ def _example(size: Size) -> int | None:
 def _grown(value: ReplayValue) -> tuple[torch.Tensor, int]:
     """The piece by which an iteration lengthened a tensor, and the axis along which it did."""
     if not isinstance(value, Growing) or value.piece is None:
-        raise CaptureError(SHAPES_CHANGE)
+        raise ShapesChange(SHAPES_CHANGE)
     return value.piece, value.axis
 
 

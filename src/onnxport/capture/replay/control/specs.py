@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import sympy  # type: ignore[import-untyped]
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
@@ -24,6 +25,7 @@ from onnxport.capture.replay.values.items import (
 )
 from onnxport.capture.replay.values.sequences import handle_operator
 from onnxport.capture.replay.values.stand_ins import (
+    SHAPES_CHANGE,
     UNINITIALIZED,
     FreeRank,
     ItemType,
@@ -38,7 +40,6 @@ from onnxport.capture.replay.values.stand_ins import (
     rebuilt,
 )
 from onnxport.errors import CaptureError
-from onnxport.torch_internals.sympy_functions import Max
 
 _NUMBERS = (int, float, torch.SymInt, torch.SymFloat)
 _BOOLS = (bool, torch.SymBool, Truth)
@@ -136,13 +137,31 @@ class FreeRankSpec(ValueSpec):
 
 @dataclass
 class AnySizeSpec(FreeRankSpec):
-    """Of a tensor whose sizes on two paths torch can't compare: it leaves by a handle, and -1 are sizes to be read."""
+    """Of a tensor whose sizes on two paths torch can't compare, or that each iteration may change.
+
+    It is passed on by a handle, and -1 are sizes to be read.
+    """
 
     sizes: Sequence[int | torch.SymInt]
 
     def unflatten(self, tensors: Iterator[torch.Tensor]) -> ReplayValue:
         """The tensor, with sizes that only run time knows."""
         return handle_operator("of_any_size")(next(tensors), self.sizes)
+
+    def widen(self, value: ReplayValue, symbols: Symbols) -> bool:
+        """Keep only the sizes that the tensor has after another iteration too."""
+        after: torch.Tensor = materialized(value)
+        if after.dim() != len(self.sizes):
+            raise CaptureError(SHAPES_CHANGE)
+        before = list(self.sizes)
+        self.sizes = [size if _certainly_same(size, now) else -1 for size, now in zip(before, after.shape, strict=True)]
+        return [_is_open(size) for size in self.sizes] != [_is_open(size) for size in before]
+
+
+def any_size_spec(before: torch.Tensor, after: torch.Tensor, symbols: Symbols) -> AnySizeSpec:
+    """The spec of a tensor that has other sizes after a branch or an iteration than before it, or on another path."""
+    sizes = [one if _certainly_same(one, other) else -1 for one, other in zip(before.shape, after.shape, strict=True)]
+    return AnySizeSpec(before.dtype, [-1 if is_inner(size, symbols) else size for size in sizes])
 
 
 @dataclass
@@ -247,8 +266,7 @@ def spec_of(
         if a.dim() != b.dim() and returned:
             return FreeRankSpec(a.dtype)
         if not in_loop and a.dim() == b.dim() and _are_uneven(a, b):
-            sizes = [one if _certainly_same(one, other) else -1 for one, other in zip(a.shape, b.shape, strict=True)]
-            return AnySizeSpec(a.dtype, [-1 if is_inner(size, symbols) else size for size in sizes])
+            return any_size_spec(a, b, symbols)
         if a.dim() != b.dim() and not in_loop:
             raise UnlikeRanks(
                 f"One branch gives a tensor of {a.dim()} axes and the other one of {b.dim()}, and which is taken "
@@ -276,11 +294,15 @@ def spec_of(
 
 
 def _are_uneven(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether sizes differ, one of which may be negative for all that torch knows: it can't tell the strides then."""
+    """Whether sizes differ, one of which is no product of others: torch can't tell the strides then."""
     if all(_certainly_same(*pair) for pair in zip(a.shape, b.shape, strict=True)):
         return False
-    strides = (*a.stride(), *b.stride())
-    return any(isinstance(stride, torch.SymInt) and stride.node.expr.has(Max) for stride in strides)
+    factors = (*a.stride(), *b.stride(), *a.shape[1:], *b.shape[1:])
+    return any(isinstance(factor, torch.SymInt) and factor.node.expr.has(sympy.Function) for factor in factors)
+
+
+def _is_open(size: int | torch.SymInt) -> bool:
+    return isinstance(size, int) and size < 0
 
 
 def _certainly_same(one: int | torch.SymInt, other: int | torch.SymInt) -> bool:

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Collection, MutableMapping
 
 import torch
+from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 
 from onnxport.capture.diagnosis.user_lines import line_of_caller
 from onnxport.capture.diagnosis.zero_sizes import is_otherwise_at_zero
@@ -146,6 +147,9 @@ def _comparison(compare: Function) -> Function:
     """Of what may be sizes: torch takes those that vary for positive, and they may be 0."""
 
     def apply(a: ReplayValue, b: ReplayValue) -> ReplayValue:
+        same = _same_sizes(a, b) if compare in (operator.eq, operator.ne) else None
+        if same is not None:
+            return same if compare is operator.eq else torch.sym_not(same)
         if not _is_symbolic(a, b):
             return compare(a, b)
         found = compare(a, b)
@@ -155,6 +159,22 @@ def _comparison(compare: Function) -> Function:
         return found
 
     return apply
+
+
+def _same_sizes(a: ReplayValue, b: ReplayValue) -> torch.SymBool | None:
+    """Whether two lists have the same sizes, if some of these only run time knows: Python would ask them at once."""
+    if not isinstance(a, list) or not isinstance(b, list) or len(a) != len(b):
+        return None
+    if not any(isinstance(size, torch.SymInt) and has_free_unbacked_symbols(size) for size in (*a, *b)):
+        return None
+    same: torch.SymBool | None = None
+    for one, other in zip(a, b, strict=True):
+        equal = one == other
+        if equal is False:
+            return None
+        if isinstance(equal, torch.SymBool):
+            same = equal if same is None else same & equal
+    return same
 
 
 COMPARISONS: dict[str, Function] = {

@@ -130,6 +130,10 @@ SHAPES_CHANGE = (
 )
 
 
+class ShapesChange(CaptureError):
+    """A loop does with a tensor that changes what can't be told apart from what it is given."""
+
+
 class Uninitialized:
     """What a variable holds on a path that never reads it."""
 
@@ -144,7 +148,7 @@ def materialized(value: ReplayValue) -> Any:
     if type(value) is Truth:
         return value.tensor
     if type(value) is Growing:
-        raise CaptureError(SHAPES_CHANGE)
+        raise ShapesChange(SHAPES_CHANGE)
     if type(value) is Optionally:
         raise CaptureError(
             "A branch that only run time takes decides whether this is a tensor or None, and an operator takes it as "

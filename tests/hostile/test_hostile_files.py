@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import os
 import random
 import struct
@@ -21,6 +22,7 @@ from safetensors.torch import save
 import onnxport
 from onnxport.command_line.models import load_model
 from onnxport.errors import InputError, OnnxExporterError
+from onnxport.torch_internals.archives import load_program
 from onnxport.weights.external_data import read_model
 from onnxport.weights.safetensors import mapped_tensors
 
@@ -155,6 +157,19 @@ def with_place(path: Path, **changes: str) -> Path:
     result = path.with_name("changed.onnx")
     result.write_bytes(proto.SerializeToString())
     return result
+
+
+def test_what_fails_in_a_captured_program_is_not_logged(tmp_path: Path) -> None:
+    written = io.StringIO()
+    handler, log = logging.StreamHandler(written), logging.getLogger("torch.export")
+    log.addHandler(handler)
+    (tmp_path / "junk.pt2").write_bytes(b"PK\x03\x04 junk")
+    try:
+        with pytest.raises(zipfile.BadZipFile):
+            load_program(tmp_path / "junk.pt2", run_code=False)
+    finally:
+        log.removeHandler(handler)
+    assert written.getvalue() == "" and not log.disabled
 
 
 def test_an_onnx_model_reads_its_data(tmp_path: Path) -> None:

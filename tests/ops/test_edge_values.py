@@ -56,6 +56,12 @@ ROWS = {
     "chunk into three of a size of 2": Row(
         lambda x: x.chunk(3, 1)[0] + 1, (torch.randn(2, 8),), ({1: DYNAMIC},), ((torch.randn(2, 2),),)
     ),
+    "pieces of a computed size": Row(
+        lambda x: (*x.chunk(3, 1)[-1].tensor_split(2, 1), *x.tensor_split(3, 1)),
+        (torch.randn(2, 8),),
+        ({1: DYNAMIC},),
+        ((torch.randn(2, 5),), (torch.randn(2, 7),), (torch.randn(2, 12),)),
+    ),
     "addmm without inner elements": Row(_addmm, _product(0)),
     "addmm, inner size at run time": Row(_addmm, _product(4), ({}, {1: DYNAMIC}, {0: DYNAMIC}), (_product(0),)),
     "bilinear of an empty batch": Row(F.bilinear, _pairs(0)),

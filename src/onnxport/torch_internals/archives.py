@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import logging
 import operator
 import pickle
 import re
@@ -55,8 +56,11 @@ _MAKERS_OF_CALLS = frozenset({"call", "methodcaller", "attrgetter", "itemgetter"
 
 def load_program(path: Path, *, run_code: bool) -> torch.export.ExportedProgram:
     """Read a captured program; without ``run_code``, raise ``CodeInFileError`` where code of the file would run."""
-    if run_code:
-        return torch.export.load(path)
+    with _failures_unlogged():
+        return torch.export.load(path) if run_code else _load_without_running(path)
+
+
+def _load_without_running(path: Path) -> torch.export.ExportedProgram:
     # torch puts errors of its own in the place of ours, or goes on with an older form of the file after one.
     refusals: list[CodeInFileError] = []
     try:
@@ -66,6 +70,17 @@ def load_program(path: Path, *, run_code: bool) -> torch.export.ExportedProgram:
         if refusals:
             raise refusals[0] from error
         raise
+
+
+@contextlib.contextmanager
+def _failures_unlogged() -> Iterator[None]:
+    """torch logs the traceback of one failure, then reads the file in an older form and raises what fails there."""
+    log = logging.getLogger("torch.export")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
 
 
 @contextlib.contextmanager

@@ -125,10 +125,14 @@ def chunk(op: Builder, self: Tensor, chunks: int, dim: int) -> Sequence[Tensor]:
 def tensor_split(
     op: Builder, self: Tensor, dim: int, sections: Int = 1, indices: Sequence[Int] = ()
 ) -> Sequence[Tensor]:
-    if not indices:
+    axis = axis_of(dim, self.rank)
+    length = self.shape[axis]
+    if not indices and isinstance(length, Dim) and isinstance(sections, int) and sections > 1:
+        # Of computed sizes torch makes new unknowns. The first pieces are one longer where it does not divide.
+        indices = list(itertools.accumulate((length + (sections - 1 - n)) // sections for n in range(sections - 1)))
+    elif not indices:
         return _split_as_torch(op, self, dim)
     # Pieces may overlap or leave gaps, so each is a slice of its own.
-    axis = axis_of(dim, self.rank)
     bounds: list[Int | None] = [0, *indices, None]
     return [op.slice(self, axis, 0 if a is None else a, b) for a, b in itertools.pairwise(bounds)]
 

@@ -180,7 +180,7 @@ _LARGEST_LITERAL = 1024
 
 
 def _dequantized(value: ir.Value, other: ir.DataType) -> ir.Value | None:
-    """What a quantized weight was in a wider type before it was rounded to 16 bits, as it is for most runtimes.
+    """What a weight of integers was in a wider type before it was rounded to 16 bits, as it is for most runtimes.
 
     Runtimes have one operator for a product that reads what DequantizeLinear gives; 16 bits in between add nothing.
     """
@@ -190,7 +190,9 @@ def _dequantized(value: ir.Value, other: ir.DataType) -> ir.Value | None:
     if source is None or made is None or made.op_type != "DequantizeLinear" or made.domain != "":
         return None
     stored = made.inputs[0]
-    return source if source.dtype == other and stored is not None and stored.is_initializer() else None
+    if stored is None or stored.dtype is None or not stored.is_initializer() or not stored.dtype.is_integer():
+        return None
+    return source if source.dtype == other else None
 
 
 def _state_output(node: ir.Node, schema: Schema, other: ir.DataType) -> None:

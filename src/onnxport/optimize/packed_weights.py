@@ -225,7 +225,7 @@ class _Unpacked:
         blocks = _Blocks.of([scale] if zero is None else [scale, zero])
         kind = _kind(found, zero, self._scope.opset)
         whole = zero is None or bool((zero == np.round(zero)).all())
-        if blocks is None or kind is None:
+        if blocks is None or kind is None or (kind in FLOAT8 and self._weight.dtype == _D.BFLOAT16):
             return
         # What is left of a zero point is taken off by sums of the inputs of a block.
         if not whole and (blocks.axis == 0) != (blocks.size > 0):

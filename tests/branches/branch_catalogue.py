@@ -519,6 +519,12 @@ def padded_whole_where_another_axis_asks(self: Any, x: Any) -> Any:
     return x * 2
 
 
+@program(rows(9, 1, 3, 5, 6, 7, 8, 12))
+def below_a_size(self: Any, x: Any) -> Any:
+    steps = (x.shape[0] - 8) // 2
+    return x * 2 if steps == -1 else x * 3 if steps < -2 else x
+
+
 @program(SIZES)
 def between(self: Any, x: Any) -> Any:
     if 3 < x.shape[0] < 20:

@@ -45,6 +45,8 @@ class Fitting:
 
     def takes(self, frame: FrameType) -> bool:
         """Whether the truth that a frame asks for is the condition of such a branch."""
+        # A run that was broken off may have left some, and this frame may have the place of that one's.
+        self._amounts.clear()
         branch = _branch_at(frame) if self.allowed else None
         if branch is None:
             return False

@@ -26,12 +26,14 @@ def never(wanted: Wanted) -> bool:
     """Whether there are surely no sizes at which conditions come out as they should.
 
     >>> import sympy
-    >>> from onnxport.capture.forks.searching import never
+    >>> from onnxport.capture.forks.searching import FloorDiv, never
     >>> n, m = sympy.symbols("n m", integer=True)
     >>> never([(sympy.Eq(n % 2, 0), False), (sympy.Eq(n % 2, 1), False)]), never([(n > 3, True)])
     (True, False)
     >>> never([(sympy.Min(n, m) <= 4, False), (n <= 3, True)])
     True
+    >>> never([(sympy.Eq(FloorDiv(n - 8, 2), -1), True)]), never([(FloorDiv(n, 2) > n, True)])
+    (False, True)
     """
     wanted = plain_parts(wanted)
     if any((condition, not outcome) in wanted for condition, outcome in wanted):
@@ -70,9 +72,11 @@ def plain_parts(wanted: Wanted) -> list[tuple[sympy.Basic, bool]]:
 
 def _inner_as_sizes(wanted: Wanted) -> Wanted:
     """Conditions of a size computed of others, as ``(n // 4 + 1) // 2``, where it is all of them that they ask for."""
-    inner = {part for condition, _ in wanted for part in condition.atoms(FloorDiv)}
+    found = {part for condition, _ in wanted for part in condition.atoms(FloorDiv)}
+    # What is subtracted from may be negative, and sizes are not.
+    inner = [part for part in found if all(number > 0 for number in part.atoms(sympy.Integer))]
     for part in sorted(inner, key=sympy.count_ops, reverse=True):
-        size = sympy.Symbol("_".join(sorted(symbol.name for symbol in part.free_symbols)), integer=True)
+        size = sympy.Symbol("inner_" + "_".join(sorted(symbol.name for symbol in part.free_symbols)), integer=True)
         put = [(condition.xreplace({part: size}), outcome) for condition, outcome in wanted]
         if all(condition.free_symbols <= {size} for condition, _ in put):
             return put

@@ -28,7 +28,7 @@ from onnxport.capture.forks.array_functions import functions_of_numbers
 from onnxport.capture.forks.cutting import cuts_left_open
 from onnxport.capture.forks.data_truths import comparisons_of_data, unordered_numbers
 from onnxport.capture.forks.expressions import is_condition_of_while, is_for_message, is_in_counted_loop, is_outvoted
-from onnxport.capture.forks.fitting import Fitting
+from onnxport.capture.forks.fitting import Fitting, Unproven
 from onnxport.capture.forks.memory_order import orders_of_memory
 from onnxport.capture.forks.reshaped_inputs import keep_shape_of_input
 from onnxport.capture.patches.pieces import given
@@ -424,6 +424,8 @@ def deciding(schedule: Schedule | None) -> Iterator[None]:
         expression = node.expr
         if expression.is_number or expression in (sympy.true, sympy.false):
             return bool(guard_bool(node, file, line))
+        if schedule.fitting.is_proving:
+            raise Unproven
         if file != "" and not file.endswith(_TRUTH_OF_TENSORS):
             with asked_by(file):
                 return bool(guard_bool(node, file, line))

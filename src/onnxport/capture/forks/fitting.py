@@ -39,6 +39,8 @@ class Fitting:
 
     #: Whether any is. Where a tensor that was not padded is written to in place, others see it, of a padded one not.
     allowed: bool = True
+    #: Whether a branch is looked at. What asks for a truth meanwhile, as comparing shapes does, ends that.
+    is_proving: bool = False
     _has_taken: bool = False
     #: What calls of pad, by frame and line, are to pad by: nothing where the condition is false.
     _amounts: dict[tuple[int, int], _Amounts] = field(default_factory=dict)
@@ -50,7 +52,11 @@ class Fitting:
         branch = _branch_at(frame) if self.allowed else None
         if branch is None:
             return False
-        amounts = _Proof(branch, {**frame.f_globals, **frame.f_locals}).amounts()
+        self.is_proving = True
+        try:
+            amounts = _Proof(branch, {**frame.f_globals, **frame.f_locals}).amounts()
+        finally:
+            self.is_proving = False
         if amounts is None:
             return False
         self._has_taken = True
@@ -219,7 +225,7 @@ class _Proof:
                     self.values[name] = self._value(statement.value)
                     continue
                 self._made.add(name)
-        except _Unproven:
+        except Unproven:
             return None
         return found
 
@@ -230,20 +236,20 @@ class _Proof:
 
     def _value(self, node: ast.expr) -> Any:
         if any(isinstance(part, ast.Name) and part.id in self._made for part in ast.walk(node)):
-            raise _Unproven
+            raise Unproven
         expression = ast.fix_missing_locations(ast.Expression(node))
         try:
             return eval(compile(expression, "<part>", "eval"), self.values)
         except Exception as error:
             # It raises in the model too, once it is asked there.
-            raise _Unproven from error
+            raise Unproven from error
 
     def _padding(self, call: ast.Call, padding: ast.expr) -> _Amounts:
         if self._value(call.func) is not _PAD:
-            raise _Unproven
+            raise Unproven
         amounts = self._value(padding)
         if not isinstance(amounts, tuple | list) or not isinstance(self._value(call.args[0]), torch.Tensor):
-            raise _Unproven
+            raise Unproven
         return tuple(self._nothing_if_false(amount) for amount in amounts)
 
     def _nothing_if_false(self, amount: _Size) -> _Size:
@@ -257,18 +263,18 @@ class _Proof:
                 sympy.Not(within), taken=True
             ):
                 return amount % number
-        raise _Unproven
+        raise Unproven
 
     def _check_cut(self, tensor: Any, indices: Sequence[ast.expr]) -> None:
         if not isinstance(tensor, torch.Tensor):
-            raise _Unproven
+            raise Unproven
         dots = next((n for n, index in enumerate(indices) if not isinstance(index, ast.Slice)), len(indices))
         for n, index in enumerate(indices):
             if isinstance(index, ast.Slice) and index.upper is not None:
                 axis = n if n < dots else n - len(indices) + tensor.dim()
                 beyond = _expression(tensor.shape[axis]) - _expression(self._value(index.upper))
                 if not self._is_never(sympy.StrictGreaterThan(beyond, 0), taken=False):
-                    raise _Unproven
+                    raise Unproven
 
     def _is_never(self, condition: sympy.Basic, *, taken: bool) -> bool:
         """Whether a condition is never true where that of the branch is, or is not."""
@@ -296,7 +302,7 @@ def _multiple(amount: sympy.Basic, size: sympy.Basic) -> int | None:
     return None
 
 
-class _Unproven(Exception):
+class Unproven(Exception):
     """A branch is not known to come to the same at all sizes."""
 
 
@@ -307,10 +313,10 @@ def _truth(value: Any) -> sympy.Basic:
         return sympy.Ne(value.node.expr, 0)
     if value is None or isinstance(value, bool | int):
         return sympy.true if value else sympy.false
-    raise _Unproven
+    raise Unproven
 
 
 def _expression(size: Any) -> sympy.Basic:
     if isinstance(size, bool) or not isinstance(size, int | torch.SymInt):
-        raise _Unproven
+        raise Unproven
     return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)

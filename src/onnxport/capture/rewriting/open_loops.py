@@ -175,7 +175,7 @@ class OpenLoop(OpenBlock):
         return f"its body can't be captured: {reason}{place}."
 
     def _remedy(self) -> str:
-        names = [name for name in self.names if name in self.needed]
+        names = [name for name in self.names if name in self.needed and not name.startswith("__onnxport_")]
         states = ", ".join(names) if names else "state"
         if self.text.startswith("while"):
             steps, begin, condition = states, states, self.text.removeprefix("while ")

@@ -326,3 +326,18 @@ def test_dynamic_recurrent_layers(name: str, dynamo: bool) -> None:
     assert_agrees(program, plain, (x,))
     kinds = {value.dtype for value in program.model.graph.initializers.values() if len(value.shape or ()) > 1}
     assert dtype == torch.float16 or ir.DataType.INT8 in kinds
+
+
+def test_dynamic_layers_multiply_integers() -> None:
+    """Inputs of 7 bits, which fbgemm chooses, in any number of axes."""
+    torch.backends.quantized.engine = "fbgemm"
+    torch.manual_seed(0)
+    model = quantize_dynamic(
+        nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 8, bias=False)).eval(), {nn.Linear}
+    )
+    for shape, other in (((3, 16), (5, 16)), ((2, 3, 16), (4, 3, 16))):
+        program = onnxport.export(model, (torch.randn(shape),), dynamic_shapes=({0: "batch"},))
+        operators = [node.op_type for node in program.model.graph]
+        assert operators.count("MatMulInteger") == 2
+        assert not {"Gemm", "MatMul", "DequantizeLinear"} & set(operators)
+        assert_agrees(program, model, (torch.randn(other),), rtol=1e-5, atol=1e-5)

@@ -11,6 +11,7 @@ from onnxport.events import EventLog
 from onnxport.optimize.batch_norm import fold_batch_norms
 from onnxport.optimize.dead_code import remove_dead_code, remove_marked_dead, remove_uncalled_functions
 from onnxport.optimize.forward import rewrite_forwards
+from onnxport.optimize.integer_products import multiply_integers
 from onnxport.optimize.packed_weights import store_packed_weights
 from onnxport.optimize.quantized_weights import store_quantized_weights
 from onnxport.optimize.scope import Scope
@@ -25,6 +26,7 @@ PASSES: tuple[tuple[Callable[[Scope], None], str], ...] = (
     (rewrite_forwards, "rules, folding and common subexpressions in one walk: each sees final inputs, none repeats"),
     (fold_batch_norms, "only on request; after the walk, which may have removed what stood between the two"),
     (store_packed_weights, "after the walk, which leaves of an unpacking what depends on weights"),
+    (multiply_integers, "before weights are stored in the order in which products read them"),
     (store_quantized_weights, "after the walk, which has brought casts and transposes together"),
     (remove_marked_dead, "last: takes out what the others left behind"),
 )

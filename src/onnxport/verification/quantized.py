@@ -98,4 +98,4 @@ def quantum(value: ir.Value | None, depth: int = 20) -> float:
 
 def has_integer_products(model: ir.Model) -> bool:
     """Whether a model has operators whose kernels saturate on some processors, even without optimizations."""
-    return any(node.op_type in _INTEGER_PRODUCTS and node.domain == "" for node in model.graph)
+    return any(node.op_type in _INTEGER_PRODUCTS and node.domain == "" for node in model.graph.all_nodes())

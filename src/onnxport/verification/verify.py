@@ -223,7 +223,7 @@ _QUANTIZED = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLi
 
 
 def _is_quantized(program: ONNXProgram) -> bool:
-    return any(node.op_type in _QUANTIZED and node.domain == "" for node in program.model.graph)
+    return any(node.op_type in _QUANTIZED and node.domain == "" for node in program.model.graph.all_nodes())
 
 
 def _check(program: ONNXProgram) -> str:

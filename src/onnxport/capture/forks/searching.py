@@ -32,6 +32,8 @@ def never(wanted: Wanted) -> bool:
     (True, False)
     >>> never([(sympy.Min(n, m) <= 4, False), (n <= 3, True)])
     True
+    >>> never([(2 * n > 30 * m, True), (m > 60, True)])
+    False
     >>> never([(sympy.Eq(FloorDiv(n - 8, 2), -1), True)]), never([(FloorDiv(n, 2) > n, True)])
     (False, True)
     """
@@ -47,6 +49,9 @@ def never(wanted: Wanted) -> bool:
     # numbers in a condition, and as often.
     products = [_product(condition) for condition, _ in wanted]
     most = math.lcm(*products) + 2 * max(products)
+    if len(names) > 1:
+        # One size may have to be larger than another by as much as each condition says, times what it is multiplied by.
+        most = math.lcm(*products) + 2 * sum(products) * math.prod(_scale(condition) for condition, _ in wanted)
     if (most + 1) ** len(names) > (_MOST if len(names) == 1 else _MOST_TOGETHER):
         return False
     return not any(map(told, _grid(names, most)))
@@ -97,6 +102,12 @@ def _is_linear(condition: sympy.Basic) -> bool:
 def _product(condition: sympy.Basic) -> int:
     parts = sympy.preorder_traversal(condition)
     return math.prod(abs(int(part)) for part in parts if part.is_Integer and part != 0)
+
+
+def _scale(condition: sympy.Basic) -> int:
+    """What sizes are multiplied or divided by."""
+    parts = (part for part in sympy.preorder_traversal(condition) if type(part) in (sympy.Mul, FloorDiv, CleanDiv))
+    return math.prod(abs(int(factor)) for part in parts for factor in part.args if factor.is_Integer and factor != 0)
 
 
 def at_which(wanted: Wanted) -> Iterator[int]:

@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 import onnxport
 from onnxport.capture import capture, is_in_onnx_export
 from onnxport.capture.patches.autograd_functions import CALLS
-from onnxport.errors import OnnxExporterError
+from onnxport.errors import OnnxExporterError, OnnxExporterWarning
 from onnxport.events import EventLog
 from onnxport.torch_internals.caches import MOST_SOURCES, sources
 
@@ -207,3 +208,19 @@ class Scaled(torch.autograd.Function):
     @staticmethod
     def symbolic(g: Any, x: Any, factor: int) -> Any:
         return g.op("Mul", x, g.op("Constant", value_t=torch.tensor(float(factor))))
+
+
+def test_numbers_that_python_draws_are_told_of() -> None:
+    def own(x: torch.Tensor) -> torch.Tensor:
+        return x * random.random() if np.random.rand() < 2 else x
+
+    with pytest.warns(OnnxExporterWarning, match="drawn once, when the model is captured") as caught:
+        onnxport.export(own, (torch.ones(2),))
+    (told,) = [str(warning.message) for warning in caught]
+    assert "random.random" in told and "numpy.random.rand" in told and f"{__file__}:" in told
+    assert not hasattr(random.random, "__wrapped__")
+
+
+def test_numbers_that_are_drawn_with_torch_are_not() -> None:
+    with warnings.catch_warnings(action="error", category=OnnxExporterWarning):
+        onnxport.export(lambda x: x * torch.rand(2), (torch.ones(2),))

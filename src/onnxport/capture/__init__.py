@@ -11,6 +11,7 @@ import torch
 
 from onnxport.capture import broadcast_axes, strategies
 from onnxport.capture.diagnosis import forced_sizes
+from onnxport.capture.diagnosis.drawn_numbers import DrawnNumbers
 from onnxport.capture.diagnosis.guards import report_assumptions
 from onnxport.capture.exploring import explore
 from onnxport.capture.forks.paths import Fork
@@ -114,7 +115,8 @@ def capture(
     request = strategies.Request(model, inputs, declared, events, rewriting, follows_example)
     recorder = forced_sizes.Recorder()
     tensors = [leaf.value for leaf in inputs.tensors]
-    with _made_ready(model, tensors), rewriting:
+    drawn = DrawnNumbers()
+    with _made_ready(model, tensors), drawn.noted(), rewriting:
         success = broadcast_axes.run_fixing_ones(request, recorder, candidates, forking=branches != "follow")
         explored = explore(success, request, recorder, branches, branch_limit, input_names or ())
     program = explored.program
@@ -130,13 +132,9 @@ def capture(
     axis_names = name_axes(program, sizes, captured.input_names, events)
     captured.dim_names, captured.same_dims = axis_names.dims, axis_names.same
     report_assumptions(
-        explored.guarded,
-        captured.dim_names,
-        captured.same_dims,
-        recorder.guarded,
-        explored.followed,
-        events,
+        explored.guarded, captured.dim_names, captured.same_dims, recorder.guarded, explored.followed, events
     )
+    drawn.report(events)
     return captured
 
 

@@ -360,6 +360,13 @@ PATCHES: tuple[Patch, ...] = (
         entered_in="onnxport.capture.rewriting.open_loops",
     ),
     Patch(
+        replaces=("the functions of random and numpy.random that draw",),
+        why="A number that is drawn while a model is captured is a constant of the file: the line that draws is noted.",
+        known="all",
+        until="never: what Python draws is plain",
+        entered_in="onnxport.capture.diagnosis.drawn_numbers",
+    ),
+    Patch(
         replaces=("torch.jit.ScriptFunction.__call__",),
         why="Scripted functions that a Python model calls are replayed, so that their branches stay branches.",
         known="all",

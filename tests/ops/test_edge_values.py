@@ -68,6 +68,12 @@ ROWS = {
     "bilinear, batch at run time": Row(F.bilinear, _pairs(2), ({0: DYNAMIC}, {0: DYNAMIC}, {}, {}), (_pairs(0),)),
     "sums beyond 2^53": Row(lambda x: (x.sum(), x.sum(1), x.sum(0, keepdim=True)), (LARGE,), ({0: DYNAMIC},)),
     "extremes beyond 2^31": Row(_extremes, (WORDS,), ({0: DYNAMIC},), ((WORDS[1:],), (WORDS.repeat(2, 1).roll(1, 0),))),
+    "bounds beyond 2^31": Row(
+        lambda x: (x.long().clamp(0, 3 * 10**9), torch.arange(3 * 10**9, 3 * 10**9 + x.shape[0]).clamp(max=5)),
+        (torch.tensor([1, -5, 7, 9, -2], dtype=torch.int32),),
+        ({0: DYNAMIC},),
+        ((torch.arange(-4, 4, dtype=torch.int32),),),
+    ),
     "sum of products of small numbers": Row(lambda x: (x * 2**50).sum(1), (torch.arange(12).reshape(3, 4),)),
     "roll of an empty axis": Row(
         lambda x: x.roll(1, 0), (torch.randn(4, 2),), ({0: DYNAMIC},), ((torch.randn(0, 2),),)
@@ -103,3 +109,20 @@ def test_sums_of_truth_values_and_short_numbers_stay_one_node() -> None:
     example = (torch.ones(2, 3, dtype=torch.bool), torch.ones(2, 3, dtype=torch.int32))
     graph = onnxport.export(Wrapped(sums), example).model.graph
     assert not [node for node in graph if node.op_type in ("Mod", "Div")]
+
+
+def test_extremes_of_positions_and_counts_stay_one_node() -> None:
+    def positions(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        place = torch.arange(x.shape[1])
+        relative = place[None] - place[:, None]
+        counted = (x > 0).long().cumsum(-1) - 1
+        bounded = (relative.clamp(-4, 4), relative.abs().clamp(max=5), counted.clamp(min=0), (place // 2).clamp(max=3))
+        smallest = torch.min(relative, torch.zeros_like(relative))
+        return *bounded, smallest, (place + 1).amax(), ((x > 0).sum(1) - 1).relu()
+
+    program = onnxport.export(Wrapped(positions), (torch.randn(2, 6),), dynamic_shapes=(({1: DYNAMIC},),))
+    kinds = {node.op_type for node in program.model.graph}
+    assert {"Clip", "Min", "Max", "ReduceMax", "Relu"} <= kinds
+    assert not kinds & {"Less", "Where", "ArgMax"}
+    x = torch.randn(2, 9)
+    torch.testing.assert_close(tuple(program(x)), positions(x))

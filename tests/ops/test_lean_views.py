@@ -1,4 +1,4 @@
-"""Views, indexing and writes with run-time sizes come out as the few nodes a reader expects."""
+"""Views, indexing, writes with run-time sizes and norms come out as the few nodes a reader expects."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ ROWS: list[tuple[str, Function, tuple[R, ...]]] = [
     ("NonZero Transpose", lambda x: x.nonzero(), (R("b", "n"),)),
     ("Slice Slice Concat", _write_slice, (R("b", 5), R("b", 2))),
     ("Unsqueeze Where", lambda x, y: x.select_scatter(y, 1, 2), (R("b", 4), R("b"))),
+    # ReduceL2 before a Div is a normalization to OpenCV.
+    ("ReduceSumSquare Sqrt Div Mul", lambda v, g: torch._weight_norm(v, g, 0), (R(3, 5, "n"), R(3, 1, 1))),
     ("Unsqueeze ScatterND", lambda x, i, y: x.index_add(0, i, y), (R(5, "b"), I("n"), R("n", "b"))),
 ]
 

@@ -127,17 +127,15 @@ def _normal(tensor: torch.Tensor) -> torch.Tensor:
 
 
 _DRAWN: dict[str, _Change] = {
-    "negated": lambda tensor: (
-        tensor if tensor.dtype == torch.bool else -tensor if tensor.is_floating_point() else tensor
-    ),
-    "zeros": lambda tensor: torch.zeros_like(tensor),
+    "negated": _of_floats(torch.neg),
+    "zeros": torch.zeros_like,
     "drawn": _of_floats(_normal),
     "positive": _of_floats(lambda tensor: _normal(tensor).abs()),
     "negative": _of_floats(lambda tensor: -_normal(tensor).abs()),
     "large": _of_floats(lambda tensor: _normal(tensor).abs() * 1000),
     "large and negative": _of_floats(lambda tensor: _normal(tensor).abs() * -1000),
     "small": _of_floats(lambda tensor: _normal(tensor) / 1000),
-    "ones": lambda tensor: torch.ones_like(tensor),
+    "ones": torch.ones_like,
     "all true": _truths(True),
     "all false": _truths(False),
     "NaN": _of_floats(lambda tensor: torch.full_like(tensor, float("nan"))),

@@ -255,9 +255,9 @@ def fmax(op: Builder, self: Tensor, other: Tensor) -> Tensor:
 @translates("aten::clamp", "aten::clamp.Tensor", promote=("self", "min", "max"))
 def clamp(op: Builder, self: Tensor, min: Tensor | None, max: Tensor | None) -> Tensor:
     # With one bound only, runtimes put the largest finite number in the place of the other, and infinity is lost.
-    scalars = min is not None and max is not None and min.known_shape == () and max.known_shape == ()
-    if scalars and not beyond_int32(self):
-        return op.Clip(self, min, max)
+    scalars = [bound for bound in (min, max) if bound is not None and bound.known_shape == ()]
+    if len(scalars) == 2 and not beyond_int32(self, *scalars):
+        return op.Clip(self, *scalars)
     at_least = self if min is None else larger(op, self, min)
     return at_least if max is None else smaller(op, at_least, max)
 

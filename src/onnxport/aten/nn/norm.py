@@ -306,5 +306,11 @@ def weight_norm(op: Builder, v: Tensor, g: Tensor, dim: int) -> Tensor:
 def weight_norm_interface(op: Builder, v: Tensor, g: Tensor, dim: int) -> Sequence[Tensor]:
     # torch reads a dim of -1 as "over everything" here.
     kept = None if dim == -1 else axis_of(dim, v.rank)
-    norm = op.ReduceL2(v, [axis for axis in range(v.rank) if axis != kept], keepdims=kept is not None)
+    axes = [axis for axis in range(v.rank) if axis != kept]
+    if v.dtype in (torch.float32, torch.float64):
+        # OpenCV 5.0 takes a number that is divided by ReduceL2 for the vector itself; over two axes it refuses.
+        norm = op.Sqrt(op.ReduceSumSquare(v, axes, keepdims=kept is not None))
+    else:
+        # The squares would not fit into 16 bits.
+        norm = op.ReduceL2(v, axes, keepdims=kept is not None)
     return op.Mul(v, op.Div(g, norm)), norm

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import torch
 
 from onnxport.errors import InputError
-from onnxport.pretrained.model_inputs import draw_numbers, fixed_image_sizes, setting
+from onnxport.pretrained.model_inputs import draw_numbers, fixed_image_sizes, required_besides, setting
 from onnxport.pretrained.parts import Tensors
 
 Model: TypeAlias = Any
@@ -66,10 +66,14 @@ class ImageInputs:
         said: dict[str, Any] = dict(numbers)
         if self.as_list:
             said = {name: [list(row)] * len(numbers[name]) for name, row in self.stated}
-        result = features_function(self.model)(pixels, **said, return_dict=True)
-        found = getattr(result, "pooler_output", result)
-        rows = torch.cat(list(found)) if isinstance(found, (list, tuple)) else found
-        return rows.reshape(-1, rows.shape[-1])
+        return rows_of_features(features_function(self.model)(pixels, **said, return_dict=True))
+
+
+def rows_of_features(result: Any) -> torch.Tensor:
+    """What the library's functions of features return, as rows of one after another."""
+    found = getattr(result, "pooler_output", result)
+    rows = torch.cat(list(found)) if isinstance(found, (list, tuple)) else found
+    return rows.reshape(-1, rows.shape[-1])
 
 
 def features_function(model: Model) -> Any:
@@ -85,13 +89,7 @@ def find_images(model: Model) -> ImageInputs:
         raise InputError(f"{type(model).__name__} has no image features to put in the places of tokens.")
     takes = inspect.signature(inspect.unwrap(function)).parameters
     known = ("self", "pixel_values", _SIZES, _GRID, _SHAPES, _SEEN)
-    lacking = [
-        name
-        for name, parameter in takes.items()
-        if name not in known
-        and parameter.default is parameter.empty
-        and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
-    ]
+    lacking = required_besides(known, takes)
     if lacking:
         raise InputError(
             f"{type(model).__name__}.get_image_features takes {', '.join(lacking)} besides pixel_values, and the "

@@ -116,13 +116,7 @@ def find_inputs(model: Model, principal: Sequence[str], leading: Sequence[str] =
     for name in principal:
         names += [name, *(other for other in _COMPANIONS.get(name, ()) if other in takes)]
     unknown = [name for name in names if name not in _KINDS]
-    required = [
-        parameter.name
-        for parameter in takes.values()
-        if parameter.default is parameter.empty
-        and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-        and parameter.name not in names
-    ]
+    required = required_besides(names, takes)
     if unknown or required:
         raise InputError(
             f"{type(model).__name__} takes {', '.join([*unknown, *required])}, and the configuration doesn't say what "
@@ -132,7 +126,7 @@ def find_inputs(model: Model, principal: Sequence[str], leading: Sequence[str] =
     found, refusals = [], []
     for layouts in _combinations(model, names, leading):
         inputs = ModelInputs(layouts, draws)
-        refusal = _refusal(model, inputs)
+        refusal = refusal_of(model, lambda tensors: model(**tensors), inputs)
         if refusal is None:
             found.append(inputs)
         else:
@@ -145,6 +139,17 @@ def find_inputs(model: Model, principal: Sequence[str], leading: Sequence[str] =
     )
 
 
+def required_besides(names: Sequence[str], takes: Mapping[str, inspect.Parameter]) -> list[str]:
+    """The parameters without a default that have none of these names."""
+    return [
+        parameter.name
+        for parameter in takes.values()
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        and parameter.name not in names
+    ]
+
+
 def _combinations(model: Model, names: Sequence[str], leading: Sequence[str]) -> Iterator[dict[str, Layout]]:
     """Layouts to try, those with more axes that vary first; inputs that have one layout only don't multiply them."""
     options = {name: _KINDS[name].layouts(model) for name in names}
@@ -153,13 +158,13 @@ def _combinations(model: Model, names: Sequence[str], leading: Sequence[str]) ->
         yield {name: (layout[0], *leading, *layout[1:]) for name, layout in chosen.items()}
 
 
-def _refusal(model: Model, inputs: ModelInputs) -> Exception | None:
-    """What the model raises for these inputs at the example's sizes or at others; None if it takes them all."""
+def refusal_of(model: Model, function: Callable[[Tensors], object], inputs: ModelInputs) -> Exception | None:
+    """What a function of the model raises for inputs at the example's sizes or at others; None if it takes them all."""
     example, others = inputs.sizes()
     for sizes in (example, *others):
         try:
             with torch.no_grad(), attributes_kept(model):
-                model(**inputs.made(sizes))
+                function(inputs.made(sizes))
         except Exception as error:  # noqa: BLE001 - a model says in its own way that it takes no such sizes
             return error
     return None

@@ -10,13 +10,15 @@ from typing import Any, TypeAlias
 import torch
 
 from onnxport.errors import InputError
+from onnxport.pretrained.images import rows_of_features
 from onnxport.pretrained.model_inputs import (
     Layout,
     ModelInputs,
-    attributes_kept,
     draw_mask,
     draw_numbers,
     feature_layouts,
+    refusal_of,
+    required_besides,
 )
 from onnxport.pretrained.parts import Tensors
 
@@ -40,10 +42,7 @@ class SoundInputs:
 
     def features(self, tensors: Tensors) -> torch.Tensor:
         """Rows of features of recordings, one after another."""
-        result = sound_function(self.model)(**tensors, return_dict=True)
-        found = getattr(result, "pooler_output", result)
-        rows = torch.cat(list(found)) if isinstance(found, (list, tuple)) else found
-        return rows.reshape(-1, rows.shape[-1])
+        return rows_of_features(sound_function(self.model)(**tensors, return_dict=True))
 
 
 def sound_function(model: Model) -> Any:
@@ -57,14 +56,7 @@ def find_sounds(model: Model) -> list[SoundInputs]:
     takes = inspect.signature(inspect.unwrap(sound_function(model))).parameters
     name = next((name for name in _SOUNDS if name in takes), None)
     mask = next((name for name in _MASKS if name in takes), None)
-    known = ("self", name, mask)
-    lacking = [
-        parameter.name
-        for parameter in takes.values()
-        if parameter.name not in known
-        and parameter.default is parameter.empty
-        and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
-    ]
+    lacking = required_besides([known for known in ("self", name, mask) if known is not None], takes)
     if name is None or lacking:
         raise InputError(
             f"{type(model).__name__}.{_FEATURES} takes {', '.join(lacking or takes)}, and the configuration doesn't "
@@ -76,7 +68,7 @@ def find_sounds(model: Model) -> list[SoundInputs]:
         if mask is not None:
             layouts[mask], draws[mask] = (layout[0], _time(layout)), draw_mask(model)
         sounds = SoundInputs(model, name, mask, ModelInputs(layouts, draws))
-        refusal = _refusal(sounds)
+        refusal = refusal_of(model, sounds.features, sounds.inputs)
         if refusal is None:
             found.append(sounds)
         else:
@@ -102,14 +94,3 @@ def _time(layout: Layout) -> int | str:
     """The axis of time: one that varies, or the longest fixed one."""
     fixed = max((size for size in layout[1:] if isinstance(size, int)), default=0)
     return next((size for size in layout if size in _TIMES), fixed)
-
-
-def _refusal(sounds: SoundInputs) -> Exception | None:
-    example, others = sounds.inputs.sizes()
-    for sizes in (example, *others):
-        try:
-            with torch.no_grad(), attributes_kept(sounds.model):
-                sounds.features(sounds.inputs.made(sizes))
-        except Exception as error:  # noqa: BLE001 - a model says in its own way that it takes no such sizes
-            return error
-    return None

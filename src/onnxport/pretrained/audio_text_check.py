@@ -10,7 +10,7 @@ import torch
 from onnxport.errors import Problem
 from onnxport.generation import Session
 from onnxport.generation.files import FeaturesAndText, left_padded
-from onnxport.pretrained.model_inputs import draw_tokens, setting
+from onnxport.pretrained.model_inputs import draw_tokens, placeholder
 from onnxport.pretrained.plain_generation import NEW_TOKENS, generate_plainly, token_differences
 from onnxport.pretrained.sounds import BATCH, find_sounds
 
@@ -19,7 +19,7 @@ def check_audio_text(model: Any, folder: Path) -> list[Problem]:
     """Where greedy tokens of the folder and of ``generate`` differ, for one prompt and for a padded batch of two."""
     session, sounds = Session(folder), find_sounds(model)[-1]
     assert isinstance(session.files, FeaturesAndText)
-    token = int(setting(model.config, "audio_token_id", "audio_token_index"))
+    token = placeholder(model, "audio")
     problems = []
     for batch in (1, 2):
         one = sounds.inputs.made({**sounds.inputs.sizes()[0], BATCH: 1})

@@ -13,7 +13,7 @@ from onnxport.generation import Session
 from onnxport.generation.files import FeaturesAndText, left_padded
 from onnxport.pretrained.images import find_images
 from onnxport.pretrained.library_loop import first_call
-from onnxport.pretrained.model_inputs import draw_tokens, setting
+from onnxport.pretrained.model_inputs import draw_tokens, placeholder
 from onnxport.pretrained.parts import Tensors
 from onnxport.pretrained.plain_generation import NEW_TOKENS, generate_plainly, token_differences
 
@@ -45,13 +45,13 @@ def check_image_text(model: Any, folder: Path) -> list[Problem]:
 
 def _types(model: Any, tokens: torch.Tensor) -> Tensors:
     """Which tokens are of an image, under the names by which models take it."""
-    token = int(setting(model.config, "image_token_id", "image_token_index"))
+    token = placeholder(model, "image")
     takes = inspect.signature(model.forward).parameters
     return {name: (tokens == token).long() for name in ("token_type_ids", "mm_token_type_ids") if name in takes}
 
 
 def _prompts(model: Any, batch: int, rows: int, generator: torch.Generator) -> list[list[int]]:
     """An image and a text for each row; the first row is shorter where there are others."""
-    image = [int(setting(model.config, "image_token_id", "image_token_index"))] * rows
+    image = [placeholder(model, "image")] * rows
     words = draw_tokens(model)((batch, 6), generator).tolist()
     return [[*row[1 if batch > 1 and not i else 0 : 2], *image, *row[2:]] for i, row in enumerate(words)]

@@ -219,6 +219,14 @@ def _settings(config: Any) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
+def placeholder(model: Model, kind: str) -> int:
+    """The token in whose places features of a kind (image, audio) go."""
+    token = setting(model.config, f"{kind}_token_id", f"{kind}_token_index")
+    if token is None:
+        raise InputError(f"The configuration of {type(model).__name__} doesn't say which token stands for {kind}.")
+    return int(token)
+
+
 def draw_mask(model: Model) -> Callable[[tuple[int, ...], torch.Generator], torch.Tensor]:
     """Ones, but for the end of the last row."""
 

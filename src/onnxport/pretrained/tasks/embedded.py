@@ -7,9 +7,8 @@ from typing import Any
 
 import torch
 
-from onnxport.errors import InputError
 from onnxport.pretrained.library_loop import counted_positions, generated_type
-from onnxport.pretrained.model_inputs import draw_numbers, draw_tokens, setting
+from onnxport.pretrained.model_inputs import draw_numbers, draw_tokens, placeholder
 from onnxport.pretrained.parts import Part, Sizes, Tensors
 from onnxport.pretrained.tasks.task import Model
 from onnxport.pretrained.tasks.text_generation import EXAMPLE, OTHERS, Decoder
@@ -60,14 +59,6 @@ class EmbeddedDecoder(Decoder):
                 is_first_iteration=True,
             )
         return given
-
-
-def placeholder(model: Model, kind: str) -> int:
-    """The token in whose places features go."""
-    token = setting(model.config, f"{kind}_token_id", f"{kind}_token_index")
-    if token is None:
-        raise InputError(f"The configuration of {type(model).__name__} doesn't say which token stands for {kind}.")
-    return int(token)
 
 
 def embedding_part(model: Model, kind: str) -> Part:

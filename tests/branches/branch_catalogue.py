@@ -511,6 +511,14 @@ def written_to_after_padding(self: Any, x: Any) -> Any:
     return y, before
 
 
+@program(SIZES, ifs=1)
+def written_to_what_was_padded(self: Any, x: Any) -> Any:
+    before = x = x * 1
+    if x.shape[0] % 4 != 0:
+        x = F.pad(x, (0, 0, 0, 4 - x.shape[0] % 4))
+    return before.add_(1).sum() + x
+
+
 @program([(torch.ones(h, w),) for h, w in ((8, 8), (7, 8), (8, 7), (5, 21))], axes=({0: "h", 1: "w"}))
 def padded_whole_where_another_axis_asks(self: Any, x: Any) -> Any:
     h, w = x.shape

@@ -51,6 +51,35 @@ def first_is_another(self: Any, x: Any) -> Any:
 
 
 @over_axis()
+def named_as_in_rewritten_code(self: Any, x: Any) -> Any:
+    item, total = 5.0, x[:, 0] * 0
+    for t in range(x.shape[1]):
+        total = total + x[:, t] * item
+    return total, torch.stack([x[:, t] * item for t in range(x.shape[1])])
+
+
+@over_axis()
+def padded_in_the_body(self: Any, x: Any) -> Any:
+    batch, total = x.shape[0], x[0, 0] * 0
+    for t in range(x.shape[1]):
+        column = x[:, t]
+        if batch % 2:
+            column = torch.nn.functional.pad(column, (0, 0, 0, 2 - batch % 2), value=1.0)
+        total = total + column.sum(0)
+    return total
+
+
+@number()
+def condition_that_fails_once_left(self: Any, x: Any) -> Any:
+    row = 0
+    while x[row].sum() < 3:
+        row += 1
+        if row >= x.shape[0]:
+            break
+    return x + row
+
+
+@over_axis()
 def second_and_on(self: Any, x: Any) -> Any:
     state = x[:, 0]
     outs = [state]

@@ -69,6 +69,71 @@ class Collects(torch.nn.Module):
         return x * sum(outs)
 
 
+class Shows(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        total, seen = torch.zeros(3), torch.zeros(3)
+        begin = total[:2]
+        for row in x:  # culprit
+            total += row
+            seen = seen + begin.sum()
+        return seen
+
+
+class TwoNames(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        one = other = []  # type: ignore[var-annotated]
+        for row in x:  # culprit
+            one.append(row)
+            other.append(row * 2)
+        return torch.stack(one)
+
+
+class ReadByAFunction(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        total = out = torch.zeros(3)
+
+        def twice() -> torch.Tensor:
+            return total * 2
+
+        for row in x:  # culprit
+            total = total + row
+            out = out + twice()
+        return out
+
+
+class Catches(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        total = torch.zeros(3)
+        for row in x:  # culprit
+            try:
+                if row.sum() > 3:
+                    raise ValueError
+                total = total + row
+            except ValueError:
+                total = total - row
+        return total
+
+
+class FoundByRaising(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        try:
+            for row in x:  # culprit
+                if row.sum() > 3:
+                    raise StopIteration
+        except StopIteration:
+            return x * 2
+        return x
+
+
+class Least(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        best: Any = float("inf")
+        for row in x:  # culprit
+            if row.argmin() < best:
+                best = row.argmin()
+        return best
+
+
 class Multiplies(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> Any:
         return x + sum([1.0] * x.shape[0])  # culprit
@@ -80,6 +145,12 @@ REFUSED: dict[type[torch.nn.Module], str] = {
     Grows: r"`y` has \d axes before an iteration and \d after it",
     Pairs: "it appends to `outs` what is no tensor",
     Collects: r"it appends to `outs` what is no tensor(.|\n)*`outs, x = torch.while_loop\(condition",
+    Shows: "it writes to `total` in place, and has the same memory by another name",
+    TwoNames: "it changes `one`, which has another name too",
+    ReadByAFunction: "a function made before it reads `total`, which it changes",
+    Catches: "it has an `except`",
+    FoundByRaising: "what it raises may be caught",
+    Least: "`best` is the number inf or a tensor of torch.int64",
     Multiplies: "the model forces it to be 3",
 }
 

@@ -11,7 +11,7 @@ import ast
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, TypeAlias
 
 import sympy  # type: ignore[import-untyped]
@@ -31,13 +31,16 @@ _PURE = (
     *(ast.Load, ast.USub, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.cmpop),
 )
 _PAD: Callable[..., torch.Tensor] = torch.nn.functional.pad
+_PADDING = ("aten::pad", "aten::constant_pad_nd")
+_COPYING = ("aten::contiguous", "aten::clone")
 
 
 @dataclass
 class Fitting:
     """The branches of one export that are taken at all sizes."""
 
-    #: Whether any is. Where a tensor that was not padded is written to in place, others see it, of a padded one not.
+    #: Whether any is. What is written in place to a tensor that was not padded is seen in what it was made of, and the
+    #: other way round; a padded one is a copy.
     allowed: bool = True
     #: Whether a branch is looked at. What asks for a truth meanwhile, as comparing shapes does, ends that.
     is_proving: bool = False
@@ -89,19 +92,32 @@ class Fitting:
 
 
 def _writes_to_padded(program: torch.export.ExportedProgram) -> bool:
-    """Whether a graph writes to a tensor in place that may be one that was padded by nothing."""
-    return any(
-        isinstance(node.target, OpOverload)
-        and node.target._schema.is_mutable
-        and any(_is_padded(argument) for argument in node.all_input_nodes)
-        for node in program.graph.nodes
-    )
+    """Whether a graph writes in place to what may be one tensor with another: padded by nothing, or copied whole."""
+    shared: set[torch.fx.Node] = set()
+    for node in program.graph.nodes:
+        if not isinstance(node.target, OpOverload) or not node.all_input_nodes:
+            continue
+        given = node.all_input_nodes[0]
+        if node.target._schema.name in _PADDING or (node.target._schema.name in _COPYING and _is_cut(given)):
+            shared |= {node, _base(given)}
+        elif node.target._schema.is_mutable and any(_base(argument) in shared for argument in node.all_input_nodes):
+            return True
+    return False
 
 
-def _is_padded(node: torch.fx.Node) -> bool:
-    while isinstance(node.target, OpOverload) and node.target.is_view and node.all_input_nodes:
+def _is_cut(node: torch.fx.Node) -> bool:
+    return isinstance(node.target, OpOverload) and node.target._schema.name == "aten::slice"
+
+
+def _base(node: torch.fx.Node) -> torch.fx.Node:
+    """The tensor whose memory another shows."""
+    while isinstance(node.target, OpOverload) and node.all_input_nodes and _shows_memory(node.target):
         node = node.all_input_nodes[0]
-    return isinstance(node.target, OpOverload) and node.target._schema.name in ("aten::pad", "aten::constant_pad_nd")
+    return node
+
+
+def _shows_memory(operator: OpOverload) -> bool:
+    return bool(operator.is_view) or bool(operator._schema.is_mutable)
 
 
 def _branch_at(frame: FrameType) -> ast.If | None:
@@ -111,7 +127,20 @@ def _branch_at(frame: FrameType) -> ast.If | None:
         return None
     # A jump has the place of what is asked or, where that is a name, of the whole statement.
     branches = _branches(frame.f_code.co_filename)
-    return next((one for one in branches if is_within(place, one.test) or place == span_of(one)), None)
+    found = next((one for one in branches if is_within(place, one.test) or place == span_of(one)), None)
+    return found if found is not None and _runs(frame.f_code, found.body[0]) else None
+
+
+def _runs(code: CodeType, statement: ast.stmt) -> bool:
+    """Whether a statement is of this code: in a loop that is captured the ways of a branch are functions."""
+    return any(
+        line is not None
+        and last_line is not None
+        and column is not None
+        and last_column is not None
+        and is_within((line, last_line, column, last_column), statement)
+        for line, last_line, column, last_column in code.co_positions()
+    )
 
 
 @functools.lru_cache(maxsize=64)
@@ -189,6 +218,9 @@ def _parts_of(test: ast.expr) -> Sequence[ast.expr]:
 
 def _is_of_body(name: str, branch: ast.If, function: ast.FunctionDef) -> bool:
     """Whether a number that a branch computes is read in it alone, or in others that compute it anew."""
+    shared = (node.names for node in ast.walk(function) if isinstance(node, ast.Global | ast.Nonlocal))
+    if any(name in names for names in shared):
+        return False
     others = [node for node in ast.walk(function) if isinstance(node, ast.If) and node is not branch]
     own = {id(node) for statement in branch.body for node in ast.walk(statement)}
     for other in others:
@@ -218,7 +250,11 @@ class _Proof:
                 if (padding := _padding(name, statement.value)) is not None:
                     assert isinstance(statement.value, ast.Call)
                     amounts = self._padding(statement.value, padding)
-                    found.update(dict.fromkeys(range(statement.lineno, (statement.end_lineno or 0) + 1), amounts))
+                    lines = range(statement.lineno, (statement.end_lineno or 0) + 1)
+                    if not found.keys().isdisjoint(lines):
+                        # Calls are told apart by their lines.
+                        return None
+                    found.update(dict.fromkeys(lines, amounts))
                 elif (indices := _cutting(name, statement.value)) is not None:
                     self._check_cut(self._value(ast.Name(name, ast.Load())), indices)
                 else:

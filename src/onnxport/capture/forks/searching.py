@@ -27,7 +27,7 @@ def never(wanted: Wanted) -> bool:
 
     >>> import sympy
     >>> from onnxport.capture.forks.searching import FloorDiv, never
-    >>> n, m = sympy.symbols("n m", integer=True)
+    >>> n, m = sympy.symbols("n m", integer=True, nonnegative=True)
     >>> never([(sympy.Eq(n % 2, 0), False), (sympy.Eq(n % 2, 1), False)]), never([(n > 3, True)])
     (True, False)
     >>> never([(sympy.Min(n, m) <= 4, False), (n <= 3, True)])
@@ -36,30 +36,30 @@ def never(wanted: Wanted) -> bool:
     False
     >>> never([(sympy.Eq(FloorDiv(n - 8, 2), -1), True)]), never([(FloorDiv(n, 2) > n, True)])
     (False, True)
+    >>> never([(n > m + 1, True), (m > 1, True)]), never([(sympy.Symbol("k", integer=True) < 0, True)])
+    (False, False)
     """
     wanted = plain_parts(wanted)
     if any((condition, not outcome) in wanted for condition, outcome in wanted):
         return True
     wanted = _inner_as_sizes(wanted)
     told = _predicate(wanted)
-    names = sorted(_names(wanted))
-    if told is None or not names or (len(names) > 1 and not all(_is_linear(condition) for condition, _ in wanted)):
+    symbols = {symbol.name: symbol for condition, _ in wanted for symbol in condition.free_symbols}
+    if told is None or not symbols or (len(symbols) > 1 and not all(_is_linear(condition) for condition, _ in wanted)):
         return False
     # Sums, products, quotients and remainders by numbers repeat themselves from some size on: after the product of all
     # numbers in a condition, and as often.
     products = [_product(condition) for condition, _ in wanted]
     most = math.lcm(*products) + 2 * max(products)
-    if len(names) > 1:
+    if len(symbols) > 1:
         # One size may have to be larger than another by as much as each condition says, times what it is multiplied by.
-        most = math.lcm(*products) + 2 * sum(products) * math.prod(_scale(condition) for condition, _ in wanted)
-    if (most + 1) ** len(names) > (_MOST if len(names) == 1 else _MOST_TOGETHER):
+        scale = math.prod(_scale(condition) for condition, _ in wanted)
+        most = len(symbols) * math.lcm(*products) + 2 * sum(products) * scale
+    # A number that the model is given, other than a size, may be negative.
+    ranges = [range(0 if symbol.is_nonnegative else -most, most + 1) for symbol in symbols.values()]
+    if math.prod(map(len, ranges)) > (_MOST if len(symbols) == 1 else _MOST_TOGETHER):
         return False
-    return not any(map(told, _grid(names, most)))
-
-
-def _grid(names: Sequence[str], most: int) -> Iterator[dict[str, int]]:
-    for sizes in itertools.product(range(most + 1), repeat=len(names)):
-        yield dict(zip(names, sizes, strict=True))
+    return not any(told(dict(zip(symbols, sizes, strict=True))) for sizes in itertools.product(*ranges))
 
 
 def plain_parts(wanted: Wanted) -> list[tuple[sympy.Basic, bool]]:
@@ -79,9 +79,15 @@ def _inner_as_sizes(wanted: Wanted) -> Wanted:
     """Conditions of a size computed of others, as ``(n // 4 + 1) // 2``, where it is all of them that they ask for."""
     found = {part for condition, _ in wanted for part in condition.atoms(FloorDiv)}
     # What is subtracted from may be negative, and sizes are not.
-    inner = [part for part in found if all(number > 0 for number in part.atoms(sympy.Integer))]
+    inner = [
+        part
+        for part in found
+        if all(number > 0 for number in part.atoms(sympy.Integer))
+        and all(symbol.is_nonnegative for symbol in part.free_symbols)
+    ]
     for part in sorted(inner, key=sympy.count_ops, reverse=True):
-        size = sympy.Symbol("inner_" + "_".join(sorted(symbol.name for symbol in part.free_symbols)), integer=True)
+        name = "inner_" + "_".join(sorted(symbol.name for symbol in part.free_symbols))
+        size = sympy.Symbol(name, integer=True, nonnegative=True)
         put = [(condition.xreplace({part: size}), outcome) for condition, outcome in wanted]
         if all(condition.free_symbols <= {size} for condition, _ in put):
             return put

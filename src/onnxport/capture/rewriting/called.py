@@ -70,10 +70,10 @@ class Helpers:
         return True if is_open_truth(part) else part
 
     @staticmethod
-    def refuse_open(items: Any, text: str) -> None:
-        """Refuse a loop that may end early where only run time knows how many items there are."""
+    def refuse_open(items: Any, text: str, reason: str) -> None:
+        """Refuse a loop that is no function of its variables where only run time knows how many items there are."""
         if isinstance(items, OpenItems):
-            what = f"How often `{text}` runs only run time knows, and it may be left before its end."
+            what = f"How often `{text}` runs only run time knows, and {reason}."
             raise LoopRefused("A loop can't be captured:", [Problem(what, line_of_caller(), _LEAVES)])
 
     @staticmethod
@@ -147,14 +147,14 @@ class Helpers:
         return None if is_plain and not loop.is_ended_by_data else loop
 
     @staticmethod
-    def all_of(may_fail: bool, *parts: Callable[[], Any]) -> Any:
+    def all_of(in_turn: bool, *parts: Callable[[], Any]) -> Any:
         """``and`` of truths, some of which only run time knows."""
-        return _in_turn(parts, True) if may_fail else _together(parts, torch.logical_and, True)
+        return _in_turn(parts, True) if in_turn else _together(parts, torch.logical_and, True)
 
     @staticmethod
-    def any_of(may_fail: bool, *parts: Callable[[], Any]) -> Any:
+    def any_of(in_turn: bool, *parts: Callable[[], Any]) -> Any:
         """``or`` of truths, some of which only run time knows."""
-        return _in_turn(parts, False) if may_fail else _together(parts, torch.logical_or, False)
+        return _in_turn(parts, False) if in_turn else _together(parts, torch.logical_or, False)
 
     @staticmethod
     def negated(part: Any) -> Any:

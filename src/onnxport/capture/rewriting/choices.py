@@ -37,7 +37,9 @@ from onnxport.capture.rewriting.watching import (
     Watch,
     are_alike,
     certainly_same_shape,
+    check_holds,
     is_number,
+    is_plain,
     kind_of,
     truth,
     undefined_before,
@@ -109,13 +111,16 @@ class OpenChoice(OpenBlock):
         """Go both ways; return what they change besides what is known to be changed."""
         with sampling(), Reading() as self._reading:
             known = symbols_so_far()
+            given = [Watch(self.values, [Variable() for _ in self.values], known) for _ in self.ways]
             sides = []
-            for number, way in enumerate(self.ways):
-                watch = Watch(self.values, [Variable() for _ in self.values], known)
+            read: list[Operand] = []
+            for number, (way, watch) in enumerate(zip(self.ways, given, strict=True)):
                 around = Surroundings(way, self.places)
+                self._reading.in_block.clear()
                 try:
                     with learning():
                         after = self._run(number, watch.own)
+                    read += self._reading.in_block.values()
                 except UnevenList as uneven:
                     raise self._of_outer(uneven, watch) from uneven
                 finally:
@@ -127,12 +132,12 @@ class OpenChoice(OpenBlock):
                 _merged(name, before, [_Side(w.own[n], after[n], w) for w, after in sides], needed=self.is_needed(name))
                 for n, (name, before) in enumerate(zip(self.all_names, self.values, strict=True))
             ]
+            self.check_shared(read)
             self._sample, _ = (self.states(after) for _, after in sides)
             as_tensor(self.test)
             for value in self.values:
                 if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
                     as_tensor(value)
-            given = [watch for watch, _ in sides]
             seen = [one for one in self._reading.operands.values() if not any(watch.gave(one) for watch in given)]
             seen += [leaf for leaf in leaves_of(self.values) if isinstance(leaf, torch.Tensor)]
         self.note_operands(list({id(leaf): leaf for leaf in seen}.values()), known)
@@ -216,7 +221,8 @@ def _either(name: str, one: Any, other: Any, watch: Watch) -> Variable:
     if is_number(one) and is_number(other):
         return Counting(whole=not _is_float(one))
     tensors = [value for value in (one, other) if isinstance(value, torch.Tensor)]
-    if tensors and tensors[0].dim() == 0 and all(value is tensors[0] or _is_plain(value) for value in (one, other)):
+    if tensors and tensors[0].dim() == 0 and all(value is tensors[0] or is_plain(value) for value in (one, other)):
+        check_holds(name, tensors[0].dtype, other if one is tensors[0] else one)
         return Carried.like(tensors[0])
     if are_alike(one, other):
         pairs = zip(parts_in(one), parts_in(other), strict=True)
@@ -228,10 +234,6 @@ def _either(name: str, one: Any, other: Any, watch: Watch) -> Variable:
 
 def _is_float(value: Any) -> bool:
     return isinstance(value, float | torch.SymFloat)
-
-
-def _is_plain(value: Any) -> bool:
-    return is_number(value) or isinstance(value, bool | torch.SymBool)
 
 
 def _contents(name: str, before: Any, sides: Sequence[_Side]) -> Variable:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 Loop = ast.For | ast.While
-_CONTINUED, _BROKEN, _RETURNED = 1, 2, 3
+_CONTINUED, BROKEN, _RETURNED = 1, 2, 3
 # What makes a loop's body no function of its variables, whatever is done with flags.
 _NO_FUNCTION = (ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -38,7 +38,7 @@ class Unflagged:
 
 
 class CannotBeFlagged(Exception):
-    """Something leaves a loop in a way that no flag says, or makes its body no function."""
+    """Something leaves a loop in a way that no flag says, or makes its body no function; the text says what."""
 
 
 def is_no_function(parts: Sequence[ast.AST]) -> bool:
@@ -50,7 +50,10 @@ def with_flag(loop: Loop, fresh: Callable[[str], str]) -> Unflagged:
     """A loop whose body runs to its end in every iteration; ``fresh`` makes names."""
     parts = [*loop.body, *([loop.test] if isinstance(loop, ast.While) else [])]
     if is_no_function(parts):
-        raise CannotBeFlagged
+        raise CannotBeFlagged("it yields, or assigns by `:=`, `global` or `nonlocal`")
+    if any(isinstance(inner, ast.ExceptHandler) for part in parts for inner in ast.walk(part)):
+        # What is raised while a body is captured, a handler in it would take for the model's own.
+        raise CannotBeFlagged("it has an `except`")
     body = _Flagging(fresh, "", "").inner(loop.body)
     if not _leaves(body) and not loop.orelse:
         loop.body = body
@@ -63,7 +66,7 @@ def with_flag(loop: Loop, fresh: Callable[[str], str]) -> Unflagged:
         returned = _compared(flag, ast.Eq(), _RETURNED)
         after.append(ast.If(returned, [ast.Return(ast.Name(result, ast.Load()))], []))
     if loop.orelse:
-        after.append(ast.If(_compared(flag, ast.Lt(), _BROKEN), loop.orelse, []))
+        after.append(ast.If(_compared(flag, ast.Lt(), BROKEN), loop.orelse, []))
         loop.orelse = []
     return Unflagged(loop, after, flag)
 
@@ -123,10 +126,10 @@ class _Flagging:
             value = ast.Constant(None) if statement.value is None else statement.value
             made = [_assigned(self._result, value), _assigned(self._flag, ast.Constant(_RETURNED))]
         elif isinstance(statement, ast.Break | ast.Continue):
-            number = _BROKEN if isinstance(statement, ast.Break) else _CONTINUED
+            number = BROKEN if isinstance(statement, ast.Break) else _CONTINUED
             made = [_assigned(self._flag, ast.Constant(number))]
         else:
-            raise CannotBeFlagged
+            raise CannotBeFlagged("it may be left before its end")
         return [ast.copy_location(one, statement) for one in made]
 
 

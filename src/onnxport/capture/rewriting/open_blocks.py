@@ -20,6 +20,7 @@ from onnxport.capture.diagnosis.user_lines import line_of_caller
 from onnxport.capture.forks.decisions import AskedInLoop
 from onnxport.capture.rewriting.effects import Place
 from onnxport.capture.rewriting.variables import UNDEFINED, Variable, WatchedList, leaves_of
+from onnxport.capture.rewriting.watching import Unlike
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.fake_tensors import detect_fake_mode
 from onnxport.torch_internals.module_calls import ended_by_errors
@@ -34,6 +35,8 @@ class Reading(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.operands: dict[int, Operand] = {}
+        #: Those since a block began: before it and behind it variables are copied and looked at.
+        self.in_block: dict[int, Operand] = {}
         #: The symbols of data in the numbers and truths that operators are given.
         self.symbols: dict[sympy.Symbol, torch.SymInt] = {}
         self._made: dict[int, object] = {}
@@ -44,6 +47,7 @@ class Reading(TorchFunctionMode):
                 self.symbols.update(_symbols_of_data(leaf))
             if isinstance(leaf, torch.Tensor | torch.SymInt) and id(leaf) not in self._made:
                 self.operands.setdefault(id(leaf), leaf)
+                self.in_block[id(leaf)] = leaf
         result = _called(func, args, {} if kwargs is None else kwargs)
         for leaf in pytree.tree_leaves(result):
             if isinstance(leaf, torch.Tensor) and id(leaf) not in self.operands:
@@ -188,6 +192,22 @@ class OpenBlock:
         there = {leaf.node.expr for leaf in self.operands if isinstance(leaf, torch.SymInt)}
         around = [number for symbol, number in self._reading.symbols.items() if symbol in known and symbol not in there]
         self.operands += [number for number in around if is_recorded(number)]
+
+    def check_shared(self, read: Sequence[Operand]) -> None:
+        """Check that what the block changes in place has no other name in it: it gets a copy of each variable."""
+        held = list(zip(self.all_names, self.variables, self.values, strict=True))
+        for position, (name, variable, value) in enumerate(held):
+            others = [other for n, (_, _, other) in enumerate(held) if n != position]
+            if (
+                type(variable) is not Variable
+                and isinstance(value, list | dict)
+                and any(value is one for one in others)
+            ):
+                raise Unlike(f"it changes `{name}`, which has another name too")
+            memory = {tensor.untyped_storage()._cdata for tensor in variable.written_to(value)}
+            leaves = [*leaves_of(others), *read] if memory else []
+            if any(isinstance(leaf, torch.Tensor) and leaf.untyped_storage()._cdata in memory for leaf in leaves):
+                raise Unlike(f"it writes to `{name}` in place, and has the same memory by another name")
 
     def substituting(self, operands: Sequence[Operand]) -> Substituting:
         """What lets the block read these operands in the place of its own."""

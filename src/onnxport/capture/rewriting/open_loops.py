@@ -112,9 +112,11 @@ class OpenLoop(OpenBlock):
             known = symbols_so_far()
             self._watched = watch = Watch(self.values, self.variables, known, self.count)
             around = Surroundings(self.body, self.places)
+            self._reading.in_block.clear()
             try:
                 with learning():
                     self.after = self._iteration(_any_place() + self.done, watch.own)
+                read = list(self._reading.in_block.values())
             finally:
                 changed = around.changed()
             if changed:
@@ -129,6 +131,7 @@ class OpenLoop(OpenBlock):
             self.variables = [
                 old if type(new) is Variable else new for old, new in zip(self.variables, found, strict=True)
             ]
+            self.check_shared(read)
             pairs = zip(self.variables, self.values, strict=True)
             seen += [leaf for variable, value in pairs for leaf in variable.passed_on(value)]
         self.note_operands(seen, known)
@@ -317,10 +320,9 @@ class RepeatedLoop(OpenLoop):
         return after
 
     def _goes_on(self, values: Sequence[Any]) -> torch.Tensor:
-        """The truth of the condition with these values of the variables and places."""
+        """Whether there is another iteration with these values; the condition asks the flag too."""
         with self.put(values[len(self.names) :]), unasked():
-            asked = as_tensor(self.test(*values[: len(self.names)])).to(torch.bool).reshape([])
-        return torch.logical_and(self._stays(values), asked) if self.flag else asked
+            return as_tensor(self.test(*values[: len(self.names)])).to(torch.bool).reshape([])
 
     def run(self) -> list[Any]:
         """Capture the loop; return what the variables hold after it."""

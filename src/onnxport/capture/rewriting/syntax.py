@@ -28,10 +28,19 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
-from onnxport.capture.rewriting.leaving import CannotBeFlagged, Loop, Unflagged, is_flagged, is_no_function, with_flag
+from onnxport.capture.rewriting.leaving import (
+    BROKEN,
+    CannotBeFlagged,
+    Loop,
+    Unflagged,
+    is_flagged,
+    is_no_function,
+    with_flag,
+)
+from onnxport.capture.rewriting.names import may_matter, names_assigned, names_changed, names_of, names_read
 
 _Made = TypeVar("_Made", bound=ast.AST)
 _Loop = TypeVar("_Loop", ast.For, ast.While)
@@ -42,8 +51,7 @@ _ATTRIBUTES |= {"isqrt", "gcd", "fmod", "isnan", "isinf", "isfinite"}
 _ATTRIBUTES |= {"sqrt", "log2", "exp", "log", "log10", "sin", "cos", "tan", "tanh", "atan"}
 # What these give depends on the frame that calls them.
 _OF_THE_FRAME = {"super", "locals", "globals", "vars", "dir", "eval", "exec", HELPERS}
-_CHANGING = {"append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "reverse", "sort"}
-_SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_FUNCTIONS = (ast.FunctionDef, ast.Lambda)
 
 
 def rewritten_definition(definition: ast.FunctionDef) -> ast.FunctionDef:
@@ -99,12 +107,17 @@ class _Identities(ast.NodeTransformer):
 class _Rewriter(_Identities):
     def __init__(self, definition: ast.FunctionDef) -> None:
         super().__init__()
-        self._reads = [name for statement in definition.body for name in _reads(statement)]
+        self._reads = [name for statement in definition.body for name in names_read(statement)]
         self._locals = {argument.arg for argument in ast.walk(definition.args) if isinstance(argument, ast.arg)}
-        self._locals |= {name for statement in definition.body for name in _assigned_names(statement)}
+        self._locals |= {name for statement in definition.body for name in names_assigned(statement)}
         self._count = 0
         #: Whether what is visited stands in the body of a loop.
         self._in_body = False
+        #: Whether what is raised there may be caught in the function.
+        self._is_caught = False
+        self._functions = [
+            inner for part in definition.body for inner in ast.walk(part) if isinstance(inner, _FUNCTIONS)
+        ]
 
     def statements(self, statement: ast.stmt) -> list[ast.stmt]:
         made = self.visit(statement)
@@ -172,10 +185,11 @@ class _Rewriter(_Identities):
         (first, *others) = node.generators
         if others or first.ifs or first.is_async or is_no_function([node]):
             return node
+        item = self._fresh("item")
         one = ast.ListComp(
-            node.elt, [ast.comprehension(first.target, ast.List([ast.Name("item", ast.Load())], ast.Load()), [], 0)]
+            node.elt, [ast.comprehension(first.target, ast.List([ast.Name(item, ast.Load())], ast.Load()), [], 0)]
         )
-        arguments = ast.arguments([], [ast.arg("item")], None, [], [], None, [])
+        arguments = ast.arguments([], [ast.arg(item)], None, [], [], None, [])
         function = ast.Lambda(arguments, ast.Subscript(one, ast.Constant(0), ast.Load()))
         name = "collected" if isinstance(node, ast.ListComp) else "generated"
         return _at(node, _helper(name, first.iter, function))
@@ -188,17 +202,17 @@ class _Rewriter(_Identities):
 
     def visit_For(self, node: ast.For) -> ast.stmt | list[ast.stmt]:
         reads = self._reads_around(node)
-        items, loop = self._fresh("items"), self._fresh("loop")
+        items, item, loop = self._fresh("items"), self._fresh("item"), self._fresh("loop")
         start = ast.Assign([ast.Name(items, ast.Store())], _helper("items", self.visit(copy.deepcopy(node.iter))))
         plain = self._plain(node, reads)
         plain.iter = ast.Name(items, ast.Load())
         found = self._unflagged(node)
-        if found is None:
-            reason = _helper("refuse_open", ast.Name(items, ast.Load()), ast.Constant(_text(node)))
+        if isinstance(found, CannotBeFlagged):
+            reason = _helper("refuse_open", ast.Name(items, ast.Load()), *map(ast.Constant, (_text(node), str(found))))
             return [_at(node.iter, start), _at(node.iter, ast.Expr(reason)), plain]
         names = self._changed([node.target, *found.loop.body])
-        body = self._function("body", names, found.loop.body, first="item")
-        body.body.insert(0, ast.Assign([node.target], ast.Name("item", ast.Load())))
+        body = self._function("body", names, found.loop.body, first=item)
+        body.body.insert(0, ast.Assign([node.target], ast.Name(item, ast.Load())))
         described = _described(body.name, names, reads, node, found.flag)
         made = _helper("counted", ast.Name(items, ast.Load()), *described, _call("locals"))
         run: list[ast.stmt] = [
@@ -212,13 +226,15 @@ class _Rewriter(_Identities):
         reads = self._reads_around(node)
         plain = self._plain(node, reads)
         found = self._unflagged(node)
-        if found is None:
+        if isinstance(found, CannotBeFlagged):
             return plain
         loop = self._fresh("loop")
         names = self._changed(found.loop.body)
         body = self._function("body", names, found.loop.body)
         test = self._function("test", names, [])
-        test.body = [ast.Return(self._truth(node.test))]
+        # Once the loop was left its condition is not asked, and may be one that fails: `while x[i] > 0`.
+        asked = ast.BoolOp(ast.And(), [_goes_on(found.flag), node.test]) if found.flag else node.test
+        test.body = [ast.Return(self._truth(_at(node.test, asked)))]
         described = _described(body.name, names, reads, node, found.flag)
         made = _helper("repeated", ast.Name(test.name, ast.Load()), *described, _call("locals"))
         after = [part for one in found.after for part in self.statements(one)]
@@ -230,11 +246,11 @@ class _Rewriter(_Identities):
         plain = copy.deepcopy(node)
         flag = is_flagged(plain) if self._in_body else ""
         if flag:
-            going = ast.Compare(ast.Name(flag, ast.Load()), [ast.Lt()], [ast.Constant(2)])
+            going = _goes_on(flag)
             if isinstance(plain, ast.While):
                 plain.test = _at(plain.test, ast.BoolOp(ast.And(), [going, plain.test]))
             else:
-                if set(_assigned_names(plain.target)) & set(reads):
+                if set(names_assigned(plain.target)) & set(reads):
                     # What the target holds is that of the iteration that left the loop.
                     item = self._fresh("item")
                     plain.body.insert(0, ast.Assign([plain.target], ast.Name(item, ast.Load())))
@@ -246,14 +262,31 @@ class _Rewriter(_Identities):
             plain.test = self.visit(plain.test)
         return plain
 
-    def _unflagged(self, node: Loop) -> Unflagged | None:
-        """A loop that nothing leaves before its end; None where it can't be that."""
+    def _unflagged(self, node: Loop) -> Unflagged | CannotBeFlagged:
+        """A loop that nothing leaves before its end, or why it can't be that."""
         if self._in_body:
             return Unflagged(node, [], is_flagged(node))
+        raises = any(isinstance(inner, ast.Raise | ast.Assert) for inner in ast.walk(node))
+        if raises and self._is_caught:
+            return CannotBeFlagged("what it raises may be caught")
+        if read := self._read_by_others(node):
+            return CannotBeFlagged(f"a function made before it reads `{read[0]}`, which it changes")
         try:
             return with_flag(copy.deepcopy(node), self._fresh)
-        except CannotBeFlagged:
-            return None
+        except CannotBeFlagged as error:
+            return error
+
+    def _read_by_others(self, loop: Loop) -> list[str]:
+        """What a loop changes and functions made before it read: they would see what there was before."""
+        before = [function for function in self._functions if function.lineno < loop.lineno]
+        read = {name for function in before for name in set(names_read(function)) - set(names_of(function))}
+        return [name for name in self._changed([loop]) if name in read]
+
+    def visit_Try(self, node: ast.Try) -> ast.stmt:
+        is_caught, self._is_caught = self._is_caught, self._is_caught or bool(node.handlers)
+        self.generic_visit(node)
+        self._is_caught = is_caught
+        return node
 
     def visit_If(self, node: ast.If) -> ast.stmt | list[ast.stmt]:
         if not self._in_body:
@@ -290,7 +323,7 @@ class _Rewriter(_Identities):
 
     def _truth(self, test: ast.expr) -> ast.expr:
         """A condition whose ``and``, ``or`` and ``not`` are operations on truths that only run time knows."""
-        truth: ast.expr = _Truths().visit(self.visit(copy.deepcopy(test)))
+        truth: ast.expr = self.visit(_Truths().visit(copy.deepcopy(test)))
         return truth
 
     def _function(
@@ -306,7 +339,7 @@ class _Rewriter(_Identities):
 
     def _reads_around(self, loop: Loop | ast.If) -> list[str]:
         """The names that are read outside of a block: a variable that is not has no use after it."""
-        inside = list(_reads(loop))
+        inside = list(names_read(loop))
         outside = list(self._reads)
         for name in inside:
             if name in outside:
@@ -315,8 +348,8 @@ class _Rewriter(_Identities):
 
     def _changed(self, parts: Sequence[ast.AST]) -> list[str]:
         """The variables that code assigns to, or whose containers and tensors it may change."""
-        assigned = {name for part in parts for name in _assigned_names(part)}
-        return sorted(assigned | (self._locals & set(_receivers(parts)) - {"self"}))
+        assigned = {name for part in parts for name in names_assigned(part)}
+        return sorted(assigned | (self._locals & set(names_changed(parts)) - {"self"}))
 
     def _fresh(self, name: str) -> str:
         self._count += 1
@@ -327,7 +360,9 @@ def _makes_class(node: ast.Call) -> bool:
     return isinstance(node.func, ast.Name) and node.func.id == "type" and len(node.args) != 1
 
 
-_FAILING = (ast.Subscript, ast.FloorDiv, ast.Mod)
+def _goes_on(flag: str) -> ast.Compare:
+    """Whether a loop was not left."""
+    return ast.Compare(ast.Name(flag, ast.Load()), [ast.Lt()], [ast.Constant(BROKEN)])
 
 
 class _Truths(ast.NodeTransformer):
@@ -338,47 +373,12 @@ class _Truths(ast.NodeTransformer):
         nothing = ast.arguments([], [], None, [], [], None, [])
         parts = [ast.Lambda(nothing, value) for value in node.values]
         # What follows may fail where the first does not hold: `i < n and x[i] > 0`.
-        fails = any(isinstance(inner, _FAILING) for value in node.values[1:] for inner in ast.walk(value))
-        return _at(node, _helper("all_of" if isinstance(node.op, ast.And) else "any_of", ast.Constant(fails), *parts))
+        in_turn = any(map(may_matter, node.values[1:]))
+        return _at(node, _helper("all_of" if isinstance(node.op, ast.And) else "any_of", ast.Constant(in_turn), *parts))
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         self.generic_visit(node)
         return _at(node, _helper("negated", node.operand)) if isinstance(node.op, ast.Not) else node
-
-
-def _receivers(parts: Sequence[ast.AST]) -> Iterator[str]:
-    """The names of containers and tensors that code may change by index or method."""
-    for inner in (inner for part in parts for inner in ast.walk(part)):
-        changed: ast.expr | None = None
-        if isinstance(inner, ast.Subscript) and isinstance(inner.ctx, ast.Store | ast.Del):
-            changed = inner.value
-        elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute):
-            method = inner.func.attr
-            in_place = method.endswith("_") and not method.endswith("__")
-            changed = inner.func.value if method in _CHANGING or in_place else None
-        while isinstance(changed, ast.Subscript | ast.Attribute | ast.Call):
-            changed = changed.func if isinstance(changed, ast.Call) else changed.value
-        if isinstance(changed, ast.Name):
-            yield changed.id
-
-
-def _reads(node: ast.AST) -> Iterator[str]:
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load):
-            yield inner.id
-        elif isinstance(inner, ast.AugAssign) and isinstance(inner.target, ast.Name):
-            yield inner.target.id
-
-
-def _assigned_names(node: ast.AST) -> Iterator[str]:
-    """The variables that code assigns to in the function it stands in."""
-    if isinstance(node, ast.FunctionDef | ast.ClassDef):
-        yield node.name
-    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-        yield node.id
-    elif not isinstance(node, _SCOPES):
-        for inner in ast.iter_child_nodes(node):
-            yield from _assigned_names(inner)
 
 
 def _described(

@@ -42,6 +42,10 @@ class Variable:
         """The tensors from before the loop that an iteration gets as they are."""
         return [leaf for leaf in leaves_of(value) if isinstance(leaf, torch.Tensor)]
 
+    def written_to(self, value: Any) -> list[torch.Tensor]:
+        """The tensors from before the loop that iterations write to in place."""
+        return []
+
     def start(self, value: Any) -> list[torch.Tensor]:
         """The states before the first iteration."""
         return []
@@ -108,6 +112,10 @@ class Carried(_Changing):
     def is_open(self) -> bool:  # type: ignore[override]
         """Whether it is a plain number before the loop."""
         return self.from_plain
+
+    def written_to(self, value: Any) -> list[torch.Tensor]:
+        """The tensor, if iterations write to it."""
+        return [value] if self.written else []
 
     def start(self, value: Any) -> list[torch.Tensor]:
         """The tensor."""
@@ -357,6 +365,11 @@ class Structured(Variable):
         """Those of all parts."""
         pairs = zip(self.parts, self._parts_of(value), strict=True)
         return [leaf for part, held in pairs for leaf in part.passed_on(held)]
+
+    def written_to(self, value: Any) -> list[torch.Tensor]:
+        """Those of all parts."""
+        pairs = zip(self.parts, self._parts_of(value), strict=True)
+        return [tensor for part, held in pairs for tensor in part.written_to(held)]
 
     def start(self, value: Any) -> list[torch.Tensor]:
         """Those of all parts."""

@@ -112,6 +112,19 @@ def is_number(value: Any) -> bool:
     return isinstance(value, _NUMBERS) and not isinstance(value, bool)
 
 
+def is_plain(value: Any) -> bool:
+    """Whether a value is a number or a truth, and no tensor."""
+    return is_number(value) or isinstance(value, _TRUTHS)
+
+
+def check_holds(name: str, dtype: torch.dtype, value: Any) -> None:
+    """Check that a tensor of some dtype can stand for a number, as one of whole numbers can't for infinity."""
+    is_float = isinstance(value, float | torch.SymFloat)
+    is_truth = isinstance(value, _TRUTHS) or (isinstance(value, int) and value in (0, 1))
+    if (is_float and not (dtype.is_floating_point or dtype.is_complex)) or (dtype == torch.bool and not is_truth):
+        raise Unlike(f"`{name}` is the number {value} or a tensor of {dtype}")
+
+
 def truth() -> Variable:
     """The kind of a variable that holds truths: they are carried as a tensor, and are one from then on."""
     return Carried((), torch.bool, from_plain=True)
@@ -195,7 +208,8 @@ def _sequence(name: str, own: OpenList, after: Any, watch: Watch) -> Variable:
 def _tensor(name: str, before: Any, own: Any, after: torch.Tensor, watch: Watch, needed: bool) -> Variable:
     if before is UNDEFINED:
         return undefined_before(name, after, watch.known) if needed else Passing()
-    if (is_number(before) or isinstance(before, bool)) and after.dim() == 0:
+    if is_plain(before) and after.dim() == 0:
+        check_holds(name, after.dtype, before)
         return Carried.like(after, from_plain=True)
     if not isinstance(before, torch.Tensor):
         raise Unlike(f"`{name}` is {kind_of(before)} before an iteration and a tensor after it")

@@ -249,12 +249,7 @@ def small_model(kind: str, task: Task, way: str = "narrow") -> Any:
             count = sum(weight.numel() for weight in cls._from_config(config).parameters())
         if count > _LARGEST:
             raise MemoryError(f"{count} parameters")
-    model = cls._from_config(config).eval()
-    for weight in model.parameters():
-        if weight.dim() > 1 and bool((weight == weight.flatten()[:1]).all()):
-            # Scores that are all alike leave open which of them are the largest.
-            torch.nn.init.normal_(weight, std=0.05)
-    return model
+    return cls._from_config(config).eval()
 
 
 def one_layer_llama() -> LlamaConfig:

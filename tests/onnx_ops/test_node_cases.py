@@ -87,7 +87,7 @@ def test_the_list_names_cases() -> None:
 
 @pytest.mark.parametrize("function, case", CASES)
 def test_exported_to_an_older_opset(function: Callable[..., Any], case: NodeCase) -> None:
-    if case.node.op_type == "BitCast" and "float" in case.name:
+    if case.node.op_type == "BitCast" and "float" in case.name and not case.name.endswith("_to_float32"):
         with pytest.raises(OpsetError, match="lowest opset that works is 26"):
             onnxport.export(case.module(function), case.tensors, opset_version=20)
         return

@@ -144,7 +144,7 @@ def test_the_graph_view_has_every_node_with_its_line(tmp_path: Path) -> None:
         ["0.weight", "FLOAT[10,10]", "weight"],
         ["0.bias", "FLOAT[10]", "weight"],
     ]
-    assert "in forward: " in data["lines"][first["line"]]
+    assert data["lines"][first["line"]] == "the module '0', a Linear"
 
 
 def test_branches_and_functions_are_groups_of_the_graph_view() -> None:

@@ -58,14 +58,14 @@ class Product(torch.nn.Module):
 
 
 MIXED: dict[str, tuple[torch.nn.Module, torch.dtype, str]] = {
-    "double": (torch.nn.Linear(3, 2), torch.float64, "the input x is float64, layer.weight is float32"),
-    "half": (torch.nn.Linear(3, 2), torch.float16, "the input x is float16, layer.weight is float32"),
-    "integers": (torch.nn.Linear(3, 2), torch.int64, "the input x is int64, layer.weight is float32"),
-    "to-double": (torch.nn.Linear(3, 2).double(), torch.float32, "the input x is float32, layer.weight is float64"),
+    "double": (torch.nn.Linear(3, 2), torch.float64, "the input 'x' is float64, layer.weight is float32"),
+    "half": (torch.nn.Linear(3, 2), torch.float16, "the input 'x' is float16, layer.weight is float32"),
+    "integers": (torch.nn.Linear(3, 2), torch.int64, "the input 'x' is int64, layer.weight is float32"),
+    "to-double": (torch.nn.Linear(3, 2).double(), torch.float32, "the input 'x' is float32, layer.weight is float64"),
     "result": (Product(), torch.float64, "mul is float64, ones is float32"),
-    "layer-norm": (torch.nn.LayerNorm(3), torch.float64, "the input x is float64, layer.weight is float32"),
-    "batch-norm": (torch.nn.BatchNorm1d(3).eval(), torch.float64, "the input x is float64, layer.weight is float32"),
-    "group-norm": (torch.nn.GroupNorm(1, 3), torch.float64, "the input x is float64, layer.weight is float32"),
+    "layer-norm": (torch.nn.LayerNorm(3), torch.float64, "the input 'x' is float64, layer.weight is float32"),
+    "batch-norm": (torch.nn.BatchNorm1d(3).eval(), torch.float64, "the input 'x' is float64, layer.weight is float32"),
+    "group-norm": (torch.nn.GroupNorm(1, 3), torch.float64, "the input 'x' is float64, layer.weight is float32"),
     "convolution": (torch.nn.Conv1d(2, 2, 1), torch.float64, "different element types"),
     "recurrence": (torch.nn.LSTM(3, 2), torch.float64, "different element types"),
     "prelu": (torch.nn.PReLU(), torch.float64, "different element types"),

@@ -95,18 +95,19 @@ CONV = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d
 
 ROWS = [
     row("linear", own(nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 2)), X), weight("2.bias"),
-        "linear_1", "Gemm", "2", "linear.py"),
+        "linear_1", "Gemm", "2", "the module '2', a Linear"),
     row("norm", own(nn.Sequential(Block(), Block()), X), weight("1.norm.weight"),
         "layer_norm_1", "LayerNormalization", "1.norm", "self.fc(self.norm(x))"),
-    row("conv", own(CONV, torch.randn(1, 1, 8, 8)), weight("3.weight"), "conv2d_1", "Conv", "3", "conv.py"),
+    row("conv", own(CONV, torch.randn(1, 1, 8, 8)), weight("3.weight"),
+        "conv2d_1", "Conv", "3", "the module '3', a Conv2d"),
     row("batch norm", own(CONV, torch.randn(1, 1, 8, 8)), weight("1.running_mean"),
-        "batch_norm", "BatchNormalization", "1", "batchnorm.py"),
+        "batch_norm", "BatchNormalization", "1", "the module '1', a BatchNorm2d"),
     row("in place", own(Written(), X), literal(2.5), "mul", "Mul", "", "return (y * 2.5).cumsum(0)"),
     row("several results", own(Parts(), X[:, :4].clone()), literal(0.25), "add", "Add", "", "return values, indices"),
     row("before several results", own(Parts(), X[:, :4].clone()), literal(1.5), "mul", "Mul", "", "(a * 1.5).max"),
     row("branch", own(Branch(), X), literal(7.5), "mul", "Mul", "", "return y * 7.5"),
     row("embedding", own(nn.Sequential(nn.Embedding(9, 8)), torch.tensor([[1, 2, 3]])), weight("0.weight"),
-        "embedding", "Gather", "0", "sparse.py"),
+        "embedding", "Gather", "0", "the module '0', a Embedding"),
 ]  # fmt: skip
 
 

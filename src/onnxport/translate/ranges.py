@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as ir
+import torch
 
 from onnxport.translate.tensor import Tensor
 
@@ -63,7 +64,7 @@ def beyond_int32(*tensors: Tensor) -> bool:
     onnxruntime 1.31 on x86 compares the lower halves of int64 as signed numbers in Min, Max, Clip, Relu, Sign,
     ReduceMin and ReduceMax: 3 is more than 3,000,000,000 to them. Less, Greater, ArgMin and ArgMax are right.
     """
-    return any(x.value.dtype is ir.DataType.INT64 and bits_of(x) > _INT32_BITS for x in tensors)
+    return any(x.dtype == torch.int64 and bits_of(x) > _INT32_BITS for x in tensors)
 
 
 def _bits(value: ir.Value | None, depth: int) -> int:

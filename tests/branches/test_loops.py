@@ -216,3 +216,29 @@ def test_loops_are_verified(name: str) -> None:
     program = onnxport.export(row.module, row.example, dynamic_shapes=row.axes, verify=True, verbose=False)
     assert program.verification is not None
     assert program.verification.matches
+
+
+class Stops(torch.nn.Module):
+    """In the methods of a class Python has other names for what begins with two underscores."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        total, i = torch.zeros(3), 0
+        for row in x:
+            if row.sum() < -1:
+                continue
+            total = torch.tanh(total + row)
+            if total.abs().max() > 0.9:
+                return total * 2
+        while i < x.shape[0]:
+            total = total + x[i]
+            if total.sum() > 1:
+                break
+            i += 1
+        return total
+
+
+def test_methods_leave_loops() -> None:
+    program = onnxport.export(Stops(), (torch.ones(4, 3),), dynamic_shapes=({0: "n"},), verbose=False)
+    for n, scale in ((1, 0.1), (3, 0.3), (6, 0.2), (8, 2.0)):
+        x = scale * torch.randn(n, 3, generator=torch.Generator().manual_seed(n))
+        assert_close(program(x)[0], Stops()(x))

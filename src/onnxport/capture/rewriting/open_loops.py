@@ -24,6 +24,7 @@ from onnxport.capture.rewriting.effects import Place, Surroundings
 from onnxport.capture.rewriting.open_blocks import OpenBlock, Operand, Reading, Substituting, symbols_so_far
 from onnxport.capture.rewriting.open_lists import OpenItems, Size
 from onnxport.capture.rewriting.open_numbers import as_tensor, is_open_truth
+from onnxport.capture.rewriting.syntax import OWN
 from onnxport.capture.rewriting.variables import Sequential, Variable
 from onnxport.capture.rewriting.watching import UnevenList, Unlike, Watch, variable_of
 from onnxport.errors import CaptureError, Problem
@@ -178,7 +179,7 @@ class OpenLoop(OpenBlock):
         return f"its body can't be captured: {reason}{place}."
 
     def _remedy(self) -> str:
-        names = [name for name in self.names if name in self.needed and not name.startswith("__onnxport_")]
+        names = [name for name in self.names if name in self.needed and not name.startswith(OWN)]
         states = ", ".join(names) if names else "state"
         if self.text.startswith("while"):
             steps, begin, condition = states, states, self.text.removeprefix("while ")

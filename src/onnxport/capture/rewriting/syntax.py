@@ -44,7 +44,8 @@ from onnxport.capture.rewriting.names import may_matter, names_assigned, names_c
 
 _Made = TypeVar("_Made", bound=ast.AST)
 _Loop = TypeVar("_Loop", ast.For, ast.While)
-_OWN = "__onnxport_"
+# Two underscores would make another name of it in the methods of a class.
+OWN = "_onnxport_"
 HELPERS = "__onnxport_helpers__"
 _ATTRIBUTES = {"unbind", "stack", "cat", "concat", "concatenate", "get", "index"}
 _ATTRIBUTES |= {"isqrt", "gcd", "fmod", "isnan", "isinf", "isfinite"}
@@ -301,7 +302,7 @@ class _Rewriter(_Identities):
             self._truth(node.test),
             ast.Tuple([ast.Name(way.name, ast.Load()) for way in ways], ast.Load()),
             ast.Tuple([ast.Constant(one) for one in raises], ast.Load()),
-            *_texts(names, [name for name in names if name in reads or name.startswith(_OWN)]),
+            *_texts(names, [name for name in names if name in reads or name.startswith(OWN)]),
             _call("locals"),
         )
         taken = ast.Assign([_tuple(names, ast.Store())], made) if names else ast.Expr(made)
@@ -353,7 +354,7 @@ class _Rewriter(_Identities):
 
     def _fresh(self, name: str) -> str:
         self._count += 1
-        return f"{_OWN}{name}_{self._count}"
+        return f"{OWN}{name}_{self._count}"
 
 
 def _makes_class(node: ast.Call) -> bool:
@@ -385,7 +386,7 @@ def _described(
     body: str, names: Sequence[str], reads: Sequence[str], loop: ast.For | ast.While, flag: str
 ) -> list[ast.expr]:
     # A flag, and what a loop returns, are asked for behind it.
-    needed = [name for name in names if name in reads or name.startswith(_OWN)]
+    needed = [name for name in names if name in reads or name.startswith(OWN)]
     attributes = [
         ast.unparse(inner)
         for part in loop.body

@@ -57,10 +57,12 @@ def is_in_counted_loop(frame: FrameType) -> bool:
 
 
 def is_start_of_for(frame: FrameType) -> bool:
-    """Whether a frame goes through something right now in a ``for``, as opposed to unpacking it."""
+    """Whether a frame goes through something right now in a ``for`` or a list of one, as opposed to unpacking it."""
     place = place_of(frame)
-    loops = _iterations(frame.f_code.co_filename)
-    return place is not None and any(place in (span_of(loop), span_of(loop.iter)) for loop in loops)
+    filename = frame.f_code.co_filename
+    loops = [(loop, loop.iter) for loop in _iterations(filename)]
+    lists = [(made, made.generators[0].iter) for made in _comprehensions(filename)]
+    return place is not None and any(place in map(span_of, parts) for parts in (*loops, *lists))
 
 
 def is_for_message(frame: FrameType) -> bool:
@@ -102,6 +104,11 @@ def _loops(filename: str) -> tuple[ast.While, ...]:
 def _iterations(filename: str) -> tuple[ast.For, ...]:
     """The ``for`` loops of a file."""
     return tuple(node for node in nodes_of_file(filename) if isinstance(node, ast.For))
+
+
+@functools.lru_cache(maxsize=64)
+def _comprehensions(filename: str) -> tuple[ast.ListComp | ast.GeneratorExp, ...]:
+    return tuple(node for node in nodes_of_file(filename) if isinstance(node, ast.ListComp | ast.GeneratorExp))
 
 
 def _counted_loops(filename: str) -> Iterable[ast.stmt]:

@@ -18,10 +18,12 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 import onnxport
 from onnxport.capture import capture, is_in_onnx_export
+from onnxport.capture.diagnosis.drawn_numbers import DrawnNumbers
 from onnxport.capture.patches.autograd_functions import CALLS
 from onnxport.errors import OnnxExporterError, OnnxExporterWarning
 from onnxport.events import EventLog
 from onnxport.torch_internals.caches import MOST_SOURCES, sources
+from onnxport.torch_internals.exporting import known_numpy_functions
 
 
 class Vandal(nn.Module):
@@ -224,3 +226,10 @@ def test_numbers_that_python_draws_are_told_of() -> None:
 def test_numbers_that_are_drawn_with_torch_are_not() -> None:
     with warnings.catch_warnings(action="error", category=OnnxExporterWarning):
         onnxport.export(lambda x: x * torch.rand(2), (torch.ones(2),))
+
+
+def test_dynamo_learns_of_numpys_functions_and_not_of_what_stands_in_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_numpy_functions, "function_ids", None)
+    with DrawnNumbers().noted():
+        known_numpy_functions()
+    assert id(np.random.rand) in known_numpy_functions

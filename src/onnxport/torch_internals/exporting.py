@@ -6,6 +6,7 @@ Loading these takes seconds, so that this module is imported by functions that c
 import torch._dynamo.config as dynamo_config
 import torch._functorch.config as functorch_config
 from torch._dynamo.exc import UncapturedHigherOrderOpError, UserError, UserErrorType
+from torch._dynamo.trace_rules import _numpy_function_ids as known_numpy_functions
 from torch._dynamo.variables.torch import tracing_state_functions
 from torch._export.non_strict_utils import _NonStrictTorchFunctionHandler as FunctionHandler
 from torch._logging.structured import INTERN_TABLE
@@ -24,6 +25,7 @@ __all__ = [
     "dynamo_config",
     "export_trace",
     "functorch_config",
+    "known_numpy_functions",
     "onnx_flags",
     "tracing_state_functions",
     "with_open_indices",

@@ -37,6 +37,11 @@ class DrawnNumbers:
 
     def noted(self) -> contextlib.AbstractContextManager[None]:
         """While the block runs, whoever draws is noted."""
+        from onnxport.torch_internals.exporting import known_numpy_functions
+
+        # Dynamo lists numpy's functions by their id() when it first meets one. Listed inside the block, it would know
+        # the replacements, and take whatever Python makes at a freed one's address for a function of numpy.
+        known_numpy_functions()
         return attributes_replaced(
             [
                 (module, name, self._noting(f"{module.__name__}.{name}", getattr(module, name)))

@@ -39,6 +39,11 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
         F.adaptive_avg_pool1d((x.sum(1, keepdim=True) * torch.arange(6.0)).expand(2, -1, -1), 3),
     ),
     "zeta functions": lambda x: torch.special.zeta(x.abs() + 2, x.abs() + 1),
+    "sums of products": lambda x: (
+        torch.einsum("ij,kj->ik", x, x),
+        torch.einsum("ij,ik->jk", x, x),
+        torch.einsum("bqhd,bkhd->bhqk", x[:, :, None, None] * torch.ones(3, 2), torch.ones(x.shape[0], 2, 3, 2)),
+    ),
     "running sums of exponentials": lambda x: (x.logcumsumexp(0), x.logcumsumexp(1)),
 }
 

@@ -127,7 +127,7 @@ def described(model: object, given: Description) -> Description:
         return given
     args, kwargs = example()
 
-    def or_own(value: Any, method: str) -> Any:
+    def or_own(value: object, method: str) -> Any:
         own = getattr(model, method, None)
         return own() if value is None and callable(own) else value
 

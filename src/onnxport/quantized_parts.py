@@ -31,7 +31,7 @@ def is_quantized(tree: object) -> bool:
     return any(isinstance(leaf, torch.Tensor) and leaf.is_quantized for leaf in pytree.tree_leaves(tree))
 
 
-def taken_apart(tree: Any, scale: torch.dtype = torch.float64, zero_point: torch.dtype | None = torch.int64) -> Any:
+def taken_apart(tree: object, scale: torch.dtype = torch.float64, zero_point: torch.dtype | None = torch.int64) -> Any:
     """The same with each quantized tensor as its parts, of which scale and zero point have these types.
 
     >>> import torch

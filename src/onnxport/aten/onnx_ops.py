@@ -229,6 +229,6 @@ def bit_cast(op: Builder, x: Tensor, to: int) -> Tensor:
     return op.custom("", "BitCast", [x], {"to": to}, [(to, x.shape)], version=26)[0]
 
 
-def _unless(value: Any, default: Any) -> Any:
+def _unless(value: object, default: object) -> Any:
     """An attribute, left out where it has its default."""
     return None if value == default else value

@@ -139,7 +139,7 @@ def capture(
 
 
 @contextlib.contextmanager
-def _made_ready(model: Any, tensors: Sequence[torch.Tensor]) -> Iterator[None]:
+def _made_ready(model: object, tensors: Sequence[torch.Tensor]) -> Iterator[None]:
     """While the block runs, the model is as it can be captured; afterwards it is as it was."""
     with (
         preserved(model, tensors),

@@ -117,7 +117,7 @@ def _module(module: torch.nn.Module) -> Restore:
     return lambda: [restore() for restore in tables]
 
 
-def _list(items: list[Any]) -> Restore:
+def _list(items: list[object]) -> Restore:
     before = items.copy()
 
     def restore() -> None:

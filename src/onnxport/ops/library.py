@@ -37,7 +37,7 @@ def define_with_kernel(schema: str, kernel: Kernel, fake: Kernel) -> OpOverload:
     overload = define(schema, kernel, fake)
     KERNELS[overload] = kernel
 
-    def remember(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: dict[str, Any] | None = None) -> None:
+    def remember(ctx: Any, inputs: Any, output: object, keyword_only_inputs: dict[str, Any] | None = None) -> None:
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
         ctx.save_for_backward(*tensors)
         ctx.rest = [None if isinstance(value, torch.Tensor) else (value,) for value in inputs]

@@ -166,7 +166,7 @@ def decode_attributes(
     ints: Sequence[int],
     floats: Sequence[float],
     strings: Sequence[str],
-    tensors: Sequence[Any],
+    tensors: Sequence[object],
 ) -> dict[str, Any]:
     """The attributes that :func:`encode_attributes` was given.
 
@@ -194,7 +194,7 @@ def _zeros(*arguments: Any) -> list[torch.Tensor]:
     return results
 
 
-def _zero(*arguments: Any) -> torch.Tensor:
+def _zero(*arguments: object) -> torch.Tensor:
     return _zeros(*arguments)[0]
 
 

@@ -184,7 +184,7 @@ def copies_at_some_sizes(node: torch.fx.Node, source: torch.fx.Node) -> bool:
 
 
 def _view_at(
-    given: torch.Tensor, result: torch.Tensor, layout: torch.memory_format | None, sizes: dict[Any, int]
+    given: torch.Tensor, result: torch.Tensor, layout: torch.memory_format | None, sizes: dict[object, int]
 ) -> bool | None:
     """Whether eager returns a view at sizes of the symbols; nothing where it would refuse them."""
 

@@ -58,7 +58,7 @@ def on_fake_values(mode: FakeTensorMode | None) -> Iterator[None]:
         yield
 
 
-def run_on_fakes(target: Any, args: Any, kwargs: Any, like: object = None) -> Any:
+def run_on_fakes(target: Any, args: object, kwargs: object, like: object = None) -> Any:
     """Call an operator on the fake values of its node arguments; ``like`` has the mode if no argument has."""
     values, keywords = value_of(args), value_of(kwargs)
     # Only the kernels written in Python compute with symbolic sizes throughout.

@@ -68,7 +68,7 @@ def _dense(score_mod: Callable[..., Any], mask_mod: Callable[..., Any], scale: f
     return attend
 
 
-def _mapped(function: Callable[..., Any], scores: int, extra: int) -> Callable[..., Any]:
+def _mapped(function: Callable[..., object], scores: int, extra: int) -> Callable[..., Any]:
     """A function of single scores and their places as one of all scores and all places."""
     for axis in (3, 2, 1, 0):
         place = [0 if other == axis else None for other in range(4)]

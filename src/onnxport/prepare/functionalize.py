@@ -391,7 +391,7 @@ class _Rewriting:
         self._store(alias, value, emit, name in IDEMPOTENT)
         return True
 
-    def _share(self, alias: Alias, bound: dict[str, Any]) -> bool:
+    def _share(self, alias: Alias, bound: dict[str, object]) -> bool:
         """A tensor that is set to another is that other from here on, unless its old memory outlives the graph."""
         source = bound.get("source")
         names = [known for known, found in self._aliases.items() if found is alias]

@@ -205,7 +205,7 @@ def new_statistics(node: torch.fx.Node, emit: Emitter) -> tuple[torch.fx.Node, t
 _FITS: dict[object, bool] = {}
 
 
-def keeps_dtype(form: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype) -> bool:
+def keeps_dtype(form: OpOverload, args: tuple[object, ...], kwargs: dict[str, object], dtype: torch.dtype) -> bool:
     """Whether a functional call returns the dtype of the tensor it is stored to; equal kinds of calls are run once."""
     key = (form, dtype, kinds((args, kwargs)))
     if key not in _FITS:

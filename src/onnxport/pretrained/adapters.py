@@ -17,7 +17,7 @@ _ADAPTER = re.compile(r"(?:^|\.)lora_\w+(?:\.|$)")
 """Part of the name of a weight of an adapter, as peft calls its own."""
 
 
-def without_wrapper(model: Any, adapters: AdapterUse) -> Any:
+def without_wrapper(model: object, adapters: AdapterUse) -> Any:
     """The library's model within peft's, with its adapters in it, or a copy that they are merged into."""
     if adapters == "merge":
         if not hasattr(model, "merge_and_unload"):

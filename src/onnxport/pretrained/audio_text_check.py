@@ -15,7 +15,7 @@ from onnxport.pretrained.plain_generation import NEW_TOKENS, generate_plainly, t
 from onnxport.pretrained.sounds import BATCH, find_sounds
 
 
-def check_audio_text(model: Any, folder: Path) -> list[Problem]:
+def check_audio_text(model: object, folder: Path) -> list[Problem]:
     """Where greedy tokens of the folder and of ``generate`` differ, for one prompt and for a padded batch of two."""
     session, sounds = Session(folder), find_sounds(model)[-1]
     assert isinstance(session.files, FeaturesAndText)

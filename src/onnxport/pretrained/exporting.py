@@ -138,7 +138,7 @@ def _quantize(programs: dict[str, ONNXProgram], quantization: str | Quantization
         program.quantize(quantization)
 
 
-def _verify(task: Task, parts: tuple[Part, ...], model: Any, path: Path) -> None:
+def _verify(task: Task, parts: tuple[Part, ...], model: object, path: Path) -> None:
     problems = [problem for part in parts for problem in differences(part, path)]
     if task.check is not None:
         problems += task.check(model, path)

@@ -17,7 +17,7 @@ _LENGTHS = ((5,), (1,), (3, 8))
 """How long the prompts of each batch are."""
 
 
-def check_tokens(model: Any, folder: Path) -> list[Problem]:
+def check_tokens(model: object, folder: Path) -> list[Problem]:
     """Where greedy tokens of the folder and of ``model.generate`` differ, but for logits that are nearly equal."""
     session = Session(folder)
     problems = []
@@ -41,7 +41,7 @@ def _prompts(model: Any, lengths: Sequence[int]) -> list[list[int]]:
     return [[plain[(7 * row + i) % len(plain)] for i in range(length)] for row, length in enumerate(lengths)]
 
 
-def _library_tokens(model: Any, prompts: Sequence[Sequence[int]]) -> tuple[list[list[int]], Sequence[torch.Tensor]]:
+def _library_tokens(model: object, prompts: Sequence[Sequence[int]]) -> tuple[list[list[int]], Sequence[torch.Tensor]]:
     tokens, mask = left_padded(prompts, _padding(model))
     result = generate_plainly(model, {"input_ids": tokens, "attention_mask": mask}, pad_token_id=_padding(model))
     return result.sequences[:, tokens.shape[1] :].tolist(), result.logits

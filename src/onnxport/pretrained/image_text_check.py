@@ -18,7 +18,7 @@ from onnxport.pretrained.parts import Tensors
 from onnxport.pretrained.plain_generation import NEW_TOKENS, generate_plainly, token_differences
 
 
-def check_image_text(model: Any, folder: Path) -> list[Problem]:
+def check_image_text(model: object, folder: Path) -> list[Problem]:
     """Where greedy tokens of the folder and of ``generate`` differ, for one prompt and for a padded batch of two."""
     session, images = Session(folder), find_images(model)
     assert isinstance(session.files, FeaturesAndText)
@@ -50,7 +50,7 @@ def _types(model: Any, tokens: torch.Tensor) -> Tensors:
     return {name: (tokens == token).long() for name in ("token_type_ids", "mm_token_type_ids") if name in takes}
 
 
-def _prompts(model: Any, batch: int, rows: int, generator: torch.Generator) -> list[list[int]]:
+def _prompts(model: object, batch: int, rows: int, generator: torch.Generator) -> list[list[int]]:
     """An image and a text for each row; the first row is shorter where there are others."""
     image = [placeholder(model, "image")] * rows
     words = draw_tokens(model)((batch, 6), generator).tolist()

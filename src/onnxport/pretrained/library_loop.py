@@ -23,7 +23,7 @@ def first_call(model: Model) -> Iterator[dict[str, Any]]:
     kept: dict[str, Any] = {}
     names = list(inspect.signature(model.forward).parameters)
 
-    def look(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def look(module: torch.nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         if not kept:
             kept.update(zip(names, args, strict=False))
             kept.update(kwargs)
@@ -73,7 +73,7 @@ def update_calls(model: Model) -> Iterator[list[dict[str, Any]]]:
     kept: list[dict[str, Any]] = []
     update = getattr(model, _UPDATE)
 
-    def looked_at(*args: Any, **kwargs: Any) -> dict[str, Any]:
+    def looked_at(*args: object, **kwargs: object) -> dict[str, Any]:
         found: dict[str, Any] = update(*args, **kwargs)
         kept.append(dict(found))
         return found

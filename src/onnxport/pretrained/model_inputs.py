@@ -190,7 +190,7 @@ class _Kind:
     draw: Callable[[Model], Callable[[tuple[int, ...], torch.Generator], torch.Tensor]]
 
 
-def setting(config: Any, *names: str) -> Any:
+def setting(config: object, *names: str) -> Any:
     """The first of these settings that a configuration has, or one of the configurations inside it."""
     nested = [value for value in vars(config).values() if hasattr(value, "model_type") and hasattr(value, "to_dict")]
     for name in names:
@@ -211,7 +211,7 @@ def draw_tokens(model: Model) -> Callable[[tuple[int, ...], torch.Generator], to
     return lambda shape, generator: plain[torch.randint(0, len(plain), shape, generator=generator)]
 
 
-def _settings(config: Any) -> Iterator[tuple[str, Any]]:
+def _settings(config: object) -> Iterator[tuple[str, Any]]:
     for name, value in vars(config).items():
         if hasattr(value, "model_type") and hasattr(value, "to_dict"):
             yield from _settings(value)

@@ -36,7 +36,7 @@ def generate_plainly(model: Any, inputs: Mapping[str, torch.Tensor], **settings:
 
 
 def token_differences(
-    model: Any,
+    model: object,
     expected: Sequence[Sequence[int]],
     found: Sequence[Sequence[int]],
     logits: Sequence[torch.Tensor],

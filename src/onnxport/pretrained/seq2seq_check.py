@@ -14,7 +14,7 @@ from onnxport.pretrained.parts import Tensors
 from onnxport.pretrained.plain_generation import NEW_TOKENS, generate_plainly, token_differences
 
 
-def check_seq2seq(model: Any, folder: Path) -> list[Problem]:
+def check_seq2seq(model: object, folder: Path) -> list[Problem]:
     """Where greedy tokens of the folder and of ``generate`` differ, but for logits that are nearly equal."""
     session = Session(folder)
     found = find_inputs(model, (main_input(model), "decoder_input_ids"))[0]

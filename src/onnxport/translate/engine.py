@@ -72,7 +72,7 @@ class Engine:
         if self.problems:
             raise TranslationError("The model can't be translated to ONNX:", self.problems)
 
-    def body(self, op: Builder, graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> list[Any]:
+    def body(self, op: Builder, graph: torch.fx.GraphModule, arguments: Sequence[object]) -> list[Any]:
         """Translate a graph that a higher-order operator calls, with its own or this graph's builder."""
         inner = Engine(op, self.find, graph, self.events)
         call, scope, provenance = op.translated, op.scope, op.provenance
@@ -219,7 +219,7 @@ class Engine:
         return self._first_or_second(key, plan.translation, arguments, slots)
 
     def _first_or_second(
-        self, key: tuple[Hashable, ...], translation: Translation, arguments: dict[str, Any], slots: Slots
+        self, key: tuple[Hashable, ...], translation: Translation, arguments: dict[str, object], slots: Slots
     ) -> Any:
         """Translate a call for the first or second time its description is met; most are never met again."""
         op = self.op
@@ -252,7 +252,7 @@ class Engine:
             return number
         return result
 
-    def _define(self, number: Any, value: Any) -> None:
+    def _define(self, number: object, value: Any) -> None:
         """Let a symbol stand for a value: a tensor of one element, or another number."""
         if isinstance(number, Dim) and number != value:
             vector = self.op.reshape(value, [1]) if isinstance(value, Tensor) else self.op.sizes.vector(value)
@@ -319,7 +319,7 @@ def _is_sparse(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.layout is not torch.strided
 
 
-def call_translation(op: Builder, translation: Translation, arguments: dict[str, Any]) -> Any:
+def call_translation(op: Builder, translation: Translation, arguments: dict[str, object]) -> Any:
     """Call a translation with arguments bound by name: what must be fixed is, and operands have their common dtype."""
     for name in translation.static:
         if name in arguments and _has_dim(arguments[name]):
@@ -385,7 +385,7 @@ def _is_complex(value: object) -> bool:
     return isinstance(value, list | tuple) and any(_is_complex(item) for item in value)
 
 
-def _uses_failed(node: torch.fx.Node, env: Mapping[torch.fx.Node, Any]) -> bool:
+def _uses_failed(node: torch.fx.Node, env: Mapping[torch.fx.Node, object]) -> bool:
     return any(isinstance(env.get(source), Failed) for source in node.all_input_nodes)
 
 

@@ -154,7 +154,7 @@ def _contents(layout: Layout, usual: str) -> FileContents:
     return FileContents(model, _pieces(layout.data) if layout.data else None)
 
 
-def _as_path(destination: str | os.PathLike[str] | SupportsWrite[Any]) -> Path | None:
+def _as_path(destination: str | os.PathLike[str] | SupportsWrite[object]) -> Path | None:
     if isinstance(destination, (str, os.PathLike)):
         return Path(os.fsdecode(destination))
     if callable(getattr(destination, "write", None)):

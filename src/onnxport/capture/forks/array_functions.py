@@ -30,7 +30,7 @@ def functions_of_numbers() -> Iterator[tuple[object, str, object]]:
     yield torch.SymFloat, "__array_function__", _function
 
 
-def _universal(number: torch.SymFloat, function: np.ufunc, method: str, *given: Any, **options: Any) -> Any:
+def _universal(number: torch.SymFloat, function: np.ufunc, method: str, *given: Any, **options: object) -> Any:
     ours = _BY_TENSOR.get(function.__name__)
     if ours is None or method != "__call__" or options or not _are_numbers(given):
         return getattr(function, method)(*(_as_object(one) for one in given), **options)
@@ -47,7 +47,7 @@ def _function(
     return function(*map(_as_object, given), **{name: _as_object(value) for name, value in options.items()})
 
 
-def _are_numbers(given: Sequence[Any]) -> bool:
+def _are_numbers(given: Sequence[object]) -> bool:
     """Whether all are numbers and only run time knows one of them."""
     if not all(isinstance(one, int | float | torch.SymInt | torch.SymFloat) for one in given):
         return False

@@ -40,7 +40,7 @@ def _pieces(cut: Cut, plain: Callable[[], Sequence[torch.Tensor]]) -> Sequence[t
 
 
 def _split(original: _Parts, rewrite: Callable[..., None]) -> _Parts:
-    def split(tensor: torch.Tensor, split_size_or_sections: Any, dim: int = 0) -> Sequence[torch.Tensor]:
+    def split(tensor: torch.Tensor, split_size_or_sections: object, dim: int = 0) -> Sequence[torch.Tensor]:
         def plain() -> Sequence[torch.Tensor]:
             rewrite(is_start_of_for)
             return original(tensor, split_size_or_sections, dim)

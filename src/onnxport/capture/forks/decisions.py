@@ -312,7 +312,7 @@ def _numbers(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
     shown: Callable[..., str] = torch.SymInt.__repr__
     hash_of: Callable[..., int] = torch.SymInt.__hash__
 
-    def asking(original: Callable[..., Any]) -> Callable[..., Any]:
+    def asking(original: Callable[..., object]) -> Callable[..., Any]:
         def number(node: Any, file: str, line: int) -> Any:
             if file == "" and not node.expr.is_number and get_proxy_mode() is not None and asker() != "torch":
                 schedule.rewrite()
@@ -326,7 +326,7 @@ def _numbers(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
             schedule.rewrite()
         return rows(tensor)
 
-    def read(original: Callable[..., Any]) -> Callable[..., Any]:
+    def read(original: Callable[..., object]) -> Callable[..., Any]:
         def number(tensor: torch.Tensor) -> Any:
             if get_proxy_mode() is not None and asker() != "torch":
                 schedule.rewrite()

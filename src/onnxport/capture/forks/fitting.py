@@ -301,7 +301,7 @@ class _Proof:
                 return amount % number
         raise Unproven
 
-    def _check_cut(self, tensor: Any, indices: Sequence[ast.expr]) -> None:
+    def _check_cut(self, tensor: object, indices: Sequence[ast.expr]) -> None:
         if not isinstance(tensor, torch.Tensor):
             raise Unproven
         dots = next((n for n, index in enumerate(indices) if not isinstance(index, ast.Slice)), len(indices))
@@ -342,7 +342,7 @@ class Unproven(Exception):
     """A branch is not known to come to the same at all sizes."""
 
 
-def _truth(value: Any) -> sympy.Basic:
+def _truth(value: object) -> sympy.Basic:
     if isinstance(value, torch.SymBool):
         return value.node.expr
     if isinstance(value, torch.SymInt):
@@ -352,7 +352,7 @@ def _truth(value: Any) -> sympy.Basic:
     raise Unproven
 
 
-def _expression(size: Any) -> sympy.Basic:
+def _expression(size: object) -> sympy.Basic:
     if isinstance(size, bool) or not isinstance(size, int | torch.SymInt):
         raise Unproven
     return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)

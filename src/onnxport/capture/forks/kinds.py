@@ -33,7 +33,7 @@ def sizes_as_plain_numbers() -> Iterator[None]:
         yield
 
 
-def is_literal(value: Any, literal: bool | int) -> bool:
+def is_literal(value: object, literal: bool | int) -> bool:
     """``value is literal``, where a size or a condition is the object that Python has for its value."""
     if isinstance(value, torch.SymBool) and isinstance(literal, bool):
         return bool(value) is literal
@@ -50,8 +50,8 @@ def with_plain_truths(value: Any) -> Any:
     return type(value)(map(with_plain_truths, value)) if type(value) in (list, tuple) else value
 
 
-def _written(shown: Callable[[Any], str], plain: type) -> Callable[[Any], str]:
-    def text(number: Any) -> str:
+def _written(shown: Callable[[object], str], plain: type) -> Callable[[Any], str]:
+    def text(number: object) -> str:
         frame = None if get_proxy_mode() is None or asker() == "torch" else frame_of_caller()
         # What only a message tells may name the symbol.
         return shown(number) if frame is None or is_for_message(frame) else str(plain(number))

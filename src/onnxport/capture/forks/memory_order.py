@@ -20,7 +20,7 @@ def orders_of_memory() -> Iterator[tuple[object, str, object]]:
 
 
 def _asking(original: Callable[..., bool]) -> Callable[..., bool]:
-    def is_contiguous(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> bool:
+    def is_contiguous(tensor: torch.Tensor, *args: object, **kwargs: object) -> bool:
         # torch itself asks most often, and is told apart first.
         if args or kwargs or sys._getframe(1).f_code.co_filename.startswith(TORCH_FOLDER):
             return original(tensor, *args, **kwargs)

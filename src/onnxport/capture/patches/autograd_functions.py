@@ -67,7 +67,7 @@ class FunctionCall:
         name = f"{self.function.__module__}.{self.function.__qualname__}"
         self.key = f"{name}({', '.join(_shown(leaf) for leaf in self.leaves)})"
 
-    def arguments(self, tensors: Sequence[Any], sizes: Sequence[Any]) -> list[Any]:
+    def arguments(self, tensors: Sequence[object], sizes: Sequence[object]) -> list[Any]:
         """The arguments with something in the places of tensors and sizes."""
         filled = [
             tensors[leaf.index]
@@ -221,7 +221,7 @@ def _same(one: object, other: object) -> bool:
     return one is other or (isinstance(one, _COMPARED) and type(one) is type(other) and one == other)
 
 
-def _template(leaves: Sequence[Any]) -> list[Any]:
+def _template(leaves: Sequence[object]) -> list[Any]:
     template: list[Any] = []
     tensors = sizes = 0
     for leaf in leaves:

@@ -195,7 +195,7 @@ def results_by_example(run: Run, tensors: Sequence[torch.Tensor], sizes: Sequenc
     return results
 
 
-def _symbols(sizes: Sequence[Any]) -> dict[sympy.Symbol, torch.SymInt]:
+def _symbols(sizes: Sequence[object]) -> dict[sympy.Symbol, torch.SymInt]:
     """The sizes that are symbols by themselves; others are computed from these."""
     found: dict[sympy.Symbol, torch.SymInt] = {}
     for size in sizes:

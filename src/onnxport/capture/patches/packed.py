@@ -148,7 +148,7 @@ def _expecting(original: Callable[..., tuple[Count, ...]]) -> Callable[..., tupl
     return expected
 
 
-def _of_anything(original: Callable[..., tuple[Any, ...]], numbers: _FirstNumbers) -> Callable[..., tuple[Any, ...]]:
+def _of_anything(original: Callable[..., tuple[object, ...]], numbers: _FirstNumbers) -> Callable[..., tuple[Any, ...]]:
     """Let packed sequences hold anything: torch.export puts together ones of what it knows about each tensor."""
 
     def parts(data: object, batch_sizes: object = None, *indices: object, **named: object) -> tuple[Any, ...]:

@@ -39,8 +39,8 @@ def _shapes(operator: OpOverload) -> Callable[..., Any]:
     return kernel
 
 
-def _chosen(shapes: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
-    def kernel(*args: Any, **kwargs: Any) -> Any:
+def _chosen(shapes: Callable[..., object], original: Callable[..., object]) -> Callable[..., Any]:
+    def kernel(*args: Any, **kwargs: object) -> Any:
         traced = isinstance(args[0], FakeTensor | FunctionalTensor) or args[0].device.type == "meta"
         return (shapes if traced else original)(*args, **kwargs)
 

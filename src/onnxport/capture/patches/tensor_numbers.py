@@ -62,7 +62,7 @@ class ListedTensor(Sequence[Any]):
         return iter(self.numbers)
 
 
-def _listing(original: Callable[[FakeTensor], Any]) -> Callable[[FakeTensor], Any]:
+def _listing(original: Callable[[FakeTensor], object]) -> Callable[[FakeTensor], Any]:
     def tolist(self: FakeTensor) -> Any:
         if self.dim() == 1 and isinstance(self.shape[0], torch.SymInt):
             return ListedTensor(self, original)
@@ -100,7 +100,7 @@ def _at_any_place(original: _Override) -> _Override:
     Python's C interface ever after, and ``torch.as_tensor((x[0], x[1]))`` then asks for the length of a number.
     """
 
-    def _override(self: object, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def _override(self: object, func: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
         name = getattr(func, "__name__", "")
         if name == "__setitem__" and isinstance(args[0], _TRACED):
             return _set_item, args, kwargs

@@ -177,7 +177,7 @@ def register_encoder_decoder_cache(kind: type) -> None:
     def flatten_with_keys(cache: object) -> tuple[list[tuple[Any, Any]], Any]:
         return [(pytree.GetAttrKey(name), getattr(cache, name)) for name in names], names
 
-    def unflatten(children: Any, context: Any) -> Any:
+    def unflatten(children: Any, context: object) -> Any:
         return kind(*children)
 
     register_class(kind, flatten, unflatten, flatten_with_keys)

@@ -92,7 +92,7 @@ class Declarations:
             self.axes, self.for_torch, self._specs = before
             raise
 
-    def lay_out(self, specs: Sequence[object], arguments: Mapping[str, Any]) -> None:
+    def lay_out(self, specs: Sequence[object], arguments: Mapping[str, object]) -> None:
         """Take what is declared for each leaf, in the structure of the arguments."""
         self._specs, self._arguments = specs, arguments
         remaining = iter(specs)
@@ -227,7 +227,7 @@ class _Matcher:
             self.problems.append(Problem(what, remedy="Write None for an input that is static."))
         return entries
 
-    def _by_position(self, spec: list[Any], names: list[str]) -> dict[str, Any]:
+    def _by_position(self, spec: list[object], names: list[str]) -> dict[str, Any]:
         extra = self.inputs.extra
         if extra and spec and isinstance(spec[-1], Mapping) and set(spec[-1]) == set(extra):
             # torch counts **kwargs as one parameter, with a dict; each of its members is an input.

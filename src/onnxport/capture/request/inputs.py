@@ -95,7 +95,7 @@ def bind(model: Model, args: object, kwargs: Mapping[str, Any] | None, report: C
 
 
 def keywords_at_the_end(
-    signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any], *, legacy: bool = False
+    signature: inspect.Signature, args: tuple[object, ...], kwargs: dict[str, object], *, legacy: bool = False
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """A call whose last argument holds keywords, as code for the TorchScript exporter has it, as it is meant.
 

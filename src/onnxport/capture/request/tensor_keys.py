@@ -40,7 +40,7 @@ def _flatten(value: KeyedByTensors) -> tuple[list[Any], None]:
     return [part for pair in value.items() for part in pair], None
 
 
-def _unflatten(children: Sequence[Any], context: None) -> KeyedByTensors:
+def _unflatten(children: Sequence[object], context: None) -> KeyedByTensors:
     given = list(children)
     return KeyedByTensors(zip(given[::2], given[1::2], strict=True))
 

@@ -146,7 +146,7 @@ def _register(value: object) -> bool:
     return False
 
 
-def _register_mapping(kind: type[Any]) -> None:
+def _register_mapping(kind: type[object]) -> None:
     """Teach torch a class of dicts; it is filled anew from the values, whatever its constructor takes."""
 
     def flatten(value: Any) -> tuple[list[Any], list[Any]]:
@@ -155,7 +155,7 @@ def _register_mapping(kind: type[Any]) -> None:
     def flatten_with_keys(value: Any) -> tuple[list[tuple[Any, Any]], list[Any]]:
         return [(pytree.MappingKey(key), item) for key, item in value.items()], list(value)
 
-    def unflatten(values: Iterable[Any], keys: list[Any]) -> Any:
+    def unflatten(values: Iterable[object], keys: list[object]) -> Any:
         made = cast(Any, kind).__new__(kind)
         if isinstance(made, collections.UserDict):
             made.data = {}

@@ -49,7 +49,7 @@ class Helpers:
     returned = staticmethod(without_open_lists)
 
     @staticmethod
-    def counted(items: Any, *described: Any) -> CountedLoop | None:
+    def counted(items: object, *described: object) -> CountedLoop | None:
         """A ``for`` that is captured, or None for one that Python runs: it knows how often, and data decides little."""
         if isinstance(items, OpenItems):
             return CountedLoop(items, *described)
@@ -58,19 +58,19 @@ class Helpers:
         return CountedLoop(OpenItems(len(items), lambda place: items.start + place * items.step), *described)
 
     @staticmethod
-    def compared(owner: Any, name: str) -> Callable[..., Any]:
+    def compared(owner: object, name: str) -> Callable[..., Any]:
         """``torch.equal`` or ``torch.allclose``, whose truth is asked for later, or what else has such a name."""
         if owner is torch:
             return COMPARING[name]
         return partial(COMPARING[name], owner) if isinstance(owner, torch.Tensor) else getattr(owner, name)
 
     @staticmethod
-    def holds(part: Any) -> Any:
+    def holds(part: object) -> Any:
         """Whether an assertion holds; of what only the iteration knows it is taken to."""
         return True if is_open_truth(part) else part
 
     @staticmethod
-    def refuse_open(items: Any, text: str, reason: str) -> None:
+    def refuse_open(items: object, text: str, reason: str) -> None:
         """Refuse a loop that is no function of its variables where only run time knows how many items there are."""
         if isinstance(items, OpenItems):
             what = f"How often `{text}` runs only run time knows, and {reason}."
@@ -93,18 +93,18 @@ class Helpers:
         return key in owner
 
     @staticmethod
-    def joined(*parts: Any) -> OpenList:
+    def joined(*parts: object) -> OpenList:
         """The items of several, one after another."""
         return sum(map(OpenList.of, parts), OpenList())
 
     @staticmethod
-    def collected(iterable: Any, function: Callable[[Any], Any]) -> Any:
+    def collected(iterable: object, function: Callable[[object], object]) -> Any:
         """What a function gives for each item, as a list."""
         items = items_of(iterable)
         if not isinstance(items, OpenItems):
             return OpenList(function(item) for item in items)
 
-        def body(item: Any, found: list[Any]) -> tuple[list[Any]]:
+        def body(item: object, found: list[object]) -> tuple[list[Any]]:
             found.append(function(item))
             return (found,)
 
@@ -116,7 +116,7 @@ class Helpers:
         return found
 
     @staticmethod
-    def generated(iterable: Any, function: Callable[[Any], Any]) -> Any:
+    def generated(iterable: object, function: Callable[[object], object]) -> Any:
         """What a function gives for each item, one after another where their number is plain."""
         items = items_of(iterable)
         if isinstance(items, OpenItems):
@@ -147,27 +147,27 @@ class Helpers:
         return None if is_plain and not loop.is_ended_by_data else loop
 
     @staticmethod
-    def all_of(in_turn: bool, *parts: Callable[[], Any]) -> Any:
+    def all_of(in_turn: bool, *parts: Callable[[], object]) -> Any:
         """``and`` of truths, some of which only run time knows."""
         return _in_turn(parts, True) if in_turn else _together(parts, torch.logical_and, True)
 
     @staticmethod
-    def any_of(in_turn: bool, *parts: Callable[[], Any]) -> Any:
+    def any_of(in_turn: bool, *parts: Callable[[], object]) -> Any:
         """``or`` of truths, some of which only run time knows."""
         return _in_turn(parts, False) if in_turn else _together(parts, torch.logical_or, False)
 
     @staticmethod
-    def negated(part: Any) -> Any:
+    def negated(part: object) -> Any:
         """``not`` of a truth that only run time may know."""
         part = truth_of(part)
         return torch.logical_not(as_tensor(part)) if _is_open_truth(part) else not part
 
 
-def _is_open_truth(value: Any) -> bool:
+def _is_open_truth(value: object) -> bool:
     return isinstance(value, torch.Tensor | torch.SymBool | torch.SymInt | torch.SymFloat)
 
 
-def _together(parts: tuple[Callable[[], Any], ...], join: Callable[..., torch.Tensor], neutral: bool) -> Any:
+def _together(parts: tuple[Callable[[], object], ...], join: Callable[..., torch.Tensor], neutral: bool) -> Any:
     found: Any = neutral
     for part in parts:
         value = truth_of(part())
@@ -179,7 +179,7 @@ def _together(parts: tuple[Callable[[], Any], ...], join: Callable[..., torch.Te
     return found
 
 
-def _in_turn(parts: Sequence[Callable[[], Any]], neutral: bool) -> Any:
+def _in_turn(parts: Sequence[Callable[[], object]], neutral: bool) -> Any:
     """The same where a part is computed only if those before it don't settle the whole."""
     first, *others = parts
     found = truth_of(first())
@@ -197,7 +197,7 @@ def _in_turn(parts: Sequence[Callable[[], Any]], neutral: bool) -> Any:
     return either(found, following, settled) if neutral else either(found, settled, following)
 
 
-def _chooses(item: Any, *described: Any) -> bool:
+def _chooses(item: object, *described: object) -> bool:
     """Whether data decides something in the body of a loop."""
     with counting_choices() as made:
         trial = CountedLoop(OpenItems(1, lambda place: item), *described)

@@ -64,7 +64,7 @@ def counting_choices() -> Iterator[Sequence[OpenChoice]]:
         _counting.pop()
 
 
-def either(test: Any, one: Callable[[], Any], other: Callable[[], Any]) -> Any:
+def either(test: object, one: Callable[[], object], other: Callable[[], object]) -> Any:
     """What one of two functions gives."""
     (value,) = way_taken(
         test, (lambda value: (one(),), lambda value: (other(),)), (False, False), ("value",), ("value",), {}
@@ -73,12 +73,12 @@ def either(test: Any, one: Callable[[], Any], other: Callable[[], Any]) -> Any:
 
 
 def way_taken(
-    test: Any,
+    test: object,
     ways: tuple[Way, Way],
     raises: tuple[bool, bool],
     names: Sequence[str],
     needed: Sequence[str],
-    around: Mapping[str, Any],
+    around: Mapping[str, object],
 ) -> Sequence[Any]:
     """What one of two ways leaves of variables; both are captured where only the iteration knows which is taken.
 
@@ -104,7 +104,7 @@ class OpenChoice(OpenBlock):
         self.test, self.ways = test, ways
         self._sample: list[torch.Tensor] = []
 
-    def _run(self, way: int, values: Sequence[Any]) -> tuple[Any, ...]:
+    def _run(self, way: int, values: Sequence[object]) -> tuple[Any, ...]:
         return self.in_block(lambda own: self.ways[way](*own), values)
 
     def watch(self) -> list[Place]:
@@ -207,7 +207,7 @@ def _merged(name: str, before: Any, sides: Sequence[_Side], *, needed: bool) -> 
     return _either(name, one.after, other.after, one.watch)
 
 
-def _either(name: str, one: Any, other: Any, watch: Watch) -> Variable:
+def _either(name: str, one: object, other: object, watch: Watch) -> Variable:
     """The kind of a variable that is assigned to."""
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
         same = certainly_same_shape(one, other) and not any(is_inner(size, watch.known) for size in one.shape)
@@ -232,11 +232,11 @@ def _either(name: str, one: Any, other: Any, watch: Watch) -> Variable:
     raise Unlike(f"`{name}` is {kind_of(one)} after one way and {kind_of(other)} after the other")
 
 
-def _is_float(value: Any) -> bool:
+def _is_float(value: object) -> bool:
     return isinstance(value, float | torch.SymFloat)
 
 
-def _contents(name: str, before: Any, sides: Sequence[_Side]) -> Variable:
+def _contents(name: str, before: object, sides: Sequence[_Side]) -> Variable:
     """The kind of a list, tuple or dict that stays the same object, with perhaps other things in it."""
     if isinstance(before, OpenList) and before.has_sequence:
         if all(_is_unchanged(side) for side in sides):

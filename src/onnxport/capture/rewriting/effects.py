@@ -40,7 +40,7 @@ class Place:
         except ValueError:
             return UNDEFINED
 
-    def write(self, value: Any) -> None:
+    def write(self, value: object) -> None:
         """Put something there."""
         if value is UNDEFINED:
             if isinstance(self.owner, CellType):
@@ -111,7 +111,7 @@ def _is_users_object(owner: object) -> bool:
     return module is not None and is_users_file(getattr(module, "__file__", ""))
 
 
-def _content(value: Any) -> list[Any]:
+def _content(value: object) -> list[Any]:
     """What is in a container, and how often a tensor was written to."""
     if isinstance(value, torch.Tensor):
         return [value._version]
@@ -122,14 +122,14 @@ def _content(value: Any) -> list[Any]:
     return [dict, *value.values(), *value] if type(value) is dict else []
 
 
-def _same(one: Sequence[Any], other: Sequence[Any]) -> bool:
+def _same(one: Sequence[object], other: Sequence[object]) -> bool:
     if len(one) != len(other):
         return False
     pairs = zip(one, other, strict=True)
     return all(a is b or (type(a) is int and type(b) is int and a == b) for a, b in pairs)
 
 
-def _refill(value: Any, content: Sequence[Any]) -> None:
+def _refill(value: object, content: Sequence[object]) -> None:
     if isinstance(value, list):
         value[:] = content[1:]
     elif type(value) is dict:

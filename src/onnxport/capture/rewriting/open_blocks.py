@@ -41,7 +41,7 @@ class Reading(TorchFunctionMode):
         self.symbols: dict[sympy.Symbol, torch.SymInt] = {}
         self._made: dict[int, object] = {}
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func: object, types: object, args: object = (), kwargs: object = None) -> Any:
         for leaf in _leaves((args, kwargs)):
             if isinstance(leaf, torch.SymInt | torch.SymFloat | torch.SymBool):
                 self.symbols.update(_symbols_of_data(leaf))
@@ -60,7 +60,7 @@ def _symbols_of_data(number: torch.SymInt | torch.SymFloat | torch.SymBool) -> d
     return {symbol: env.create_symintnode(symbol, hint=None) for symbol in free_unbacked_symbols(number.node.expr)}
 
 
-def _leaves(arguments: Any) -> Iterator[Any]:
+def _leaves(arguments: object) -> Iterator[Any]:
     """What operators are given, also in lists of which they read all."""
     for leaf in pytree.tree_leaves(arguments):
         if isinstance(leaf, WatchedList):
@@ -77,8 +77,8 @@ class Substituting(TorchFunctionMode):
         super().__init__()
         self.substitutes = substitutes
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        def own(leaf: Any) -> Any:
+    def __torch_function__(self, func: object, types: object, args: object = (), kwargs: object = None) -> Any:
+        def own(leaf: object) -> Any:
             return self.substitutes.get(id(leaf), leaf)
 
         own_args, own_kwargs = pytree.tree_map(own, (args, {} if kwargs is None else kwargs))
@@ -108,7 +108,7 @@ def _written(tensor: torch.Tensor, index: Any, value: Any) -> None:
     view.copy_(value) if isinstance(value, torch.Tensor) else view.fill_(value)
 
 
-def _is_number(part: Any) -> bool:
+def _is_number(part: object) -> bool:
     return isinstance(part, torch.Tensor) and part.dim() == 0 and part.dtype is not torch.bool
 
 
@@ -158,7 +158,7 @@ class OpenBlock:
         return name not in self.names or name in self.needed
 
     @contextlib.contextmanager
-    def put(self, values: Sequence[Any]) -> Iterator[None]:
+    def put(self, values: Sequence[object]) -> Iterator[None]:
         """While the block runs, the places besides the variables hold these values."""
         before = [place.read() for place in self.places]
         try:
@@ -169,14 +169,14 @@ class OpenBlock:
             for one, value in zip(self.places, before, strict=True):
                 one.write(value)
 
-    def leave(self, values: Sequence[Any]) -> list[Any]:
+    def leave(self, values: Sequence[object]) -> list[Any]:
         """Write to the places besides the variables what the block leaves there; return what it leaves of these."""
         count = len(self.names)
         for place, value in zip(self.places, values[count:], strict=True):
             place.write(value)
         return list(values[:count])
 
-    def in_block(self, run: Callable[..., tuple[Any, ...]], values: Sequence[Any]) -> tuple[Any, ...]:
+    def in_block(self, run: Callable[..., tuple[object, ...]], values: Sequence[object]) -> tuple[Any, ...]:
         """Run code on the variables: what it leaves of them, and in the places besides."""
         count = len(self.names)
         with self.put(values[count:]):
@@ -213,7 +213,7 @@ class OpenBlock:
         """What lets the block read these operands in the place of its own."""
         return Substituting({id(one): other for one, other in zip(self.operands, operands, strict=True)})
 
-    def states(self, after: Sequence[Any]) -> list[torch.Tensor]:
+    def states(self, after: Sequence[object]) -> list[torch.Tensor]:
         """What is carried of the values that the block leaves."""
         pairs = zip(self.variables, after, strict=True)
         return [tensor for variable, value in pairs for tensor in variable.state(value)]

@@ -65,7 +65,7 @@ class OpenLoop(OpenBlock):
         #: How many iterations ran before the loop.
         self.done = 0
 
-    def _iterate(self, place: Any, values: Sequence[Any]) -> tuple[Any, ...]:
+    def _iterate(self, place: object, values: Sequence[object]) -> tuple[Any, ...]:
         raise NotImplementedError
 
     @property
@@ -102,7 +102,7 @@ class OpenLoop(OpenBlock):
             raise uneven
         self.variables[position] = Sequential(found)
 
-    def _iteration(self, place: Any, values: Sequence[Any]) -> tuple[Any, ...]:
+    def _iteration(self, place: object, values: Sequence[object]) -> tuple[Any, ...]:
         """One iteration: what it leaves of the variables, and in the places besides."""
         return self.in_block(lambda own: self._iterate(place, own), values)
 
@@ -154,7 +154,7 @@ class OpenLoop(OpenBlock):
             after = self._iteration(place(), given)
         return after, mode
 
-    def _stays(self, values: Sequence[Any]) -> torch.Tensor:
+    def _stays(self, values: Sequence[object]) -> torch.Tensor:
         """Whether the loop has not been left by now."""
         if not self.flag:
             return torch.scalar_tensor(True, dtype=torch.bool)
@@ -314,13 +314,13 @@ class RepeatedLoop(OpenLoop):
         flag = self.after[self.names.index(self.flag)] if self.flag else None
         return is_open_truth(self._asked) or is_open_truth(flag)
 
-    def _iterate(self, place: Any, values: Sequence[Any]) -> tuple[Any, ...]:
+    def _iterate(self, place: object, values: Sequence[object]) -> tuple[Any, ...]:
         after = self.body(*values)
         self._asked = self.test(*after)
         as_tensor(self._asked)
         return after
 
-    def _goes_on(self, values: Sequence[Any]) -> torch.Tensor:
+    def _goes_on(self, values: Sequence[object]) -> torch.Tensor:
         """Whether there is another iteration with these values; the condition asks the flag too."""
         with self.put(values[len(self.names) :]), unasked():
             return as_tensor(self.test(*values[: len(self.names)])).to(torch.bool).reshape([])
@@ -330,7 +330,7 @@ class RepeatedLoop(OpenLoop):
         start = self._started()
         count = len(start)
 
-        def test(going: torch.Tensor, *rest: Any) -> torch.Tensor:
+        def test(going: torch.Tensor, *rest: object) -> torch.Tensor:
             return going
 
         def body(going: torch.Tensor, *rest: Any) -> Tensors:

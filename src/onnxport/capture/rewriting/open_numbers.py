@@ -61,7 +61,7 @@ def _range(*bounds: Any) -> Any:
     return OpenItems(positive, lambda place: start + place * step)
 
 
-def _is_of_data(*values: Any) -> bool:
+def _is_of_data(*values: object) -> bool:
     return len(values) == 2 and any(isinstance(one, torch.SymInt) and is_of_data(one.node.expr) for one in values)
 
 
@@ -73,14 +73,14 @@ def _greatest(*values: Any, **options: Any) -> Any:
     return torch.sym_max(*values) if _is_of_data(*values) else max(*values, **options)
 
 
-def _enumerate(iterable: Any, start: Any = 0) -> Any:
+def _enumerate(iterable: object, start: Any = 0) -> Any:
     items = items_of(iterable)
     if not isinstance(items, OpenItems):
         return enumerate(items, start)
     return OpenItems(items.length, lambda place: (start + place, items.at(place)))
 
 
-def _zip(*iterables: Any, **options: Any) -> Any:
+def _zip(*iterables: object, **options: Any) -> Any:
     items = [items_of(one) for one in iterables]
     if not items or not all(isinstance(one, OpenItems) for one in items):
         return zip(*items, **options)  # noqa: B905 - as the code has it
@@ -90,7 +90,7 @@ def _zip(*iterables: Any, **options: Any) -> Any:
     return OpenItems(length, lambda place: tuple(one.at(place) for one in items))
 
 
-def _reversed(sequence: Any) -> Any:
+def _reversed(sequence: object) -> Any:
     items = items_of(sequence)
     if not isinstance(items, OpenItems):
         return reversed(items)
@@ -103,7 +103,7 @@ def _sum(iterable: Any, start: Any = 0) -> Any:
     return sum(iterable, start)
 
 
-def _list(*iterable: Any) -> Any:
+def _list(*iterable: object) -> Any:
     return OpenList(iterable[0].parts) if iterable and isinstance(iterable[0], OpenList) else OpenList(list(*iterable))
 
 
@@ -141,10 +141,10 @@ def _fmod(one: Any, other: Any) -> Any:
     return torch.fmod(*(as_tensor(value).to(torch.float64) for value in (one, other))).item()
 
 
-def _is(plain: Callable[[Any], bool], function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Any], Any]:
+def _is(plain: Callable[[object], bool], function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Any], Any]:
     """Whether a number is NaN or infinite, which no size is."""
 
-    def ask(value: Any) -> Any:
+    def ask(value: object) -> Any:
         if isinstance(value, torch.Tensor | torch.SymFloat):
             return function(as_tensor(value)).item()
         return plain(0 if isinstance(value, torch.SymInt) else value)
@@ -155,7 +155,7 @@ def _is(plain: Callable[[Any], bool], function: Callable[[torch.Tensor], torch.T
 def _by_tensor(plain: Callable[..., float], function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., Any]:
     """A function of numbers that is computed as a tensor where only run time knows the number."""
 
-    def compute(value: Any, *others: Any) -> Any:
+    def compute(value: object, *others: object) -> Any:
         if others or not isinstance(value, torch.SymInt | torch.SymFloat):
             return plain(value, *others)
         return function(as_tensor(value).to(torch.float64)).item()
@@ -170,7 +170,7 @@ def _log2(number: torch.Tensor) -> torch.Tensor:
     return torch.where(torch.exp2(whole) == number, whole, found)
 
 
-def _type(value: Any) -> Any:
+def _type(value: object) -> Any:
     return PLAIN_KINDS.get(type(value), type(value))
 
 
@@ -253,7 +253,7 @@ def item_of(owner: Any, key: Any) -> Any:
 _CACHED = type(functools.cache(str))
 
 
-def _got(owner: dict[Any, Any], key: Any, otherwise: Any = None) -> Any:
+def _got(owner: dict[object, object], key: object, otherwise: object = None) -> Any:
     try:
         return item_of(owner, key) if isinstance(key, torch.SymInt) else owner.get(key, otherwise)
     except KeyError:
@@ -284,13 +284,13 @@ def as_tensor(number: Any) -> torch.Tensor:
     return number if isinstance(number, torch.Tensor) else Number.of(number).tensor()
 
 
-def is_open_truth(value: Any) -> bool:
+def is_open_truth(value: object) -> bool:
     """Whether only data, or the number of an iteration, tells the truth of a value."""
     if isinstance(value, torch.Tensor):
         return True
     return isinstance(value, _SYMBOLIC) and is_of_data(value.node.expr) and truth_in_range(value.node) is None
 
 
-def truth_of(value: Any) -> Any:
+def truth_of(value: object) -> Any:
     """What is asked for its truth: of a list, whether there is something in it."""
     return value.length > 0 if isinstance(value, OpenList) and value.has_open_length else value

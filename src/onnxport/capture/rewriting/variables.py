@@ -34,19 +34,19 @@ class Variable:
         """What tells one kind of variable from another."""
         return type(self)
 
-    def any_value(self, value: Any) -> Any:
+    def any_value(self, value: object) -> Any:
         """A value of which no more is known than in any iteration; ``value`` is what there was before the loop."""
         return own_value(value)
 
-    def passed_on(self, value: Any) -> list[torch.Tensor]:
+    def passed_on(self, value: object) -> list[torch.Tensor]:
         """The tensors from before the loop that an iteration gets as they are."""
         return [leaf for leaf in leaves_of(value) if isinstance(leaf, torch.Tensor)]
 
-    def written_to(self, value: Any) -> list[torch.Tensor]:
+    def written_to(self, value: object) -> list[torch.Tensor]:
         """The tensors from before the loop that iterations write to in place."""
         return []
 
-    def start(self, value: Any) -> list[torch.Tensor]:
+    def start(self, value: object) -> list[torch.Tensor]:
         """The states before the first iteration."""
         return []
 
@@ -54,25 +54,25 @@ class Variable:
         """What an iteration gets, from the next of the states; ``value`` is what there was before the loop."""
         return value
 
-    def state(self, value: Any) -> list[torch.Tensor]:
+    def state(self, value: object) -> list[torch.Tensor]:
         """The states after an iteration that leaves this."""
         return []
 
-    def contribution(self, value: Any) -> list[torch.Tensor]:
+    def contribution(self, value: object) -> list[torch.Tensor]:
         """What an iteration adds to a list."""
         return []
 
-    def result(self, value: Any, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
+    def result(self, value: object, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
         """What the variable holds after the loop."""
         return value
 
 
 class _Changing(Variable):
-    def passed_on(self, value: Any) -> list[torch.Tensor]:
+    def passed_on(self, value: object) -> list[torch.Tensor]:
         """None."""
         return []
 
-    def any_value(self, value: Any) -> Any:
+    def any_value(self, value: object) -> Any:
         """What an iteration gets from states of which nothing is known."""
         return self.given(iter([torch.empty_like(state) for state in self.start(value)]), value)
 
@@ -85,7 +85,7 @@ class Passing(_Changing):
         """Nothing."""
         return UNDEFINED
 
-    def result(self, value: Any, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
+    def result(self, value: object, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
         """Nothing."""
         return UNDEFINED
 
@@ -117,7 +117,7 @@ class Carried(_Changing):
         """The tensor, if iterations write to it."""
         return [value] if self.written else []
 
-    def start(self, value: Any) -> list[torch.Tensor]:
+    def start(self, value: object) -> list[torch.Tensor]:
         """The tensor."""
         if isinstance(value, _Undefined):
             return [torch.zeros(self.sizes, dtype=self.dtype)]
@@ -131,11 +131,11 @@ class Carried(_Changing):
         state = next(states)
         return state.clone() if self.written else state
 
-    def any_value(self, value: Any) -> Any:
+    def any_value(self, value: object) -> Any:
         """A copy, that may be written to."""
         return super().any_value(value) if not isinstance(value, torch.Tensor) else own_value(value)
 
-    def state(self, value: Any) -> list[torch.Tensor]:
+    def state(self, value: object) -> list[torch.Tensor]:
         """The tensor."""
         return self.start(value)
 
@@ -165,7 +165,7 @@ class Varying(_Changing):
         """The kind and the axes that change."""
         return Varying, tuple(isinstance(size, int) and size < 0 for size in self.sizes)
 
-    def start(self, value: Any) -> list[torch.Tensor]:
+    def start(self, value: object) -> list[torch.Tensor]:
         """The tensor by what carries any."""
         return [handle_operator("of_any_rank")(value)]
 
@@ -173,7 +173,7 @@ class Varying(_Changing):
         """The tensor, with sizes that only the iteration knows."""
         return self._of_size(next(states), self.sizes)
 
-    def state(self, value: Any) -> list[torch.Tensor]:
+    def state(self, value: object) -> list[torch.Tensor]:
         """The tensor by what carries any."""
         return self.start(value)
 
@@ -201,7 +201,7 @@ class Counting(_Changing):
 
     is_open = True
 
-    def start(self, value: Any) -> list[torch.Tensor]:
+    def start(self, value: object) -> list[torch.Tensor]:
         """The number as a tensor."""
         return self.state(value)
 
@@ -209,12 +209,12 @@ class Counting(_Changing):
         """The number that the tensor holds."""
         return next(states).item()
 
-    def state(self, value: Any) -> list[torch.Tensor]:
+    def state(self, value: object) -> list[torch.Tensor]:
         """The number as a tensor."""
         value = 0 if value is UNDEFINED else value
         return [as_tensor(value).to(torch.int64 if self.whole else torch.float64)]
 
-    def result(self, value: Any, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
+    def result(self, value: object, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
         """The number after the last iteration."""
         return next(states).item()
 
@@ -230,7 +230,7 @@ class Collecting(_Changing):
         """An empty list."""
         return []
 
-    def any_value(self, value: Any) -> Any:
+    def any_value(self, value: object) -> Any:
         """A list of its own that tells if more is done with it."""
         return own_value(value)
 
@@ -264,7 +264,7 @@ class Sequential(_Changing):
         sizes = self.item_type.sizes
         return Sequential, None if sizes is None else tuple(size is None for size in sizes)
 
-    def start(self, value: Any) -> list[torch.Tensor]:
+    def start(self, value: object) -> list[torch.Tensor]:
         """What carries the sequence."""
         return [handle_of(OpenList.of(value).as_in_scripts, self.item_type.dtype).clone()]
 
@@ -272,11 +272,11 @@ class Sequential(_Changing):
         """A list of as many items as there are by then."""
         return OpenList([Sequenced(next(states), self.item_type)])
 
-    def state(self, value: Any) -> list[torch.Tensor]:
+    def state(self, value: object) -> list[torch.Tensor]:
         """What carries the sequence."""
         return self.start(value)
 
-    def result(self, value: Any, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
+    def result(self, value: object, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
         """The list that it was, with all items."""
         held = Sequenced(next(states), self.item_type)
         whole = value if isinstance(value, OpenList) else OpenList()
@@ -290,7 +290,7 @@ class Assigned(_Changing):
 
     value: Any
 
-    def result(self, value: Any, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
+    def result(self, value: object, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
         """That value."""
         return self.value
 
@@ -303,7 +303,7 @@ class Appending(_Changing):
     added: list[Variable]
     count: int
 
-    def state(self, value: Any) -> list[torch.Tensor]:
+    def state(self, value: object) -> list[torch.Tensor]:
         """Those of what was in it, then of what was added."""
         parts = parts_in(value)
         added = zip(self.added, parts[self.count :], strict=True)
@@ -339,16 +339,16 @@ class Structured(Variable):
         """The kinds of all parts."""
         return Structured, tuple(part.description for part in self.parts)
 
-    def any_value(self, value: Any) -> Any:
+    def any_value(self, value: object) -> Any:
         """A container of its own of such values."""
         pairs = zip(self.parts, self._parts_of(value), strict=True)
         made = rebuilt(self._like(value), [part.any_value(held) for part, held in pairs])
         return WatchedList(made) if isinstance(made, list) else made
 
-    def _like(self, value: Any) -> Any:
+    def _like(self, value: object) -> Any:
         return self.like if isinstance(value, _Undefined) else value
 
-    def _parts_of(self, value: Any) -> list[Any]:
+    def _parts_of(self, value: object) -> list[Any]:
         return [UNDEFINED] * len(self.parts) if isinstance(value, _Undefined) else parts_in(value)
 
     @property
@@ -356,22 +356,22 @@ class Structured(Variable):
         """Whether iterations add to a list among the parts."""
         return any(part.contributes for part in self.parts)
 
-    def contribution(self, value: Any) -> list[torch.Tensor]:
+    def contribution(self, value: object) -> list[torch.Tensor]:
         """Those of all parts."""
         pairs = zip(self.parts, self._parts_of(value), strict=True)
         return [piece for part, held in pairs for piece in part.contribution(held)]
 
-    def passed_on(self, value: Any) -> list[torch.Tensor]:
+    def passed_on(self, value: object) -> list[torch.Tensor]:
         """Those of all parts."""
         pairs = zip(self.parts, self._parts_of(value), strict=True)
         return [leaf for part, held in pairs for leaf in part.passed_on(held)]
 
-    def written_to(self, value: Any) -> list[torch.Tensor]:
+    def written_to(self, value: object) -> list[torch.Tensor]:
         """Those of all parts."""
         pairs = zip(self.parts, self._parts_of(value), strict=True)
         return [tensor for part, held in pairs for tensor in part.written_to(held)]
 
-    def start(self, value: Any) -> list[torch.Tensor]:
+    def start(self, value: object) -> list[torch.Tensor]:
         """Those of all parts."""
         return [
             state for part, held in zip(self.parts, self._parts_of(value), strict=True) for state in part.start(held)
@@ -382,13 +382,13 @@ class Structured(Variable):
         pairs = zip(self.parts, self._parts_of(value), strict=True)
         return rebuilt(self._like(value), [part.given(states, held) for part, held in pairs])
 
-    def state(self, value: Any) -> list[torch.Tensor]:
+    def state(self, value: object) -> list[torch.Tensor]:
         """Those of all parts."""
         return [
             state for part, held in zip(self.parts, self._parts_of(value), strict=True) for state in part.state(held)
         ]
 
-    def result(self, value: Any, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
+    def result(self, value: object, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
         """The container that it was, with what is in it now."""
         value = UNDEFINED if self.is_new else value
         pairs = zip(self.parts, self._parts_of(value), strict=True)
@@ -410,7 +410,7 @@ class WatchedList(list[Any]):
     def _reading(name: str) -> Any:  # type: ignore[misc]
         plain = getattr(list, name)
 
-        def method(self: Any, *args: Any) -> Any:
+        def method(self: Any, *args: object) -> Any:
             self.read = True
             return plain(self, *args)
 
@@ -438,7 +438,7 @@ class WatchedList(list[Any]):
     sort = _reading("sort")
 
 
-def leaves_of(value: Any) -> list[Any]:
+def leaves_of(value: object) -> list[Any]:
     """What is in lists, tuples and dicts, however deep."""
     if isinstance(value, WatchedList | OpenList):
         return [leaf for part in parts_in(value) for leaf in leaves_of(part)]
@@ -449,7 +449,7 @@ def leaves_of(value: Any) -> list[Any]:
     return [value.tensor if isinstance(value, OpenRun) else value]
 
 
-def own_value(value: Any) -> Any:
+def own_value(value: object) -> Any:
     """What an iteration that is only watched gets of a variable: it may write to it."""
     if isinstance(value, torch.Tensor):
         return value.clone()
@@ -462,7 +462,7 @@ def own_value(value: Any) -> Any:
     return value
 
 
-def parts_in(container: Any) -> list[Any]:
+def parts_in(container: object) -> list[Any]:
     """What is in a list, tuple or dict, whatever a list says of it."""
     if isinstance(container, list):
         return [list.__getitem__(container, place) for place in range(list.__len__(container))]

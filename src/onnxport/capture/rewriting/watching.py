@@ -59,7 +59,7 @@ class Watch:
         for value in self.own:
             self._note(value)
 
-    def _note(self, value: Any) -> None:
+    def _note(self, value: object) -> None:
         if isinstance(value, torch.Tensor):
             self._versions[id(value)] = value._version
         elif isinstance(value, list | tuple | dict):
@@ -71,7 +71,7 @@ class Watch:
         """Whether the block got a tensor from here."""
         return id(leaf) in self._versions
 
-    def parts(self, container: Any) -> list[Any]:
+    def parts(self, container: object) -> list[Any]:
         """What was in a container."""
         return self._parts[id(container)]
 
@@ -80,7 +80,7 @@ class Watch:
         return tensor._version != self._versions[id(tensor)]
 
 
-def variable_of(name: str, before: Any, own: Any, after: Any, watch: Watch, *, needed: bool) -> Variable:
+def variable_of(name: str, before: Any, own: object, after: object, watch: Watch, *, needed: bool) -> Variable:
     """The kind of a variable, from what it holds before and after an iteration; ``own`` is what that one got."""
     if isinstance(own, OpenList) and own.has_sequence:
         return _sequence(name, own, after, watch)
@@ -107,17 +107,17 @@ def variable_of(name: str, before: Any, own: Any, after: Any, watch: Watch, *, n
     raise Unlike(f"`{name}` is {kind_of(before)} before an iteration and {kind_of(after)} after it")
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     """Whether a value is a number, one that only run time knows or not."""
     return isinstance(value, _NUMBERS) and not isinstance(value, bool)
 
 
-def is_plain(value: Any) -> bool:
+def is_plain(value: object) -> bool:
     """Whether a value is a number or a truth, and no tensor."""
     return is_number(value) or isinstance(value, _TRUTHS)
 
 
-def check_holds(name: str, dtype: torch.dtype, value: Any) -> None:
+def check_holds(name: str, dtype: torch.dtype, value: object) -> None:
     """Check that a tensor of some dtype can stand for a number, as one of whole numbers can't for infinity."""
     is_float = isinstance(value, float | torch.SymFloat)
     is_truth = isinstance(value, _TRUTHS) or (isinstance(value, int) and value in (0, 1))
@@ -130,7 +130,7 @@ def truth() -> Variable:
     return Carried((), torch.bool, from_plain=True)
 
 
-def undefined_before(name: str, after: Any, known: set[object]) -> Variable:
+def undefined_before(name: str, after: object, known: set[object]) -> Variable:
     """The kind of a variable that a block defines, from what it holds then."""
     if isinstance(after, torch.Tensor):
         if any(is_inner(size, known) for size in after.shape):
@@ -145,7 +145,7 @@ def undefined_before(name: str, after: Any, known: set[object]) -> Variable:
     raise Unlike(f"`{name}` is not defined before an iteration and {kind_of(after)} after it")
 
 
-def are_alike(before: Any, after: Any) -> bool:
+def are_alike(before: object, after: object) -> bool:
     """Whether two containers have as many parts, by the same keys."""
     if not isinstance(before, tuple | dict | list) or not isinstance(after, tuple | dict | list):
         return False
@@ -156,16 +156,16 @@ def are_alike(before: Any, after: Any) -> bool:
     return len(before) == len(parts_in(after))
 
 
-def _is_open(value: Any) -> bool:
+def _is_open(value: object) -> bool:
     return isinstance(value, OpenList) and value.has_open_length
 
 
-def _structure(name: str, before: Any, own: Any, after: Any, watch: Watch) -> Variable:
+def _structure(name: str, before: object, own: object, after: object, watch: Watch) -> Variable:
     parts = zip(parts_in(before), watch.parts(own), parts_in(after), strict=True)
     return Structured([variable_of(name, *part, watch, needed=True) for part in parts])
 
 
-def _list(name: str, before: Any, own: WatchedList, after: Any, watch: Watch) -> Variable:
+def _list(name: str, before: Any, own: WatchedList, after: object, watch: Watch) -> Variable:
     if after is not own:
         raise Unlike(f"`{name}` is a list before an iteration and {kind_of(after)} after it")
     count = list.__len__(before)
@@ -185,17 +185,17 @@ def _list(name: str, before: Any, own: WatchedList, after: Any, watch: Watch) ->
     return Sequential(found)
 
 
-def _type_before(before: Any) -> ItemType | None:
+def _type_before(before: object) -> ItemType | None:
     return item_type_of(OpenList.of(before).as_in_scripts)
 
 
-def _was_cut(before: Any, own: WatchedList, watch: Watch) -> bool:
+def _was_cut(before: object, own: WatchedList, watch: Watch) -> bool:
     """Whether a list lost items that it had, or has others in their place."""
     given = watch.parts(own)
     return list.__len__(own) < len(given) or any(a is not b for a, b in zip(given, parts_in(own), strict=False))
 
 
-def _sequence(name: str, own: OpenList, after: Any, watch: Watch) -> Variable:
+def _sequence(name: str, own: OpenList, after: object, watch: Watch) -> Variable:
     if not isinstance(after, OpenList):
         raise Unlike(f"`{name}` is a list before an iteration and {kind_of(after)} after it")
     found = without_inner_sizes(item_type_of(after.as_in_scripts), watch.known)
@@ -251,7 +251,7 @@ def _same(one: Size, other: Size) -> bool:
     return statically_known_true(one == other)
 
 
-def kind_of(value: Any) -> str:
+def kind_of(value: object) -> str:
     """What a value is, for a message."""
     if value is UNDEFINED:
         return "not defined"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 
 from onnxport.errors import ArgumentTypeError, Problem, warn
@@ -71,8 +72,34 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
+def _is_truth(value: object) -> bool:
+    return isinstance(value, int | np.bool_)
+
+
+# Any text counts as true in Python, "no" as well: it is refused, where a number is taken as it is.
+_SWITCHES = (
+    "export_params",
+    "verbose",
+    "keep_initializers_as_inputs",
+    "dynamo",
+    "external_data",
+    "report",
+    "optimize",
+    "verify",
+    "profile",
+    "dump_exported_program",
+    "fallback",
+    "do_constant_folding",
+    "autograd_inlining",
+    "fold_batch_norm",
+)
+
 # What an argument must be unless it is None, where None says something, and how it is written.
 _FORMS: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    "args": (
+        lambda value: not isinstance(value, str | os.PathLike),
+        "the example inputs, as in (x,), and the file after them",
+    ),
     "kwargs": (_by_name, 'a dict from parameter to value, as in {"mask": mask}'),
     "input_names": (_are_names, 'a list of names, as in ["x", "mask"]'),
     "output_names": (_are_names, 'a list of names, as in ["scores"]'),
@@ -89,6 +116,7 @@ _FORMS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     ),
     "branch_limit": (_is_count, "how many ways through the model are captured at most, from 1 on"),
     "custom_opsets": (_are_versions, 'a dict from domain to version, as in {"mylib": 1}'),
+    **dict.fromkeys(_SWITCHES, (_is_truth, "True or False")),
 }
 
 

@@ -62,7 +62,7 @@ def _make(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OnnxExporterError(f"The folder {directory} (artifacts_dir) cannot be made: {error}") from error
+        raise OnnxExporterError(f"The folder {directory} (artifacts_dir) cannot be made: {error.strerror}.") from error
 
 
 @contextlib.contextmanager

@@ -45,6 +45,20 @@ class Problem:
         return "\n".join(lines)
 
 
+_SPOKEN_WITH_A_VOWEL = frozenset("AEFHILMNORSX")
+
+
+def with_article(name: str) -> str:
+    """A name of a class with "a" or "an" before it, as it is spoken; capitals in a row are spoken one by one.
+
+    >>> from onnxport.errors import with_article
+    >>> [with_article(name) for name in ("Linear", "Embedding", "LSTM", "UNet", "int")]
+    ['a Linear', 'an Embedding', 'an LSTM', 'a UNet', 'an int']
+    """
+    spelt = name[:2].isupper() and len(name) > 1
+    return f"{'an' if name[:1] in (_SPOKEN_WITH_A_VOWEL if spelt else 'AEIOUaeiou') else 'a'} {name}"
+
+
 def listing(headline: str, problems: Sequence[Problem], advice: str = "") -> str:
     """Format a headline and all problems, one after another, and what to do about all of them."""
     return "\n".join([headline, *(f"  - {problem}" for problem in problems), *([advice] if advice else [])])

@@ -77,7 +77,9 @@ def export_legacy(
     return program if destination is None else None
 
 
-def call_arguments(model: Any, args: object, kwargs: Mapping[str, object] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def call_arguments(
+    model: Any, args: object, kwargs: Mapping[str, object] | None
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of the call: a dict at the end of ``args`` holds keywords, numbers and keys are tensors."""
     positional = tuple(args) if isinstance(args, tuple | list) and not hasattr(args, "_fields") else (args,)
     keywords = dict(kwargs) if kwargs is not None else {}

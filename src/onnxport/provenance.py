@@ -20,6 +20,7 @@ from typing import NamedTuple
 import onnx_ir as ir
 import torch
 
+from onnxport.errors import with_article
 from onnxport.graphs import bodies
 from onnxport.source_files import PACKAGE_FOLDER, TORCH_FOLDER, is_librarys_file
 from onnxport.torch_internals.layers import pretty_print_target
@@ -231,7 +232,7 @@ def _innermost_line(trace: str, node: torch.fx.Node | None = None) -> str:
     libraries = [frame for frame in frames if not frame["file"].startswith(TORCH_FOLDER)]
     if not own and not libraries and node is not None and (modules := enclosing_modules(node)):
         subject = f"the module {modules[-1].path!r}" if modules[-1].path else "the model"
-        return f"{subject}, a {modules[-1].kind.rpartition('.')[2]}"
+        return f"{subject}, {with_article(modules[-1].kind.rpartition('.')[2])}"
     frame = (own or libraries or frames)[-1]
     code = f": {frame['code']}" if frame["code"] else ""
     return f"{frame['file']}:{frame['line']} in {frame['function']}{code}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from typing import Any
 
 import pytest
@@ -134,6 +135,46 @@ class Least(torch.nn.Module):
         return best
 
 
+class Numbers(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        seen: dict[int, torch.Tensor] = {}
+        while x.sum() < 100:  # culprit
+            seen[len(seen)] = x
+            x = x * 2 + 1
+        return x * len(seen)
+
+
+class Remembers(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        last, total = deque[torch.Tensor](maxlen=2), torch.zeros(3)
+        for row in x:  # culprit
+            last.append(row)
+            total = total + row
+        return total * len(last)
+
+
+class Marks(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        marked, total = set[str](), torch.zeros(3)
+        for row in x:  # culprit
+            if row.sum() > 3:
+                marked.add("large")
+            total = total + row
+        return total * len(marked)
+
+
+MEMO: dict[int, torch.Tensor] = {}
+
+
+class Memoizes(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        MEMO.clear()
+        while x.sum() < 100:  # culprit
+            MEMO[len(MEMO)] = x
+            x = x * 2 + 1
+        return x * len(MEMO)
+
+
 class Multiplies(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> Any:
         return x + sum([1.0] * x.shape[0])  # culprit
@@ -151,6 +192,10 @@ REFUSED: dict[type[torch.nn.Module], str] = {
     Catches: "it has an `except`",
     FoundByRaising: "what it raises may be caught",
     Least: "`best` is the number inf or a tensor of torch.int64",
+    Numbers: "it changes what is in `seen`, a dict",
+    Remembers: "it changes what is in `last`, a deque",
+    Marks: "it changes what is in `marked`, a set",
+    Memoizes: "it changes what is in `MEMO`, a dict",
     Multiplies: "the model forces it to be 3",
 }
 

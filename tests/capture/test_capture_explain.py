@@ -165,7 +165,7 @@ class no_gradient:
 
 
 class a_string_for_a_tensor:
-    @fails("needs a tensor and is given a str", "torch.as_tensor", "abc")
+    @fails("needs a tensor, and what it is given is of type str", "torch.as_tensor", "abc")
     def forward(self, x: Any) -> Any:
         return torch.sin(x)  # culprit
 

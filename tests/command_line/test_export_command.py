@@ -79,6 +79,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     np.savez(tmp_path / "x.npz", x=np.ones((5, 4), np.float32))
     (tmp_path / "only.py").write_text("import torch\nmodel = torch.nn.Linear(4, 2)\n")
     (tmp_path / "nothing.py").write_text("x = 3\n")
+    (tmp_path / "builder.py").write_text("import torch\ndef build(width):\n    return torch.nn.Linear(width, 2)\n")
     (tmp_path / "broken.py").write_text("import torch\ndef build(:\n")
     (tmp_path / "junk.pt").write_bytes(b"junk")
     (tmp_path / "export.toml").write_text(CONFIG)
@@ -143,6 +144,7 @@ REFUSALS = [
     ("weights.safetensors --arch net.pt2", "--arch names a captured program"),
     ("net.py", "net.py has several models; name one of net.py:Net, net.py:Chosen"),
     ("nothing.py", "nothing.py has no module, and no function or class that makes one"),
+    ("builder.py", "Write 'builder.py:build(...)' with its arguments."),
     ("broken.py:build", "broken.py:2: def build(:"),
     ("net.py:Failing", "net.py:Failing raises ValueError: no weights here"),
     ("net.py:Failing", "in fail: raise ValueError"),

@@ -139,7 +139,7 @@ def a_shape_for_an_input(folder: Path) -> None:
     onnxport.export(RELU, (3, 4))  # here
 
 
-@says("needs a tensor and is given a str")
+@says("needs a tensor, and what it is given is of type str")
 def text_for_an_input(folder: Path) -> None:
     onnxport.export(RELU, ("hello",))  # here
 

@@ -119,7 +119,7 @@ def an_array_for_an_input(folder: Path) -> None:
     onnxport.export(nn.Linear(4, 2), (X.numpy(),))
 
 
-@says("needs a tensor and is given a list", "torch.as_tensor")
+@says("needs a tensor, and what it is given is of type list", "torch.as_tensor")
 def a_list_for_an_input(folder: Path) -> None:
     onnxport.export(nn.Linear(4, 2), ([1.0, 2.0, 3.0, 4.0],))
 

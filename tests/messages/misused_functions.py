@@ -52,6 +52,22 @@ def two_arguments_at_once(folder: Path) -> None:
     onnxport.export(RELU, (X,), input_names=[1], dynamic_axes=["x"])  # type: ignore[arg-type]  # here
 
 
+@says("`verify` is 'yes'; write True or False")
+def a_word_for_a_truth(folder: Path) -> None:
+    onnxport.export(RELU, (X,), verify="yes")  # type: ignore[arg-type]  # here
+
+
+@says("`args` is 'model.onnx'; write the example inputs, as in (x,), and the file after them")
+def a_file_for_the_inputs(folder: Path) -> None:
+    onnxport.export(RELU, "model.onnx")  # here
+
+
+@says("dynamic_axes names axis 5 of the output 'y', which has 2 axes")
+def an_axis_that_the_output_has_not(folder: Path) -> None:
+    axes = {"x": {0: "n"}, "y": {5: "n"}}
+    onnxport.export(nn.ReLU(), (X,), input_names=["x"], output_names=["y"], dynamic_axes=axes)  # here
+
+
 @says("`quantize` is 8", "'int8'")
 def a_number_for_a_scheme(folder: Path) -> None:
     onnxport.export(RELU, (X,), quantize=8)  # type: ignore[arg-type]  # here
@@ -316,3 +332,62 @@ def a_symbolic_function_without_a_namespace(folder: Path) -> None:
 @says("The symbolic function for mylib::op is 5, which can't be called")
 def a_number_for_a_symbolic_function(folder: Path) -> None:
     onnxport.register_custom_op_symbolic("mylib::op", 5, 17)  # type: ignore[arg-type]  # here
+
+
+# What only the model itself, a module of torch, can be blamed for; and what a symbolic function does wrong.
+
+
+@says("must be equal to input_size. Expected 5, got 4", "at the model, an LSTM(5, 4)", "eager mode")
+def sequences_of_another_width(folder: Path) -> None:
+    onnxport.export(nn.LSTM(5, 4), (X,))  # here
+
+
+@says("[2, 5] does not broadcast to [3, 4].")
+def shapes_that_do_not_broadcast(folder: Path) -> None:
+    onnxport.export(Pair(), (X, torch.ones(2, 5)))
+
+
+@says("Shapes do not fit together: stack expects each tensor to be equal size", "[3, 4]")
+def a_stack_of_two_shapes(folder: Path) -> None:
+    onnxport.export(Net(lambda x: torch.stack([x, x[1:]])), (X,))  # here
+
+
+@says("'x' is a nested tensor, which ONNX has not", "a padded tensor and the lengths")
+def rows_of_several_lengths(folder: Path) -> None:
+    rows = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+    onnxport.export(RELU, (rows,))  # here
+
+
+@says("output is a coroutine", "`async`")
+def a_forward_that_is_awaited(folder: Path) -> None:
+    async def later(x: Any) -> Any:
+        return x
+
+    onnxport.export(Net(later), (X,))  # here
+
+
+@says("Frob does not exist in opset 20", "mydomain::Frob")
+def a_node_without_a_domain(folder: Path) -> None:
+    def node(x: Any) -> Any:
+        return onnxport.ops.symbolic("Frob", (x,), dtype=x.dtype, shape=x.shape, version=1)  # here
+
+    onnxport.export(Net(node), (X,))
+
+
+@says(
+    "onnxport_words.twist.default",
+    "missing 1 required positional argument: 'd'",
+    "lambda g, a, b, c, d",
+    "correct that function",
+)
+def a_symbolic_function_of_other_parameters(folder: Path) -> None:
+    onnxport.register_custom_op_symbolic("onnxport_words::twist", lambda g, a, b, c, d: a, 9)  # here
+    try:
+        onnxport.export(Net(twisted), (X,))
+    finally:
+        onnxport.unregister_custom_op_symbolic("onnxport_words::twist", 9)
+
+
+@says("weights.safetensors can't be read: No such file or directory.")
+def weights_that_are_not_there(folder: Path) -> None:
+    onnxport.export(RELU, (X,)).apply_weights(folder / "weights.safetensors")  # here

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 import torch
 
 from onnxport.capture.diagnosis import forced_sizes
-from onnxport.capture.diagnosis.explanations import RAISED, UNEXPLAINED, explain
+from onnxport.capture.diagnosis.explanations import NOT_RUNNING, RAISED, UNEXPLAINED, explain
 from onnxport.capture.diagnosis.guards import squeezed_sizes
 from onnxport.capture.diagnosis.lost_links import check_links
 from onnxport.capture.diagnosis.user_lines import (
@@ -443,9 +443,10 @@ def _most_useful(failures: Sequence[Failure]) -> Failure:
 def _all_failed(request: Request, failures: list[Failure]) -> CaptureError:
     """Say once why: in the model's own words if no strategy got beyond, else of the first that is understood."""
     first = _most_useful(failures)
-    where = line_of_error(first.error) or module_of_error(first.error, request.model)
+    line = line_of_error(first.error)
+    where = line or module_of_error(first.error, request.model)
     own = raised_on_purpose(first.error) and not any(isinstance(failure.error, CaptureError) for failure in failures)
-    what, remedy = _short(first.error), RAISED if own else UNEXPLAINED
+    what, remedy = _short(first.error), RAISED if own else UNEXPLAINED if line else NOT_RUNNING
     for failure in [first] if own else [first, *failures]:
         explained = explain(failure.error, line_of_error(failure.error) or where)
         if explained is None and isinstance(failure.error, CaptureError):

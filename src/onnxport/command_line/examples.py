@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from onnxport.command_line.usage import UsageError
-from onnxport.errors import InputError
+from onnxport.errors import InputError, with_article
 from onnxport.weights.safetensors import mapped_tensors
 
 _FILES = (".npy", ".npz", ".pt", ".pth", ".safetensors")
@@ -131,7 +131,9 @@ def read_tensors(path: Path) -> torch.Tensor | Mapping[str, torch.Tensor] | Sequ
     if isinstance(content, torch.Tensor):
         return content
     if not isinstance(content, Mapping | list | tuple):
-        raise InputError(f"{path} holds a {type(content).__name__}, not a tensor, or a list or dict of tensors.")
+        raise InputError(
+            f"{path} holds {with_article(type(content).__name__)}, not a tensor, or a list or dict of tensors."
+        )
     items = content.values() if isinstance(content, Mapping) else content
     others = {type(item).__name__ for item in items if not isinstance(item, torch.Tensor)}
     if others:

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from onnxport.command_line.examples import load_saved
-from onnxport.errors import InputError, Problem
+from onnxport.errors import InputError, Problem, with_article
 from onnxport.weights.safetensors import mapped_tensors
 
 _MOST_NAMES = 4
@@ -46,8 +46,8 @@ def _unscripted(path: Path, not_script: Exception, *, allow_pickle: bool) -> obj
         ) from error
     except Exception as error:
         # torch raises anything that a wrong file makes it stumble over.
-        reason = next(iter(str(not_script).splitlines()), type(not_script).__name__)
-        raise InputError(f"{path} is neither a TorchScript file nor one of torch.save: {reason}") from error
+        reason = next(iter(str(not_script).splitlines()), type(not_script).__name__).partition(". ")[0]
+        raise InputError(f"{path} is neither a TorchScript file nor one of torch.save: {reason}.") from error
     if isinstance(content, Mapping):
         found = _state_dicts(content)
         weights = next(iter(found.values()), content)
@@ -58,7 +58,7 @@ def _unscripted(path: Path, not_script: Exception, *, allow_pickle: bool) -> obj
             "model: --arch model.py:build"
         )
     if not isinstance(content, torch.nn.Module):
-        raise InputError(f"{path} holds a {type(content).__name__}, not a torch.nn.Module.")
+        raise InputError(f"{path} holds {with_article(type(content).__name__)}, not a torch.nn.Module.")
     return content
 
 

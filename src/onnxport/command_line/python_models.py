@@ -94,28 +94,17 @@ def _only_model(place: str, module: ModuleType) -> str:
     """The name of the one model that stands in a file: a module, a function that makes one, or a class."""
     own = {name: found for name, found in vars(module).items() if not name.startswith("_")}
     modules = [name for name, found in own.items() if isinstance(found, torch.nn.Module)]
-    builders = [
-        name
-        for name, found in own.items()
-        if isinstance(found, FunctionType)
-        and found.__module__ == module.__name__
-        and _BUILDER.match(name)
-        and _needs_nothing(found)
-    ]
-    classes = [
-        name
-        for name, found in own.items()
-        if isinstance(found, type)
-        and issubclass(found, torch.nn.Module)
-        and found.__module__ == module.__name__
-        and _needs_nothing(found)
-    ]
+    written = {name: found for name, found in own.items() if getattr(found, "__module__", "") == module.__name__}
+    functions = [name for name, found in written.items() if isinstance(found, FunctionType) and _BUILDER.match(name)]
+    kinds = [name for name, found in written.items() if isinstance(found, type) and issubclass(found, torch.nn.Module)]
+    builders, classes = ([name for name in names if _needs_nothing(own[name])] for names in (functions, kinds))
     for names in (modules, builders, classes):
         if len(names) == 1:
             return names[0]
     there = [f"{place}:{name}" for name in (*modules, *builders, *classes)]
     if not there:
-        raise InputError(f"{place} has no module, and no function or class that makes one without arguments.")
+        others = "".join(f" Write '{place}:{name}(...)' with its arguments." for name in (*functions, *kinds)[:1])
+        raise InputError(f"{place} has no module, and no function or class that makes one without arguments.{others}")
     raise InputError(f"{place} has several models; name one of {', '.join(there)}.")
 
 

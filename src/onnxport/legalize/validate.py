@@ -218,7 +218,11 @@ class Validator:
 
     def _report(self, node: ir.Node, what: str, works_from: int | None) -> None:
         self._remedies.add(works_from)
-        if works_from is None:
+        if works_from is None and not any(schema_of(node.op_type, opset) for opset in range(1, NEWEST_OPSET + 1)):
+            remedy = (
+                f"ONNX has no such operator: check its name, or give it a domain of your own, mydomain::{node.op_type}."
+            )
+        elif works_from is None:
             remedy = "No opset takes it in this form."
         elif works_from > self._opset:
             remedy = f"The lowest opset that works is {works_from}: pass opset_version={works_from}."

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
-from onnxport.errors import InputError
+from onnxport.errors import InputError, with_article
 from onnxport.program import ONNXProgram
 
 AdapterUse: TypeAlias = Literal["keep", "merge", "inputs"]
@@ -22,8 +22,8 @@ def without_wrapper(model: object, adapters: AdapterUse) -> Any:
     if adapters == "merge":
         if not hasattr(model, "merge_and_unload"):
             raise InputError(
-                f'adapters="merge" asks peft to merge them, and a {type(model).__name__} is no model of peft. Pass the '
-                "model that peft made, or merge its adapters before."
+                f'adapters="merge" asks peft to merge them, and {with_article(type(model).__name__)} '
+                "is no model of peft. Pass the model that peft made, or merge its adapters before."
             )
         return copy.deepcopy(model).merge_and_unload()
     return model.get_base_model() if hasattr(model, "peft_config") and hasattr(model, "get_base_model") else model

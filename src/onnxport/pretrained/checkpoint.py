@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from onnxport.errors import InputError
+from onnxport.errors import InputError, with_article
 from onnxport.pretrained.library import transformers
 from onnxport.pretrained.tasks import Model, Task, detect_task, find_task, model_classes
 from onnxport.weights.safetensors import MappedFile, mapped_file
@@ -90,7 +90,9 @@ def _task(config: Model, task: str | None) -> Task:
 def _model_class(task: Task, config: Model) -> Model:
     classes = model_classes(task, config)
     if not classes:
-        raise InputError(f"transformers has no model for the task {task.name} with a {type(config).__name__}.")
+        raise InputError(
+            f"transformers has no model for the task {task.name} with {with_article(type(config).__name__)}."
+        )
     named = getattr(config, "architectures", None) or []
     return next((kind for kind in classes if kind.__name__ in named), classes[0])
 

@@ -101,6 +101,6 @@ def find_target(target: str | Target) -> Target:
         return target
     if target not in PROFILES:
         close = difflib.get_close_matches(str(target), PROFILES, n=1, cutoff=0.65)
-        meant = f"; did you mean {close[0]!r}?" if close else ";"
-        raise InputError(f"There is no target {target!r}{meant} known are {', '.join(map(repr, PROFILES))}.")
+        meant = f"; did you mean {close[0]!r}? Known" if close else "; known"
+        raise InputError(f"There is no target {target!r}{meant} are {', '.join(map(repr, PROFILES))}.")
     return PROFILES[target]

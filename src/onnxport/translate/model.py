@@ -17,7 +17,7 @@ from torch.export.graph_signature import (
 )
 
 from onnxport.capture.forks.decisions import DECIDED
-from onnxport.errors import InputError, Problem, TranslationError
+from onnxport.errors import InputError, Problem, TranslationError, with_article
 from onnxport.events import EventLog
 from onnxport.onnx_build.opsets import CANONICAL_OPSET
 from onnxport.prepare.functional import FunctionalProgram
@@ -151,7 +151,9 @@ def _user_input(engine: Engine, node: torch.fx.Node, spec: InputSpec, chosen: st
             op.sizes.define(size.expr, op.reshape(Tensor(op, value, torch.int64, []), [1]))
         return value
     if not isinstance(spec.arg, TensorArgument):
-        raise TranslationError(f"The input {name} is a {type(spec.arg).__name__}; ONNX models take tensors only.")
+        raise TranslationError(
+            f"The input {name} is {with_article(type(spec.arg).__name__)}; ONNX models take tensors only."
+        )
     example = node.meta["val"]
     if example.dtype.is_complex:
         engine.events.add("note", "translate", f"{name} is complex: the file has its parts on a last axis.")
@@ -258,7 +260,17 @@ def _output(engine: Engine, item: object, name: str, others: Sequence[ir.Value],
         producer.name = f"node_{value.name}"
     value.metadata_props[OUTPUT_KIND] = "USER_OUTPUT"
     if dims and value.shape is not None:
-        value.shape = ir.Shape(
-            [dims.get(axis, size) if not isinstance(size, int) else size for axis, size in enumerate(value.shape)]
-        )
+        value.shape = _named_shape(name, value.shape, dims)
     return value
+
+
+def _named_shape(name: str, shape: ir.Shape, dims: Mapping[int, str]) -> ir.Shape:
+    """The shape of an output with the user's names for its axes, of which those that vary have one."""
+    rank = len(shape)
+    if absent := [axis for axis in dims if not -rank <= axis < rank]:
+        raise InputError(
+            f"dynamic_axes names axis {', '.join(map(str, absent))} of the output '{name}', "
+            f"which has {rank} axes. Count them from 0, or leave the output out: its axes vary with those of inputs."
+        )
+    names = {axis % rank: dim for axis, dim in dims.items()}
+    return ir.Shape([size if isinstance(size, int) else names.get(axis, size) for axis, size in enumerate(shape)])

@@ -111,7 +111,7 @@ def mapped_file(file: str | os.PathLike[str]) -> MappedFile:
                 raise _refused(path, "its header is longer than the file, or than 100 MB")
             entries = _entries(path, opened.read(length))
     except OSError as error:
-        raise InputError(f"{path} can't be read: {error}.") from error
+        raise InputError(f"{path} can't be read: {error.strerror}.") from error
     _check_ranges(path, entries, size - _PREFIX.size - length)
     # Copy on write: torch refuses to be quiet about memory it could not write to, and nobody writes to it.
     content = np.memmap(path, mode="c", offset=_PREFIX.size + length) if size > _PREFIX.size + length else None

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+NOT_RUNNING = "Check that the model runs with these inputs in eager mode, as model(*args)."
 UNEXPLAINED = (
     "Check that the model runs with these inputs in eager mode; if it does, rewrite that line "
     "so that torch.export can trace it."
@@ -93,7 +94,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     ),
     Explanation(
         r"must be Tensor, not ([\w.]+)|expected Tensor .* but (?:got|found) type (\w+)",
-        "An operator needs a tensor and is given a {0}.",
+        "An operator needs a tensor, and what it is given is of type {0}.",
         "Pass a tensor: torch.as_tensor(value) makes one of numbers and arrays.",
     ),
     Explanation(
@@ -187,7 +188,8 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     ),
     Explanation(
         r"must match|same reduction dim|cannot be multiplied|broadcast a dimension|is invalid for input of size"
-        r"|not broadcastable|expected input.* to have \d+ channels|Expected \d+D|Given groups|Expected hidden",
+        r"|not broadcastable|each tensor to be equal size|must be equal to input_size"
+        r"|expected input.* to have \d+ channels|Expected \d+D|Given groups|Expected hidden",
         "Shapes do not fit together: {message}",
         "Check that the model runs with these inputs in eager mode: the example may have another shape than it takes.",
     ),
@@ -217,9 +219,19 @@ def explain(error: BaseException, where: str) -> tuple[str, str] | None:
     return None
 
 
+_MISFIT = re.compile(
+    r"Attempting to broadcast a dimension .* had (\[.*?\]); but expected shape should be broadcastable to (.*)"
+)
+_LONGEST = 160
+
+
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
-    return lines[0][:120] if lines else type(error).__name__
+    if not lines:
+        return type(error).__name__
+    line = re.sub(r"torch\.Size\((\[.*?\])\)", r"\1", lines[0])
+    line = _MISFIT.sub(r"\1 does not broadcast to \2.", line)
+    return line if len(line) <= _LONGEST else line[:_LONGEST].rpartition(" ")[0] + " …"
 
 
 def _texts(error: BaseException) -> Iterator[str]:

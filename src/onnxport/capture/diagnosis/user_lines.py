@@ -18,6 +18,7 @@ from typing import Literal, Protocol
 
 import torch
 
+from onnxport.errors import with_article
 from onnxport.source_files import NUMPY_FOLDER, PACKAGE_FOLDER, TORCH_FOLDER, is_librarys_file, is_users_file
 
 # The package's own places among them; whatever else of it asks does so for an operator.
@@ -114,16 +115,18 @@ def line_of_function(function: object) -> str:
 
 
 def module_of_error(error: BaseException, model: object) -> str:
-    """Return the innermost module of a model that an error passed through: ``module '0.fc', a Linear(4, 2)``, or ''."""
+    """Return the innermost module that an error passed through: ``the module '0.fc', a Linear(4, 2)``, or ''."""
     if not isinstance(model, torch.nn.Module):
         return ""
     callers = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
     paths = {id(module): path for path, module in model.named_modules()}
-    inside = [module for module in callers if isinstance(module, torch.nn.Module) and paths.get(id(module))]
+    inside = [module for module in callers if isinstance(module, torch.nn.Module) and id(module) in paths]
     if not inside:
         return ""
     module = inside[-1]
-    return f"the module '{paths[id(module)]}', a {type(module).__name__}({module.extra_repr()})"
+    path = paths[id(module)]
+    subject = f"the module '{path}'" if path else "the model"
+    return f"{subject}, {with_article(type(module).__name__)}({module.extra_repr()})"
 
 
 def condition_of(where: str) -> str:

@@ -100,7 +100,9 @@ def _at_any_place(original: _Override) -> _Override:
     Python's C interface ever after, and ``torch.as_tensor((x[0], x[1]))`` then asks for the length of a number.
     """
 
-    def _override(self: object, func: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
+    def _override(
+        self: object, func: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
+    ) -> Any:
         name = getattr(func, "__name__", "")
         if name == "__setitem__" and isinstance(args[0], _TRACED):
             return _set_item, args, kwargs

@@ -73,6 +73,7 @@ def bind(model: Model, args: object, kwargs: Mapping[str, Any] | None, report: C
         if limit is not None:
             report(limit)
             warn(limit)
+    _refuse_nested(given)
     register_containers([positional, keywords], report)
     positional, keywords = _distinct(positional, keywords)
     variadic = {p.kind: p.name for p in signature.parameters.values()}
@@ -92,6 +93,19 @@ def bind(model: Model, args: object, kwargs: Mapping[str, Any] | None, report: C
         var_keyword=variadic.get(inspect.Parameter.VAR_KEYWORD),
         extra=tuple(extra),
     )
+
+
+def _refuse_nested(given: Mapping[str, object]) -> None:
+    """Refuse nested tensors: one of rows in one piece of memory is captured, as a tensor that it is not."""
+    for name, value in given.items():
+        for leaf in leaves(value, name, (name,)):
+            if isinstance(leaf.value, torch.Tensor) and leaf.value.is_nested:
+                raise InputError.about(
+                    Problem(
+                        f"The example input '{leaf.path}' is a nested tensor, which ONNX has not.",
+                        remedy="Pass a padded tensor and the lengths, or a mask, and compute with those.",
+                    )
+                )
 
 
 def keywords_at_the_end(

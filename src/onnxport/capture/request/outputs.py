@@ -30,7 +30,14 @@ def _unfit(path: str, value: object) -> Problem:
     if inspect.isgenerator(value):
         what = f"{path} is a generator ({value.__qualname__}), of which a graph can't tell what it yields."
         return Problem(what, remedy="Return tuple(...) of it, or the tensors themselves.")
-    return Problem(f"{path} is of type {type(value).__qualname__}: {repr(value)[:60]}.", remedy=_REMEDY)
+    if inspect.iscoroutine(value):
+        value.close()
+        what = f"{path} is a coroutine: {value.__qualname__} is an `async` function, which nobody awaits in a graph."
+        return Problem(what, remedy="Write it without `async`.")
+    shown = repr(value)
+    # The address of an object tells nothing.
+    told = f": {shown[:60]}" if " at 0x" not in shown else ""
+    return Problem(f"{path} is of type {type(value).__qualname__}{told}.", remedy=_REMEDY)
 
 
 def _refusal(unfit: list[tuple[str, object]]) -> InputError:

@@ -199,6 +199,8 @@ def _merged(name: str, before: Any, sides: Sequence[_Side], *, needed: bool) -> 
     if all(side.keeps for side in sides):
         if isinstance(before, list | tuple | dict):
             return _contents(name, before, sides)
+        if any(side.watch.was_changed(side.own) for side in sides):
+            raise Unlike(f"it changes what is in `{name}`, {kind_of(before)}")
         return Carried.like(before, written=True) if any(side.writes for side in sides) else Variable()
     if any(side.writes for side in sides):
         raise Unlike(f"one way writes to `{name}` in place and the other assigns to it")

@@ -8,15 +8,15 @@ those that changed are variables of the loop too.
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
-from types import CellType, FunctionType, MethodType
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
 
-from onnxport.capture.rewriting.open_lists import OpenList
-from onnxport.capture.rewriting.variables import UNDEFINED
+from onnxport.capture.rewriting.variables import ITEMS_ONLY, UNDEFINED
 from onnxport.source_files import is_users_file
 
 # What every module has, and no code of a model changes in a loop.
@@ -25,7 +25,7 @@ _OF_MODULES = frozenset(vars(torch.nn.Module()))
 
 @dataclass(frozen=True)
 class Place:
-    """An attribute of an object, a buffer of a module or a variable of a function around; ``name`` is for messages."""
+    """An attribute of an object, a buffer, a variable of a function around or of the file; ``name`` is for messages."""
 
     owner: MutableMapping[str, Any] | CellType
     key: str
@@ -89,7 +89,7 @@ def _reachable(function: object) -> Iterator[Place]:
             waiting += [(owner.__self__, path), (owner.__func__, path)]
         elif isinstance(owner, torch.nn.Module):
             waiting += [(child, f"{path}.{name}") for name, child in owner.named_children()]
-        elif type(owner) in (list, tuple, dict, OpenList):
+        elif isinstance(owner, list | tuple | dict | set | deque):
             waiting += [(part, path) for part in _content(owner)[1:]]
 
 
@@ -97,6 +97,9 @@ def _places(owner: object, path: str) -> Iterator[Place]:
     if isinstance(owner, FunctionType):
         for name, cell in zip(owner.__code__.co_freevars, owner.__closure__ or (), strict=True):
             yield Place(cell, name, name)
+        if is_users_file(owner.__code__.co_filename):
+            held = owner.__globals__
+            yield from (Place(held, name, name) for name in sorted(_names_in(owner.__code__)) if name in held)
     elif isinstance(owner, torch.nn.Module):
         for table in (vars(owner), owner._buffers):
             yield from (Place(table, name, f"{path}.{name}") for name in table if name not in _OF_MODULES)
@@ -104,8 +107,14 @@ def _places(owner: object, path: str) -> Iterator[Place]:
         yield from (Place(vars(owner), name, f"{path}.{name}") for name in vars(owner))
 
 
+def _names_in(code: CodeType) -> set[str]:
+    """The names in code that may be global ones, those of functions in it as well."""
+    inner = (part for part in code.co_consts if isinstance(part, CodeType))
+    return set(code.co_names).union(*map(_names_in, inner))
+
+
 def _is_users_object(owner: object) -> bool:
-    if not hasattr(owner, "__dict__") or isinstance(owner, type | FunctionType):
+    if not hasattr(owner, "__dict__") or isinstance(owner, type | FunctionType | ModuleType):
         return False
     module = sys.modules.get(type(owner).__module__)
     return module is not None and is_users_file(getattr(module, "__file__", ""))
@@ -119,7 +128,9 @@ def _content(value: object) -> list[Any]:
         return [list, *(list.__getitem__(value, place) for place in range(list.__len__(value)))]
     if isinstance(value, tuple):
         return [tuple, *value]
-    return [dict, *value.values(), *value] if type(value) is dict else []
+    if isinstance(value, dict):
+        return [dict, *value.values(), *value]
+    return [type(value), *value] if isinstance(value, ITEMS_ONLY) else []
 
 
 def _same(one: Sequence[object], other: Sequence[object]) -> bool:
@@ -129,10 +140,16 @@ def _same(one: Sequence[object], other: Sequence[object]) -> bool:
     return all(a is b or (type(a) is int and type(b) is int and a == b) for a, b in pairs)
 
 
-def _refill(value: object, content: Sequence[object]) -> None:
+def _refill(value: object, content: Sequence[Any]) -> None:
     if isinstance(value, list):
         value[:] = content[1:]
-    elif type(value) is dict:
+    elif isinstance(value, dict):
         count = (len(content) - 1) // 2
         value.clear()
         value.update(zip(content[1 + count :], content[1 : 1 + count], strict=True))
+    elif isinstance(value, set):
+        value.clear()
+        value.update(content[1:])
+    elif isinstance(value, deque | bytearray):
+        value.clear()
+        value.extend(content[1:])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +22,9 @@ class _Undefined:
 
 
 UNDEFINED = _Undefined()
+
+# Containers of which a loop carries nothing: one that an iteration changes is refused.
+ITEMS_ONLY = (set, deque, bytearray)
 
 
 class Variable:
@@ -459,7 +464,7 @@ def own_value(value: object) -> Any:
         return WatchedList(own_value(part) for part in parts_in(value))
     if isinstance(value, tuple | dict):
         return rebuilt(value, [own_value(part) for part in parts_of(value)])
-    return value
+    return copy.copy(value) if isinstance(value, ITEMS_ONLY) else value
 
 
 def parts_in(container: object) -> list[Any]:

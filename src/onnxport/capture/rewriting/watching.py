@@ -12,6 +12,7 @@ from onnxport.capture.replay.values.items import common_type, is_inner, item_typ
 from onnxport.capture.replay.values.stand_ins import ItemType, ReplayValue
 from onnxport.capture.rewriting.open_lists import OpenList, Size
 from onnxport.capture.rewriting.variables import (
+    ITEMS_ONLY,
     UNDEFINED,
     Carried,
     Collecting,
@@ -24,6 +25,7 @@ from onnxport.capture.rewriting.variables import (
     WatchedList,
     parts_in,
 )
+from onnxport.errors import with_article
 
 _WHOLE = (int, torch.SymInt)
 _NUMBERS = (int, float, torch.SymInt, torch.SymFloat)
@@ -56,6 +58,7 @@ class Watch:
         self.own = [variable.any_value(value) for variable, value in zip(variables, values, strict=True)]
         self._parts: dict[int, list[Any]] = {}
         self._versions: dict[int, int] = {}
+        self._items: dict[int, list[object]] = {}
         for value in self.own:
             self._note(value)
 
@@ -66,6 +69,8 @@ class Watch:
             self._parts[id(value)] = parts_in(value)
             for part in self._parts[id(value)]:
                 self._note(part)
+        elif isinstance(value, ITEMS_ONLY):
+            self._items[id(value)] = list(value)
 
     def gave(self, leaf: object) -> bool:
         """Whether the block got a tensor from here."""
@@ -79,6 +84,15 @@ class Watch:
         """Whether the block wrote to a tensor."""
         return tensor._version != self._versions[id(tensor)]
 
+    def was_changed(self, container: object) -> bool:
+        """Whether the block put something into a dict, set or the like that it got, or took something out."""
+        if isinstance(container, dict):
+            return True  # of other keys than before, or the variable has parts
+        given = self._items.get(id(container))
+        if given is None or not isinstance(container, ITEMS_ONLY):
+            return False
+        return len(given) != len(container) or any(a is not b for a, b in zip(given, container, strict=True))
+
 
 def variable_of(name: str, before: Any, own: object, after: object, watch: Watch, *, needed: bool) -> Variable:
     """The kind of a variable, from what it holds before and after an iteration; ``own`` is what that one got."""
@@ -88,6 +102,8 @@ def variable_of(name: str, before: Any, own: object, after: object, watch: Watch
         return _list(name, before, own, after, watch)
     if are_alike(before, after):
         return _structure(name, before, own, after, watch)
+    if after is own and watch.was_changed(own):
+        raise Unlike(f"it changes what is in `{name}`, {kind_of(own)}")
     if after is own:
         written = isinstance(own, torch.Tensor) and isinstance(before, torch.Tensor) and watch.was_written(own)
         return Carried.like(before, written=True) if written else Variable()
@@ -257,4 +273,4 @@ def kind_of(value: object) -> str:
         return "not defined"
     if value is None:
         return "None"
-    return "a tensor" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
+    return "a tensor" if isinstance(value, torch.Tensor) else with_article(type(value).__name__)

@@ -8,7 +8,7 @@ from functools import partial
 
 import torch
 
-from onnxport.errors import InputError
+from onnxport.errors import InputError, with_article
 from onnxport.pretrained.model_inputs import find_inputs, main_input
 from onnxport.pretrained.parts import Part, Tensors
 from onnxport.pretrained.tasks.task import Model, Task
@@ -46,7 +46,9 @@ def one_call_parts(model: Model, principal: Sequence[str] = (), leading: Sequenc
 def output_tensors(result: object) -> Tensors:
     """The tensors in the fields of what a model returned: by field, and by number within one that holds several."""
     if not isinstance(result, Mapping):
-        raise InputError(f"The model returns a {type(result).__name__}, which names nothing that could be an output.")
+        raise InputError(
+            f"The model returns {with_article(type(result).__name__)}, which names nothing that could be an output."
+        )
     found: Tensors = {}
     for name, value in result.items():
         if isinstance(value, torch.Tensor):

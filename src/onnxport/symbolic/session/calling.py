@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
-from onnxport.errors import OnnxExporterError, TranslationError
+from onnxport.capture.diagnosis.user_lines import line_of_error, line_of_function
+from onnxport.errors import OnnxExporterError, Problem, TranslationError
 from onnxport.options import Options
 from onnxport.symbolic.session.emission import Emission
 from onnxport.symbolic.session.given import tensor_type
@@ -59,7 +60,10 @@ def by_symbolic(
         taken = values[: _accepted(function, target, list(arguments.values()))]
         # How many values there are to return, for functions that want to know.
         counted = {_OUTPUTS: len(expected)} if several and _OUTPUTS in inspect.signature(function).parameters else {}
-        results = run_symbolic(function, session, CallNode(node), expected, taken, counted)
+        try:
+            results = run_symbolic(function, session, CallNode(node), expected, taken, counted)
+        except OnnxExporterError as error:
+            raise blamed(str(target), function, error) from error
         return None if results is None else tuple(results) if several else results[0]
 
     return translate
@@ -102,6 +106,16 @@ def run_symbolic(
     if result is None:
         return None
     return Emission(session).take(_returned(result, session.op, len(expected)), expected)
+
+
+def blamed(name: str, function: Symbolic, error: OnnxExporterError) -> OnnxExporterError:
+    """The error of a symbolic function, with its own line: it is not the model that is wrong."""
+    if error.problems:
+        return error
+    cause = error if error.__cause__ is None else error.__cause__
+    where = line_of_error(cause) or line_of_function(function)
+    remedy = "The model is not to blame: correct that function."
+    return TranslationError.about(Problem(f"{name}: {error}", where, remedy))
 
 
 def _returned(result: object, op: Builder, count: int) -> list[JitValue | None]:

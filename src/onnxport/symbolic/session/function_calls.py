@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from onnxport.capture.diagnosis.user_lines import line_of_error, line_of_function
 from onnxport.capture.patches.autograd_functions import CALLS, FunctionCall, FunctionClass, SizePlace, TensorPlace
-from onnxport.errors import Problem, TranslationError
+from onnxport.errors import OnnxExporterError, TranslationError
 from onnxport.options import Options
 from onnxport.prepare.trace import trace_call
-from onnxport.symbolic.session.calling import expected_results, run_symbolic
+from onnxport.symbolic.session.calling import blamed, expected_results, run_symbolic
 from onnxport.symbolic.session.graph_context import FUNCTION_KIND, CallNode
 from onnxport.symbolic.session.inner_graphs import prepare_inner
 from onnxport.symbolic.session.registration import registered_symbolic
@@ -66,13 +65,8 @@ def _by_symbolic(
     kwargs = {"name": name} if own is None else {}
     try:
         results = run_symbolic(function, session, called, expected, arguments, kwargs)
-    except TranslationError as error:
-        if error.problems:
-            raise
-        cause = error if error.__cause__ is None else error.__cause__
-        where = line_of_error(cause) or line_of_function(function)
-        remedy = "The model is not to blame: correct that function."
-        raise TranslationError.about(Problem(f"{name}: {error}", where, remedy)) from error
+    except OnnxExporterError as error:
+        raise blamed(name, function, error) from error
     if results is None and own is not None:
         raise TranslationError(f"the symbolic method of {name} returned None")
     return results

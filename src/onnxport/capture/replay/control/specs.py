@@ -39,7 +39,7 @@ from onnxport.capture.replay.values.stand_ins import (
     parts_of,
     rebuilt,
 )
-from onnxport.errors import CaptureError
+from onnxport.errors import CaptureError, with_article
 
 _NUMBERS = (int, float, torch.SymInt, torch.SymFloat)
 _BOOLS = (bool, torch.SymBool, Truth)
@@ -352,4 +352,4 @@ def _alike(a: ReplayValue, b: ReplayValue) -> bool:
 
 
 def _describe(value: ReplayValue) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
+    return "None" if value is None else with_article(type(value).__name__)

@@ -22,7 +22,7 @@ from onnxport.capture.replay.values.stand_ins import (
     parts_of,
     rebuilt,
 )
-from onnxport.errors import CaptureError
+from onnxport.errors import CaptureError, with_article
 from onnxport.torch_graph import Type
 
 Size = int | torch.SymInt
@@ -70,8 +70,8 @@ def _type_of_one(item: ReplayValue) -> ItemType | None:
     if isinstance(item, NUMBERS):
         return ItemType(Number.of(item).dtype, (), is_number=True)
     raise CaptureError(
-        f"A list whose length only run time knows has a {type(item).__name__} in it; ONNX has lists of tensors only. "
-        "Put tensors into the list, such as torch.tensor(number), or give it a fixed length."
+        f"A list whose length only run time knows has {with_article(type(item).__name__)} in it; "
+        "ONNX has lists of tensors only. Put tensors into it, such as torch.tensor(number), or give it a fixed length."
     )
 
 

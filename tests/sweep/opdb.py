@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import collections
 import fnmatch
+import itertools
 import json
 import multiprocessing
 import warnings
@@ -259,11 +260,14 @@ def run_pick(name: str, pick: Pick, opset: int = 20) -> Outcome:
     torch.set_num_threads(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        every = list(samples(OPERATORS[name], pick.dtype, 0))
-        if not every:
+        torch.manual_seed(0)
+        generated = OPERATORS[name].sample_inputs("cpu", pick.dtype, requires_grad=False)
+        # No more are made than are needed: some operators have thousands.
+        made = list(itertools.islice(generated, pick.number + 1))
+        if not made:
             return Outcome(name, 0, "no samples")
-        index = pick.number % len(every)
-        return run_sample(name, index, every[index], pick.dtype, pick.dynamic, opset)
+        index = pick.number % len(made)
+        return run_sample(name, index, made[index], pick.dtype, pick.dynamic, opset)
 
 
 def attempt(arguments: tuple[str, torch.dtype, int, bool, int] | tuple[str]) -> list[Outcome]:

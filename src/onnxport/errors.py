@@ -196,6 +196,42 @@ class CaptureError(OnnxExporterError):
     failures: Sequence[tuple[str, Exception]] = ()
 
 
+_CAPTURE_ERRORS: dict[type[Exception], type[CaptureError]] = {}
+
+
+def capture_error_like(kind: type[Exception]) -> type[CaptureError]:
+    """The class of capture errors that are errors of another kind, too: what the model itself raises.
+
+    Who catches the model's errors around an export catches them, as with the TorchScript exporter, which lets them
+    through.
+
+    >>> from onnxport.errors import CaptureError, capture_error_like
+    >>> [base.__name__ for base in capture_error_like(KeyError).__bases__], str(capture_error_like(KeyError)("No key."))
+    (['CaptureError', 'KeyError'], 'No key.')
+    """
+    if issubclass(CaptureError, kind):
+        return CaptureError
+    if kind not in _CAPTURE_ERRORS:
+        own = {"__str__": Exception.__str__, "__reduce__": _reduced, "__module__": CaptureError.__module__}
+        try:
+            made = type("CaptureError", (CaptureError, kind), own)
+            made("It can be made of a message.")
+        except TypeError:
+            # Its objects have a form of their own, as those of some errors written in C.
+            made = CaptureError
+        _CAPTURE_ERRORS[kind] = made
+    return _CAPTURE_ERRORS[kind]
+
+
+def _reduced(error: CaptureError) -> tuple[object, ...]:
+    """How an error of a class that no module has by name is sent to another process."""
+    return _capture_error, (type(error).__bases__[1], str(error)), error.__dict__
+
+
+def _capture_error(kind: type[Exception], message: str) -> CaptureError:
+    return capture_error_like(kind)(message)
+
+
 class InputError(OnnxExporterError, ValueError):
     """What was passed to ``export`` does not fit the model."""
 

@@ -21,6 +21,7 @@ from onnxport.fusions import fuse
 from onnxport.join import Condition, Side, join
 from onnxport.legalize import FIRST_IR_WITH_FUNCTIONS, legalize
 from onnxport.optimize import optimize
+from onnxport.optimize.dead_code import remove_unread_initializers
 from onnxport.options import Options
 from onnxport.prepare import FunctionalProgram, prepare, prepare_body
 from onnxport.program import ONNXProgram
@@ -97,6 +98,8 @@ def convert(
                 apart=apart,
                 rewritten=options.target.rewritten,
             )
+            if options.follows_example and not options.optimize:
+                remove_unread_initializers(model.graph)
             if options.target != PROFILES["onnx"]:
                 check_fit(model, options.target)
             if options.target.int32_inputs:
@@ -130,6 +133,7 @@ def _program(model: ir.Model, captured: Captured, options: Options, events: Even
     result.target = options.target
     evaluates = options.training == TrainingMode.EVAL
     result.fold_batch_norm = options.fold_batch_norm and options.optimize and evaluates
+    result.computed_weights = options.follows_example and options.optimize and evaluates
     return result
 
 

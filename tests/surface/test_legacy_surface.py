@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +134,35 @@ def test_keys_with_more_heads_than_the_query(opset: int) -> None:
     args = torch.randn(2, 1, 5, 8), torch.randn(2, 4, 6, 8), torch.randn(2, 4, 6, 8)
     program = onnxport.export(AttendsToMore(), args, opset_version=opset)
     torch.testing.assert_close(program(*args)[0], AttendsToMore()(*args), rtol=1e-4, atol=1e-5)
+
+
+class Refused(Exception):
+    """An error of the user's with an attribute of its own."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(f"width {width}")
+        self.width = width
+
+
+class Refusing(nn.Module):
+    """Raises what it is given."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [ValueError("no rows"), KeyError("rows"), Refused(3)], ids=repr)
+def test_what_a_model_raises_is_caught_as_such(error: Exception) -> None:
+    """The TorchScript exporter lets it through; here it is a sentence with the line as well."""
+    with pytest.raises(type(error)) as caught:
+        onnxport.export(Refusing(error), (torch.ones(2),), None, dynamo=False)
+    assert isinstance(caught.value, onnxport.errors.CaptureError)
+    assert caught.value.__context__ is error
+    assert "in forward: raise self.error" in str(caught.value)
+    assert getattr(caught.value, "width", None) == getattr(error, "width", None)
+    again = pickle.loads(pickle.dumps(type(caught.value)("It failed.")))
+    assert isinstance(again, type(error)) and str(again) == "It failed."

@@ -39,7 +39,7 @@ from onnxport.capture.request.resizing import Arguments
 from onnxport.capture.request.trees import copied, leaves
 from onnxport.capture.rewriting.functions import Rewriting
 from onnxport.capture.rewriting.open_loops import LoopRefused
-from onnxport.errors import CaptureError, InputError, Problem, warn
+from onnxport.errors import CaptureError, InputError, Problem, capture_error_like, warn
 from onnxport.events import EventLog
 
 
@@ -458,9 +458,12 @@ def _all_failed(request: Request, failures: list[Failure]) -> CaptureError:
     ones = [str(axis) for axis in request.declared.of_size_one]
     if ones:
         remedy += f" The example has size 1 at {', '.join(ones)}: if the model broadcasts there, use a larger example."
-    return CaptureError(
-        f"{type(request.model).__name__} could not be captured as a graph:", [Problem(what, where, remedy)]
-    )
+    kind = capture_error_like(type(first.error)) if own else CaptureError
+    error = kind(f"{type(request.model).__name__} could not be captured as a graph:", [Problem(what, where, remedy)])
+    if kind is not CaptureError:
+        # Who catches it by that kind reads the attributes that it has there.
+        vars(error).update({**vars(first.error), **vars(error)})
+    return error
 
 
 def _assumptions(report: Any, names: Mapping[str, str]) -> Iterator[Problem]:

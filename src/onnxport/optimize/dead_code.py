@@ -47,6 +47,26 @@ def remove_marked_dead(scope: Scope) -> None:
     _drop_unread(scope)
 
 
+def remove_unread_initializers(graph: ir.Graph) -> None:
+    """Take out the initializers that no node reads, and nothing else.
+
+    >>> import numpy as np, onnx_ir as ir
+    >>> x, w = ir.val("x", ir.DataType.FLOAT, [2]), ir.Value(name="w", const_value=ir.tensor(np.ones(2), name="w"))
+    >>> relu = ir.node("Relu", [x])
+    >>> graph = ir.Graph([x], relu.outputs, nodes=[relu], initializers=[w])
+    >>> remove_unread_initializers(graph)
+    >>> list(graph.initializers)
+    []
+    """
+    unread = [
+        name
+        for name, value in graph.initializers.items()
+        if not value.uses() and not value.is_graph_output() and not value.is_graph_input()
+    ]
+    for name in unread:
+        del graph.initializers[name]
+
+
 def remove_uncalled_functions(model: ir.Model, tally: Counter[str]) -> None:
     """Take out the local functions that the graph doesn't reach, directly or through other functions."""
     if not model.functions:

@@ -65,6 +65,7 @@ class ONNXProgram:
         target: The reader that files are written for, unless ``save`` is told otherwise.
         fold_batch_norm: Whether layers take up the batch normalisation behind them in what is written and run; the
             model in memory has both.
+        computed_weights: Whether what is computed of weights alone is written and run as a weight, too.
         quantization: What was quantized, if anything was.
 
     >>> import onnx_ir as ir, torch
@@ -92,6 +93,7 @@ class ONNXProgram:
         self.metadata: Metadata = "full"
         self.target: Target = PROFILES["onnx"]
         self.fold_batch_norm = False
+        self.computed_weights = False
         self.quantization: QuantizationReport | None = None
         self._session: RuntimeSession | None = None
         self._initializer: Initializer = default_session
@@ -169,7 +171,10 @@ class ONNXProgram:
         """The model as an ``onnx.ModelProto``, with a copy of the weights in it."""
         require_content(self.model)
         selection = Selection(
-            metadata=self.metadata, inner_shapes=self.target.inner_shapes, fold_batch_norm=self.fold_batch_norm
+            metadata=self.metadata,
+            inner_shapes=self.target.inner_shapes,
+            fold_batch_norm=self.fold_batch_norm,
+            computed_weights=self.computed_weights,
         )
         return as_proto(self.model, selection)
 
@@ -308,6 +313,7 @@ class ONNXProgram:
                     metadata=amount,
                     inner_shapes=reader.inner_shapes,
                     fold_batch_norm=self.fold_batch_norm,
+                    computed_weights=self.computed_weights,
                     in_place=in_place,
                 ),
                 external_data=external_data,
@@ -406,7 +412,9 @@ class ONNXProgram:
     def _open(self) -> RuntimeSession:
         if self._session is None:
             self._session = RuntimeSession.open(
-                self.model, self._initializer, Selection(fold_batch_norm=self.fold_batch_norm)
+                self.model,
+                self._initializer,
+                Selection(fold_batch_norm=self.fold_batch_norm, computed_weights=self.computed_weights),
             )
         return self._session
 

@@ -81,6 +81,39 @@ def test_results_may_be_one_step_apart(monkeypatch: pytest.MonkeyPatch, steps: i
     assert any("does not give" in str(warning.message) for warning in caught) == told
 
 
+class Head(nn.Module):
+    """Averages on a finer grid than what is averaged, and a layer over them: the head of a quantized classifier."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.layer = nn.Linear(8, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        coarse = D.dequantize_per_tensor(
+            D.quantize_per_tensor(x, 0.1, 9, 0, 255, torch.uint8), 0.1, 9, 0, 255, torch.uint8
+        )
+        mean = coarse.mean((2, 3))
+        kept = D.dequantize_per_tensor(
+            D.quantize_per_tensor(mean, 0.1, 9, 0, 255, torch.uint8), 0.1, 9, 0, 255, torch.uint8
+        )
+        fine = D.dequantize_per_tensor(
+            D.quantize_per_tensor(kept, 0.03, 0, 0, 255, torch.uint8), 0.03, 0, 0, 255, torch.uint8
+        )
+        return nn.functional.hardswish(self.layer(fine))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(("steps", "told"), [(1, False), (9, True)])
+def test_a_step_may_be_seen_through_the_last_layer(monkeypatch: pytest.MonkeyPatch, steps: int, told: bool) -> None:
+    model, run = Head(), RuntimeSession.run
+    moved = 0.1 * steps * float(model.layer.weight.detach().abs().max())
+    monkeypatch.setattr(RuntimeSession, "run", lambda *given: [result + moved for result in run(*given)])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        onnxport.export(model, (torch.rand(4, 8, 2, 2),), verify=True)
+    assert any("does not give" in str(warning.message) for warning in caught) == told
+
+
 @pytest.mark.parametrize("scheme", ["int8", "int4", "uint4", "dynamic-int8", "float16", "bfloat16"])
 def test_a_quantized_export_is_compared_with_its_own_weights(scheme: str) -> None:
     torch.manual_seed(0)

@@ -19,6 +19,7 @@ from comparison import assert_close, eager_result
 from onnxport import Quantization
 from onnxport.command_line import app
 from onnxport.errors import InputError, OpsetError
+from onnxport.quantize.calibration import ObservedRange
 
 LENGTH = {"x": {0: "batch"}}
 
@@ -339,6 +340,38 @@ class Vision(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         y = self.second(self.first(x).relu()).relu()
         return self.head(y.mean((2, 3)))
+
+
+def test_ranges_behind_a_relu_are_those_of_what_it_let_through() -> None:
+    """Half of the values are zero, which is on every grid; they don't make the others rarer."""
+    torch.manual_seed(0)
+    values, seen = torch.randn(20000).relu(), ObservedRange()
+    seen.see_bounds(values)
+    seen.see_spread(values)
+    low, high = seen.range("entropy")
+    assert low == 0 and high > 3
+    zeros = ObservedRange()
+    zeros.see_bounds(torch.zeros(3))
+    zeros.see_spread(torch.zeros(3))
+    assert zeros.range("entropy") == (0, 0)
+
+
+def test_what_calibration_cuts_off_is_not_called_wrong() -> None:
+    class Rare(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return (x @ self.weight).relu() @ self.weight
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.eye(64))
+
+    torch.manual_seed(0)
+    example = torch.rand(64, 64)
+    example[0, 0] = 5
+    way = Quantization("static-int8", calibration=[(example,)], calibrate="percentile", percentile=99.0)
+    program = onnxport.export(Rare(), (example,), quantize=way, verify=True)
+    assert program.verification is not None and program.verification.matches
+    assert (program(example)[0] - example).abs().max() > 3
 
 
 @pytest.mark.parametrize("calibrate", ["min-max", "percentile", "entropy"])

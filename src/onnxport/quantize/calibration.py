@@ -9,7 +9,7 @@ import torch
 
 RangeMethod = Literal["min-max", "percentile", "entropy"]
 _BINS = 2048
-_LEVELS = 128
+_STEPS = 255
 
 
 @dataclass
@@ -41,7 +41,7 @@ class ObservedRange:
 
     def range(self, method: RangeMethod, percentile: float = 99.99) -> tuple[float, float]:
         """The range that a grid is to span."""
-        if method == "min-max" or self.counts is None or self.counts.sum() == 0:
+        if method == "min-max" or self.counts is None or self.counts.sum() == 0 or self.low == self.high:
             return self.low, self.high
         if method == "percentile":
             return self._without_tails((100 - percentile) / 200)
@@ -64,22 +64,26 @@ class ObservedRange:
         largest = max(-self.low, self.high)
         places = (centers.abs() / largest * _BINS).long().clamp(max=_BINS - 1)
         magnitudes = torch.zeros(_BINS, dtype=torch.float64).scatter_add_(0, places, self.counts.double())
+        # Zero is on every grid, and what a ReLU has cut off to it says nothing of where the others are.
+        magnitudes[0] = magnitudes[1]
+        # Behind a ReLU all steps are on one side of zero.
+        levels = round(_STEPS * largest / (self.high - self.low))
         best, limit = float("inf"), largest
-        for kept in range(_LEVELS, _BINS + 1, 16):
+        for kept in range(levels, _BINS + 1, 16):
             wanted = magnitudes[:kept].clone()
             wanted[-1] += magnitudes[kept:].sum()
-            divergence = _divergence(wanted, magnitudes[:kept])
+            divergence = _divergence(wanted, magnitudes[:kept], levels)
             if divergence < best:
                 best, limit = divergence, largest * kept / _BINS
         return limit
 
 
-def _divergence(wanted: torch.Tensor, seen: torch.Tensor) -> float:
+def _divergence(wanted: torch.Tensor, seen: torch.Tensor, levels: int) -> float:
     """How far a distribution is from the same in fewer levels, each spread evenly over the bins that had anything."""
-    level = torch.arange(len(seen)) * _LEVELS // len(seen)
+    level = torch.arange(len(seen)) * levels // len(seen)
     held = (seen > 0).double()
-    sums = torch.zeros(_LEVELS, dtype=torch.float64).scatter_add_(0, level, seen)
-    filled = torch.zeros(_LEVELS, dtype=torch.float64).scatter_add_(0, level, held)
+    sums = torch.zeros(levels, dtype=torch.float64).scatter_add_(0, level, seen)
+    filled = torch.zeros(levels, dtype=torch.float64).scatter_add_(0, level, held)
     rounded = (sums / filled.clamp(min=1))[level] * held
     p, q = wanted / wanted.sum(), rounded / rounded.sum().clamp(min=1e-300)
     there = p > 0

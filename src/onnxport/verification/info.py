@@ -72,11 +72,13 @@ class VerificationInfo:
         is_random: bool = False,
         tolerance: float | None = None,
         quantum: float = 0.0,
+        on_average: bool = False,
     ) -> Self:
         """Compare two tensors or numbers. Complex tensors are compared as pairs of real numbers.
 
         ``tolerance`` is in parts of the values, in place of what goes with their element type, and ``quantum`` the step
-        of a grid that they lie on, by which rounding may move them.
+        of a grid that they lie on, by which rounding may move them. With ``on_average`` all together are judged, by
+        the root of the mean square.
         """
         wanted, found = _plain(expected), _plain(actual)
         same_kind = wanted.shape == found.shape and wanted.dtype == found.dtype
@@ -97,7 +99,7 @@ class VerificationInfo:
             mean_rel_diff=float(relative.mean()) if relative.numel() else 0.0,
             expected_shape=tuple(wanted.shape),
             actual_shape=tuple(found.shape),
-            matches=same_kind and (is_random or _close(wanted, absolute, tolerance, quantum)),
+            matches=same_kind and (is_random or _close(wanted, absolute, tolerance, quantum, on_average)),
             is_random=is_random,
         )
 
@@ -172,13 +174,17 @@ def _differences(expected: torch.Tensor, actual: torch.Tensor) -> tuple[torch.Te
     return absolute, relative
 
 
-def _close(expected: torch.Tensor, absolute: torch.Tensor, tolerance: float | None, quantum: float) -> bool:
+def _close(
+    expected: torch.Tensor, absolute: torch.Tensor, tolerance: float | None, quantum: float, on_average: bool
+) -> bool:
     if not expected.is_floating_point():
         return bool((absolute <= quantum).all())
     tolerance = _TOLERANCES.get(expected.dtype, _COARSEST) if tolerance is None else tolerance
     values = expected.to(torch.float64).flatten().abs()
     finite = values[values.isfinite()]
     typical = finite.square().mean().sqrt() if finite.numel() else torch.tensor(0.0)
+    if on_average:
+        return bool(absolute.square().mean().sqrt() <= tolerance * (typical + 1e-2) + quantum) if len(values) else True
     allowed = tolerance * (torch.where(values.isfinite(), values, 0.0) + typical + 1e-2) + quantum
     return bool((absolute <= allowed).all())
 

@@ -133,7 +133,8 @@ def _program(model: ir.Model, captured: Captured, options: Options, events: Even
     result.target = options.target
     evaluates = options.training == TrainingMode.EVAL
     result.fold_batch_norm = options.fold_batch_norm and options.optimize and evaluates
-    result.computed_weights = options.follows_example and options.optimize and evaluates
+    if options.optimize and evaluates:
+        result.computed_weights = "always" if options.follows_example else "where smaller"
     return result
 
 

@@ -105,3 +105,26 @@ def test_unread_weights_are_not_written() -> None:
 
     file = exported(Half(), torch.ones(1, 3), do_constant_folding=False)
     assert {entry.name for entry in file.graph.initializer} == {"read.weight", "read.bias"}
+
+
+def test_only_what_is_smaller_with_dynamo() -> None:
+    """There weights keep their names, but for what most of them are not needed for."""
+
+    class Summed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.gain = nn.Parameter(torch.randn(100, 8)), nn.Parameter(torch.randn(8))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x * self.table.sum(0) * torch.exp(self.gain)
+
+    model, other = Summed(), torch.randn(3, 8)
+    program = onnxport.export(model, (torch.randn(2, 8),), dynamic_shapes=({0: "batch"},))
+    file = program.model_proto
+    assert [node.op_type for node in file.graph.node] == ["Mul", "Exp", "Mul"]
+    assert {tuple(entry.dims) for entry in file.graph.initializer} == {(8,)}
+    torch.testing.assert_close(program(other)[0], model(other).detach())
+    with torch.no_grad():
+        model.table.add_(1)
+    program.apply_weights(model.state_dict())
+    torch.testing.assert_close(program(other)[0], model(other).detach())

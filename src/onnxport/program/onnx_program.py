@@ -43,6 +43,7 @@ from onnxport.weights.saving import save_model
 from onnxport.weights.stored_form import StoredTensor
 from onnxport.weights.torch_tensor import TorchTensor
 from onnxport.weights.wire import Selection, as_proto, require_content
+from onnxport.weights.written_arithmetic import Computed
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -65,7 +66,7 @@ class ONNXProgram:
         target: The reader that files are written for, unless ``save`` is told otherwise.
         fold_batch_norm: Whether layers take up the batch normalisation behind them in what is written and run; the
             model in memory has both.
-        computed_weights: Whether what is computed of weights alone is written and run as a weight, too.
+        computed_weights: Which values that are computed of weights alone are written and run as weights.
         quantization: What was quantized, if anything was.
 
     >>> import onnx_ir as ir, torch
@@ -93,7 +94,7 @@ class ONNXProgram:
         self.metadata: Metadata = "full"
         self.target: Target = PROFILES["onnx"]
         self.fold_batch_norm = False
-        self.computed_weights = False
+        self.computed_weights: Computed = "never"
         self.quantization: QuantizationReport | None = None
         self._session: RuntimeSession | None = None
         self._initializer: Initializer = default_session

@@ -22,7 +22,7 @@ from onnxport.weights.inner_shapes import forget_inner_shapes, leave_sizes_to_th
 from onnxport.weights.kinds import is_weight
 from onnxport.weights.metadata import Metadata, inner_graphs, trim_metadata
 from onnxport.weights.torch_tensor import TorchTensor
-from onnxport.weights.written_arithmetic import compute_written_weights
+from onnxport.weights.written_arithmetic import Computed, compute_written_weights
 from onnxport.weights.written_norms import fold_written_norms, join_written_layers
 
 # Smaller tensors stay in the protobuf: the entry that points elsewhere would be as large as they are.
@@ -54,7 +54,7 @@ class Selection:
     metadata: Metadata = "full"
     inner_shapes: bool = True
     fold_batch_norm: bool = False
-    computed_weights: bool = False
+    computed_weights: Computed = "never"
     in_place: WeightsInPlace | None = None
 
 
@@ -199,8 +199,8 @@ def _arrangement(model: ir.Model, selection: Selection) -> Arrangement:
     outputs = graph.outputs if selection.outputs is None else selection.outputs
     stays = (lambda tensor: False) if selection.in_place is None else selection.in_place.holds
     arrangement = arrange(graph, outputs, stays)
-    if selection.computed_weights:
-        compute_written_weights(graph, outputs, arrangement)
+    if selection.computed_weights != "never":
+        compute_written_weights(graph, outputs, arrangement, selection.computed_weights)
     if selection.fold_batch_norm:
         fold_written_norms(graph, outputs, arrangement)
     return arrangement

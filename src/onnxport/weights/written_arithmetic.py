@@ -3,13 +3,14 @@
 ``Conv(x, v * g / ‖v‖)`` is written as ``Conv(x, w)``, as files of the TorchScript exporter have it, which readers rely
 on that take the weights of a convolution from initializers only. The elements are computed each time they are written;
 the model in memory keeps the weights of the state dict, which can be replaced there at any time. No file grows by it,
-so weights stored in few bits stay as they are.
+so weights stored in few bits stay as they are. With ``dynamo=True`` weights keep their names and files have the nodes,
+but for what is less than half as large, as the sums of integer weights that zero points are multiplied by.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +23,16 @@ from onnxport.weights.dtypes import ONNX_TO_TORCH
 from onnxport.weights.torch_tensor import TorchTensor
 
 _FREE_BYTES = 1024
+
+Computed = Literal["never", "where smaller", "always"]
+"""Which results of arithmetic of weights alone are written in its place."""
+
 _Kernel = Callable[[ir.Node, Sequence[torch.Tensor]], torch.Tensor]
 
 
-def compute_written_weights(graph: ir.Graph, outputs: Collection[ir.Value], arrangement: Arrangement) -> None:
+def compute_written_weights(
+    graph: ir.Graph, outputs: Collection[ir.Value], arrangement: Arrangement, which: Computed = "always"
+) -> None:
     """Leave out the nodes that compute with weights and constants only, and write what they compute.
 
     >>> import onnx_ir as ir, torch
@@ -42,7 +49,7 @@ def compute_written_weights(graph: ir.Graph, outputs: Collection[ir.Value], arra
     {'r': [2.0, 3.0]}
     """
     computed = _computed_values(graph, set(outputs), arrangement)
-    written = [value for value in computed if _is_frontier(value, computed) and _fits(value, computed)]
+    written = [value for value in computed if _is_frontier(value, computed) and _fits(value, computed, which)]
     if not written:
         return
     taken = set(written)
@@ -89,8 +96,8 @@ def _is_frontier(value: ir.Value, computed: Mapping[ir.Value, None]) -> bool:
     return any(user.outputs[0] not in computed for user, _ in value.uses())
 
 
-def _fits(value: ir.Value, computed: Mapping[ir.Value, None]) -> bool:
-    """Whether what is written is no more than what then needn't be."""
+def _fits(value: ir.Value, computed: Mapping[ir.Value, None], which: Computed) -> bool:
+    """Whether what is written is no more than what then needn't be, or less than half of it."""
     nodes: dict[ir.Node, None] = {_producer(value): None}
     sources: dict[ir.Value, None] = {}
     for node in (pending := list(nodes)):
@@ -103,6 +110,8 @@ def _fits(value: ir.Value, computed: Mapping[ir.Value, None]) -> bool:
                 nodes[_producer(one)] = None
                 pending.append(_producer(one))
     freed = sum(_bytes(source) for source in sources if all(user in nodes for user, _ in source.uses()))
+    if which == "where smaller":
+        return 2 * _bytes(value) < freed
     return _bytes(value) <= max(_FREE_BYTES, freed)
 
 

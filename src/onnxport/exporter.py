@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -101,7 +102,9 @@ def run_export(
     log_events(events)
     find = keeping_refused(translations(options), options)
     with accounted(Artifacts() if artifacts is None else artifacts, model, find, events) as account:
-        with events.stage("capture"), kept_for_symbolics(options, find):
+        is_captured = isinstance(model, torch.export.ExportedProgram)
+        kept = contextlib.nullcontext() if is_captured else kept_for_symbolics(options, find)
+        with events.stage("capture"), kept:
             account.captured = captured = capture(
                 model,
                 given.args,

@@ -73,9 +73,10 @@ def registered_symbolic(name: str, opset: int) -> Symbolic | None:
 
 def operators_of_libraries() -> Iterator[OpOverload]:
     """The operators that other libraries than torch have defined."""
+    own = tuple(f"{namespace}::" for namespace in _TORCHS_OWN)
     for full in dispatch_get_all_op_names():
-        namespace, _, rest = full.partition("::")
-        if namespace not in _TORCHS_OWN:
+        if not full.startswith(own):
+            namespace, _, rest = full.partition("::")
             name, _, overload = rest.partition(".")
             packet = getattr(getattr(torch.ops, namespace), name, None)
             found = getattr(packet, overload if overload else "default", None)

@@ -176,7 +176,6 @@ REFUSALS = [
     ("run plain.onnx -i wrong.npz", "x: dimension 1 is fixed at 4, got 5"),
     ("run plain.onnx -i pickled.pt", "pickled.pt holds a pickle of more than tensors"),
     ("run plain.onnx -i 3,4 --size batch=7", "the inputs that are given have batch=3"),
-    ("run plain.onnx --size n=3", "the inputs have no size 'n'; they have batch"),
     ("compare plain.onnx branches.onnx", "plain.onnx has 1 inputs (x), branches.onnx has 2 (x, flag)"),
     ("convert hostile/parent.onnx out.onnx --opset 20", "no place below its own folder"),
     ("optimize hostile/link.onnx out.onnx", "a link that leads out of its folder"),
@@ -193,6 +192,7 @@ REFUSALS = [
 
 WRONG_FORMS = [
     ("run plain.onnx --size batch=x", "write name=number"),
+    ("run plain.onnx --size n=3", "the inputs have no size 'n'; they have batch"),
     ("run plain.onnx -o out.txt", "outputs are saved as an .npz or a .pt file"),
     ("convert plain.onnx out.onnx --target other", "There is no target 'other'"),
     ("run plain.onnx -i x=3,four", "'four' is no size"),

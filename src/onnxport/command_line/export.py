@@ -36,10 +36,17 @@ _VERIFY = "Compare with the model in onnxruntime; the default for checkpoints."
 _WEIGHTS = """Where the weights of a checkpoint are: in a file of their own (copy), or in the checkpoint's safetensors
 files as they are (reference)."""
 _LAST_LOGITS = "Of a checkpoint that generates: logits of the last position alone."
+# What is said of one kind of model alone.
+_OF_MODELS = (
+    *("inputs", "dynamic", "kwargs", "arch", "ir_version", "branches", "branch_limit", "strict", "report", "optimize"),
+    *("fold_batch_norm", "metadata", "allow_pickle"),
+)
+_OF_CHECKPOINTS = ("task", "weights", "last_logits")
 _STRICT = "Refuse what would be a warning: sizes or branches that were taken from the example."
 
 
 def export_command(
+    context: typer.Context,
     model: Annotated[str, typer.Argument(help=_MODEL)],
     output: Annotated[Path | None, typer.Argument(help="Where to save; <model>.onnx without it.")] = None,
     inputs: Annotated[list[str] | None, typer.Option("--input", "-i", help=_INPUT)] = None,
@@ -76,10 +83,15 @@ def export_command(
     """Export a model and save it."""
     output = out if output is None else output
     with answering(as_json=as_json, quiet=quiet) as answer:
-        from onnxport.command_line.usage import check_known
+        from onnxport.command_line.usage import check_known, refuse_given
 
         check_known(target, quantize, opset)
-        if Path(model).is_dir():
+        is_checkpoint = Path(model).is_dir()
+        if is_checkpoint:
+            refuse_given(context, _OF_MODELS, f"is not for the directory of a checkpoint, which {model} is")
+        else:
+            refuse_given(context, _OF_CHECKPOINTS, f"is for the directory of a checkpoint, which {model} is not")
+        if is_checkpoint:
             checked = verify is not False
             asked = CheckpointRequest(
                 model, output, task, dtype, quantize, target, opset, checked, weights, last_logits

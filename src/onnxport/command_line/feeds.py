@@ -49,7 +49,7 @@ def parse_sizes(texts: Sequence[str], model: ir.Model, examples: Sequence[Exampl
     for text in texts:
         name, _, numbers = text.partition("=")
         if name not in known:
-            raise InputError(
+            raise UsageError(
                 f"--size {text}: the inputs have no size {name!r}; they have {', '.join(known) or 'none'}."
             )
         if not all(number.isdecimal() for number in numbers.split(",")):

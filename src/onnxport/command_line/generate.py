@@ -27,8 +27,11 @@ def generate_command(
 ) -> None:
     """Generate text with an exported folder."""
     with answering(as_json=as_json, quiet=quiet) as answer:
+        from onnxport.errors import InputError
         from onnxport.generation import Choice, Session
 
+        if not tokens and folder.is_dir() and not (folder / "tokenizer.json").exists():
+            raise InputError(f"{folder} has no tokenizer.json: pass --tokens, and numbers of tokens as in 5,6,7.")
         session, choice = Session(folder), Choice(sample, temperature, top_k, top_p, seed)
         found: list[str] | list[list[int]]
         if tokens:

@@ -28,7 +28,8 @@ def read_file(path: Path) -> ir.Model:
 def files_of(path: Path, model: ir.Model) -> list[Path]:
     """The file and those that it keeps tensors in."""
     tensors = [value.const_value for graph in model.graphs() for value in graph.initializers.values()]
-    return list(dict.fromkeys([path, *(Path(t.path) for t in tensors if isinstance(t, ir.ExternalTensor))]))
+    kept = [Path(os.path.relpath(t.path, path.parent.resolve())) for t in tensors if isinstance(t, ir.ExternalTensor)]
+    return list(dict.fromkeys([path, *(path.parent / file for file in kept)]))
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Output]) -> None:

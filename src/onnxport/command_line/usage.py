@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
 from onnxport.errors import InputError
+
+if TYPE_CHECKING:
+    import typer
 
 
 class UsageError(InputError):
@@ -31,3 +37,15 @@ def check_known(
         check_ir_version(ir_version)
     except (InputError, OpsetError) as error:
         raise UsageError(str(error)) from error
+
+
+def refuse_given(context: typer.Context, names: Collection[str], why: str) -> None:
+    """Refuse options of the running command that were given, on the command line or in a file, and mean nothing here.
+
+    Raises:
+        UsageError: One of them was.
+    """
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name in names and source is not None and source.name != "DEFAULT":
+            raise UsageError(f"{parameter.opts[0]} {why}.")

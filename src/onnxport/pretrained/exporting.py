@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +15,7 @@ from onnxport.errors import DifferenceError, InputError, with_plain_errors
 from onnxport.pretrained.adapters import AdapterUse, leave_open, without_wrapper
 from onnxport.pretrained.checkpoint import Checkpoint, load_checkpoint, model_task
 from onnxport.pretrained.folder import write_configuration, write_readme, write_tables
-from onnxport.pretrained.parts import Part, differences, export_widest
+from onnxport.pretrained.parts import Part, comparisons, difference, export_widest
 from onnxport.pretrained.referenced import check_reference, placed_beside
 from onnxport.pretrained.tasks import Task
 from onnxport.program import ONNXProgram
@@ -23,12 +25,19 @@ from onnxport.targets import find_target
 
 @dataclass(frozen=True)
 class PretrainedFolder:
-    """What was written: where, for which task, and the models in it."""
+    """What was written: where, for which task, and the models in it.
+
+    ``parameters`` is how many each file has, ``largest_difference`` that of an output from the model's, if it was
+    verified, and ``seconds`` is by stage, of all models together.
+    """
 
     path: Path
     task: str
     files: tuple[str, ...]
     verified: bool
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    largest_difference: float | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 @with_plain_errors
@@ -89,6 +98,7 @@ def export_pretrained(
     """
     if weights == "reference":
         check_reference(model, quantize)
+    started, largest = time.perf_counter(), None
     source = None
     if adapters == "inputs" and quantize is not None:
         raise InputError('Weights that are left open are not quantized: leave out quantize, or adapters="inputs".')
@@ -123,14 +133,31 @@ def export_pretrained(
         if found.describe is not None:
             write_tables(found.describe(built, parts, list(programs.values())), path)
         if verify:
-            _verify(found, parts, built, path)
+            largest = _verify(found, parts, built, path)
         if quantize is not None and verify:
             _quantize(programs, quantize)
             for file, program in programs.items():
                 program.save(path / file, external_data=True)
     finally:
         built.train(was_training)
-    return PretrainedFolder(path, found.name, tuple(part.file for part in parts), verify)
+    return _written(path, found, programs, verify, largest, time.perf_counter() - started)
+
+
+def _written(
+    path: Path, task: Task, programs: dict[str, ONNXProgram], verified: bool, largest: float | None, whole: float
+) -> PretrainedFolder:
+    counts = {file: program.summary().parameters for file, program in programs.items()}
+    seconds = _seconds(programs.values(), whole)
+    return PretrainedFolder(path, task.name, tuple(programs), verified, counts, largest, seconds)
+
+
+def _seconds(programs: Iterable[ONNXProgram], whole: float) -> dict[str, float]:
+    """The seconds of each stage; what is left of the whole is loading the model, saving files and comparing."""
+    stages: dict[str, float] = {}
+    for program in programs:
+        for stage, seconds in program.summary().seconds.items():
+            stages[stage] = stages.get(stage, 0.0) + seconds
+    return {**stages, "load and compare": max(whole - sum(stages.values()), 0.0)}
 
 
 def _quantize(programs: dict[str, ONNXProgram], quantization: str | Quantization) -> None:
@@ -138,8 +165,10 @@ def _quantize(programs: dict[str, ONNXProgram], quantization: str | Quantization
         program.quantize(quantization)
 
 
-def _verify(task: Task, parts: tuple[Part, ...], model: object, path: Path) -> None:
-    problems = [problem for part in parts for problem in differences(part, path)]
+def _verify(task: Task, parts: tuple[Part, ...], model: object, path: Path) -> float:
+    """Compare the files with the model; return the largest difference of an output."""
+    compared = [(part, *comparison) for part in parts for comparison in comparisons(part, path)]
+    problems = [difference(part, sizes, info) for part, sizes, info in compared if not info.matches]
     if task.check is not None:
         problems += task.check(model, path)
     if problems:
@@ -148,3 +177,4 @@ def _verify(task: Task, parts: tuple[Part, ...], model: object, path: Path) -> N
             problems,
             "They are left there to look at, and should not be used.",
         )
+    return max((info.max_abs_diff for _, _, info in compared), default=0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -128,8 +128,18 @@ def _state_sizes(part: Part, tensors: Tensors) -> None:
 
 def differences(part: Part, folder: Path) -> list[Problem]:
     """Where the file of a part and the module's own computation differ, over all sizes to compare at."""
+    return [difference(part, *comparison) for comparison in comparisons(part, folder) if not comparison[1].matches]
+
+
+def difference(part: Part, sizes: Sizes, info: VerificationInfo) -> Problem:
+    """What to say of an output that differs."""
+    shown = ", ".join(f"{axis} {size}" for axis, size in sizes.items())
+    return Problem(f"{part.file}: {info.name} differs by up to {info.max_abs_diff:.3g} ({shown}).")
+
+
+def comparisons(part: Part, folder: Path) -> Iterator[tuple[Sizes, VerificationInfo]]:
+    """Each output of the file of a part beside that of the module's own computation, at all sizes to compare at."""
     session = RuntimeSession(default_session(str(folder / part.file)))
-    problems = []
     buffers = CACHE_BUFFERS in session.session.get_modelmeta().custom_metadata_map
     for sizes in (part.sizes, *part.others):
         if buffers and min(sizes.get(axis, 0) for axis in ("batch", "sequence", "past")) > 0 and sizes["sequence"] > 1:
@@ -142,9 +152,4 @@ def differences(part: Part, folder: Path) -> list[Problem]:
         found = session.run(list(expected), inputs)
         for (name, wanted), actual in zip(expected.items(), found, strict=True):
             assert isinstance(actual, torch.Tensor)
-            info = VerificationInfo.from_tensors(name, wanted, actual)
-            if not info.matches:
-                shown = ", ".join(f"{axis} {size}" for axis, size in sizes.items())
-                what = f"{part.file}: {name} differs by up to {info.max_abs_diff:.3g} ({shown})."
-                problems.append(Problem(what))
-    return problems
+            yield sizes, VerificationInfo.from_tensors(name, wanted, actual)

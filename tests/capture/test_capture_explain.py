@@ -15,6 +15,7 @@ from torch import nn
 
 import onnxport
 from onnxport.capture import strategies
+from onnxport.capture.diagnosis.explanations import explain
 from onnxport.errors import CaptureError, OnnxExporterError, OnnxExporterWarning
 
 X = torch.linspace(-1, 1, 12).reshape(3, 4)
@@ -303,3 +304,11 @@ def test_frames_of_the_package_are_told_from_the_users() -> None:
 def test_training_that_was_asked_for_is_no_surprise(recwarn: pytest.WarningsRecorder) -> None:
     onnxport.export(nn.Dropout().train(), (X,), dynamo=False, training=onnxport.TrainingMode.PRESERVE)
     assert [str(warning.message) for warning in recwarn if "training mode" in str(warning.message)] == []
+
+
+def test_weights_that_are_distributed_over_processes() -> None:
+    """What torch 2.13 raises, without the processes."""
+    kind = "torch.distributed.tensor._dtensor_spec.DTensorSpec"
+    explained = explain(RuntimeError(f"... but found non-fx-graphable type <class '{kind}'>."), "")
+    assert explained is not None
+    assert "distributed over processes" in explained[0] and "full_state_dict=True" in explained[1]

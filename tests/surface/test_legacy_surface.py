@@ -166,3 +166,17 @@ def test_what_a_model_raises_is_caught_as_such(error: Exception) -> None:
     assert getattr(caught.value, "width", None) == getattr(error, "width", None)
     again = pickle.loads(pickle.dumps(type(caught.value)("It failed.")))
     assert isinstance(again, type(error)) and str(again) == "It failed."
+
+
+class NeverThere(nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        return x * 2, None
+
+
+def test_none_among_the_results_of_a_script_says_no_sizes() -> None:
+    scripted = torch.jit.script(NeverThere())
+    program = onnxport.export(scripted, (X,), None, dynamo=False, opset_version=17)
+    optional = program.model_proto.graph.output[1].type.optional_type.elem_type.tensor_type
+    assert optional.elem_type == 1 and not optional.HasField("shape")
+    doubled, nothing = program(X)
+    assert torch.equal(doubled, X * 2) and nothing is None

@@ -136,6 +136,12 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         "Check the name; an attribute that your code puts on tensors is not there while the model is captured.",
     ),
     Explanation(
+        r"DTensorSpec|mixed torch\.Tensor and DTensor",
+        "The model's weights are distributed over processes (torch.distributed.tensor.DTensor).",
+        "Export the module without distribute_module or parallelize_module, with the weights that get_model_state_dict "
+        "of torch.distributed.checkpoint.state_dict gives with StateDictOptions(full_state_dict=True).",
+    ),
+    Explanation(
         r"Cannot access data pointer|data pointer of Tensor",
         "Code outside torch's operators reads the memory of a tensor; while the model is captured there is none.",
         "Wrap that code with torch.library.custom_op and torch.library.register_fake, and give it a translation.",

@@ -296,7 +296,8 @@ def typed_for(opset: int, value: ReplayValue, type_: Type) -> ReplayValue:
         pairs = zip(value, type_.containedTypes(), strict=True)
         return rebuilt(value, [typed_for(opset, *pair) for pair in pairs])
     if value is None and opset >= _FIRST_WITH_OPTIONALS:
-        return Optionally(torch.zeros([], dtype=torch.bool), torch.zeros([]))
+        # What is never there has no number of axes either.
+        return Optionally(torch.zeros([], dtype=torch.bool), handle_operator("of_any_rank")(torch.zeros([])))
     is_list = type_.kind() == "ListType" and type_.getElementType().kind() == "TensorType"
     if opset < _FIRST_WITH_SEQUENCES or not is_list or not isinstance(value, list) or has_run_time_length(value):
         return value

@@ -10,6 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from fuzz.programs import Program, scope_of
 
 OF_NOTHING = {"median"}
+# ONNX says nothing of NaN in ReduceMax, ArgMax, MaxPool and TopK, and onnxruntime's kernels go by where it stands.
+IN_ORDER = {"amax", "amin", "argmax", "argmin", "argsort", "kthvalue", "max", "median", "min", "sort", "topk"}
 
 
 class Watch(TorchDispatchMode):
@@ -28,6 +30,8 @@ class Watch(TorchDispatchMode):
         first = result[0] if isinstance(result, tuple | list) and result else result
         if name in OF_NOTHING and tensors[0].numel() == 0 and first.numel() > 0:
             self.reason = f"{name} of no elements at all: NaN in torch, which ONNX leaves to the runtime"
+        if name in IN_ORDER and any(x.is_floating_point() and bool(x.isnan().any()) for x in tensors):
+            self.reason = f"{name} among numbers that are NaN, whose place ONNX leaves to the runtime"
         if name in ("_to_copy", "copy_") and isinstance(first, torch.Tensor) and tensors:
             self._converted(tensors[-1], first.dtype)
         return result

@@ -47,6 +47,8 @@ SIZE_LIMITS = "onnxport.size_limits"
 # Of the model.
 CACHE_BUFFERS = "onnxport.cache_buffers"
 """Of the model: inputs that may be longer than what they hold, with the outputs that follow them in the same memory."""
+HEARD_WHOLE = "onnxport.heard_whole"
+"""Of the model: the masks that an encoder of sound does without, since it hears all of a recording."""
 GENERATED_TYPE = "onnxport.generated_token_type"
 """Of the model: the ``token_type_ids`` of generated tokens; where it is not said, that of the prompt's last."""
 # Of weights: the normalisation that one holds as well, how its elements follow from the state dict's where a file has

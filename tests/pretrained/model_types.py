@@ -2,7 +2,8 @@
 
 ``python tests/pretrained/model_types.py --out build/model_types.json --write docs/transformers.md`` goes on where the
 last run ended; a type that takes longer than ``--seconds`` is set aside. With ``--types`` these are tried again, and
-the other rows stay as the page has them.
+the other rows stay as the page has them. Models that generate text alone have a page of their own
+(``tools/language_models.py``).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from onnxport.errors import OnnxExporterError, OnnxExporterWarning
 from onnxport.onnx_build.opsets import DEFAULT_OPSET
 from onnxport.pretrained.parts import Part, differences, export_widest
 from onnxport.pretrained.tasks import TASKS, Task, find_task
+from onnxport.pretrained.tasks.text_generation import TEXT_GENERATION
 
 MEANING = {
     "equal": "exported, and equal to eager at three sizes of every axis",
@@ -44,6 +46,7 @@ MEANING = {
     "no inputs": "not tried: the small model does not run with what its configuration describes",
     "not built": "not tried: the configuration with small sizes builds no model, or a library is missing",
 }
+RIGHT = ("equal", "generating")
 
 
 @dataclass(frozen=True)
@@ -197,7 +200,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("build/model_types.json"))
     parser.add_argument("--write", type=Path)
-    parser.add_argument("--tasks", nargs="*", default=[task.name for task in TASKS])
+    parser.add_argument("--tasks", nargs="*", default=[task.name for task in TASKS if task is not TEXT_GENERATION])
     parser.add_argument("--types", nargs="*", help="try these again, and keep the other rows of the page")
     parser.add_argument("--seconds", type=int, default=120)
     parser.add_argument("--limit", type=float, default=1e9, help="seconds after which no other type is begun")
@@ -211,8 +214,9 @@ def main() -> None:
     if arguments.types is not None:
         rows = rows_of(arguments.write.read_text())
         before = [row for row in rows if row.kind not in arguments.types]
-        # For the task that the page has, if it has one.
-        wanted = [(find_task(row.task), row.kind) for row in rows] + wanted
+        # For the task in which the page has it right; else for the first that knows it.
+        right = [(find_task(row.task), row.kind) for row in rows if row.outcome in RIGHT]
+        wanted = right + wanted
         wanted = [(task, kind) for task, kind in wanted if kind in arguments.types]
     found = sweep(wanted, arguments.out, arguments.seconds, arguments.limit, before)
     if arguments.write is not None:

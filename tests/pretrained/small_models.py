@@ -165,7 +165,6 @@ BESIDE: dict[str, dict[str, Any]] = {
     # Features are as wide as several frames.
     "glmasr": {"audio_config": {"intermediate_size": 64}},
     "voxtral": {"audio_config": {"intermediate_size": 64}, "audio_token_id": 90},
-    "qwen3_asr": {"audio_config": {"n_window": 8, "n_window_infer": 16}},
     "lw_detr": {"projector_scale_factors": [1.0]},
     **{kind: {"embed_dim": 24, "window_size": 4} for kind in ("swin", "swinv2", "donut-swin")},
     **{
@@ -195,6 +194,8 @@ BESIDE: dict[str, dict[str, Any]] = {
     "nemo_speechlm": {"text_config": {"n_groups": 2}},
     "qwen2_5_omni_thinker": {"vision_start_token_id": 88, "vision_end_token_id": 87},
     "qwen3_omni_moe_thinker": {"vision_start_token_id": 88, "vision_end_token_id": 87},
+    "llama4": {"vision_config": {"intermediate_size": 128, "projector_input_dim": 32, "projector_output_dim": 32}},
+    "vipllava": {"vision_feature_layers": [-1, -2]},
     "step3p7": {"text_config": {"sliding_window": 8}},
     "paligemma": {"text_config": {"num_attention_heads": 4, "num_key_value_heads": 1}},
     "aria": {"projector_patch_to_query_dict": {16: 4, 49: 4}},
@@ -210,7 +211,6 @@ BESIDE: dict[str, dict[str, Any]] = {
         for kind in (
             "glm46v",
             "glm4v",
-            "glm4v_moe",
             "glm_ocr",
             "glmga",
             "paddleocr_vl",
@@ -220,6 +220,8 @@ BESIDE: dict[str, dict[str, Any]] = {
         )
     },
 }
+# Half of a head turns.
+BESIDE["glm4v_moe"] = {"text_config": {**BESIDE["glm4v"]["text_config"], "head_dim": 16}}
 #: Configurations in which one says how wide the features are that the other takes.
 _FEATURE_WIDTHS = {
     "qwen2_vl": "hidden_size",
@@ -230,7 +232,12 @@ _FEATURE_WIDTHS = {
 def small_configuration(kind: str, way: str = "narrow") -> Any:
     """A configuration of a type, small."""
     cls = transformers.models.auto.configuration_auto.CONFIG_MAPPING[kind]
-    given = shrunk(cls(), way)
+    plain = cls()
+    for name, inner in cls.sub_configs.items():
+        # Some leave out a part of the model unless its configuration is given.
+        if getattr(plain, name, None) is None and name.startswith("vision") and issubclass(inner, PretrainedConfig):
+            setattr(plain, name, inner())
+    given = shrunk(plain, way)
     for name, value in BESIDE.get(kind, {}).items():
         inner = given.get(name)
         given[name] = {**inner, **value} if isinstance(inner, dict) and isinstance(value, dict) else value

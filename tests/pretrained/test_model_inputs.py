@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import small_models
 import torch
 
-from onnxport.errors import OnnxExporterWarning
+from onnxport.errors import InputError, OnnxExporterWarning
+from onnxport.generation.files import FeaturesAndText, pieces_of
 from onnxport.pretrained.images import find_images
 from onnxport.pretrained.model_inputs import find_inputs, main_input
+from onnxport.pretrained.sounds import find_sounds
 from onnxport.pretrained.tasks import detect_task, find_task
+from onnxport.provenance import HEARD_WHOLE
 
 #: Task, type of the model, way to make it small, and the layouts of its inputs.
 LAYOUTS: dict[str, tuple[str, str, str, dict[str, tuple[Any, ...]]]] = {
@@ -51,12 +55,73 @@ def test_inputs_that_a_model_takes(row: str) -> None:
         model(**found.made(found.sizes()[0]))
 
 
-def test_patches_of_an_image_whose_shape_is_said() -> None:
-    images = find_images(small_models.small_model("lfm2_vl", find_task("image-text-to-text")))
-    assert images.stated == (("spatial_shapes", (4, 6)), ("pixel_attention_mask", (1,) * 24))
-    rows = images.features(images.pixels(2, torch.Generator()), images.numbers(2))
+#: Type of the model, the sizes of one image, the axis along which images follow each other, what is said of each, and
+#: how many rows of features it has.
+IMAGES: dict[str, tuple[str, tuple[int, ...], int | None, dict[str, Any], int]] = {
     # Four patches become one row.
-    assert rows.shape == (2 * 6, 32)
+    "rows of patches and their shape": (
+        "lfm2_vl",
+        (24, 192),
+        None,
+        {"spatial_shapes": (4, 6), "pixel_attention_mask": (1,) * 24},
+        6,
+    ),
+    "rows of patches and their places": (
+        "gemma4_unified",
+        (6, 1728),
+        None,
+        {"image_position_ids": ((0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1))},
+        6,
+    ),
+    "patches beside each other, merged twice": ("minicpmv4_6", (1, 3, 8, 768), 3, {"target_sizes": (8, 12)}, 6),
+    "patches and how many are merged": (
+        "video_llama_3",
+        (6, 192),
+        0,
+        {"image_grid_thw": (1, 2, 3), "image_merge_sizes": 1},
+        6,
+    ),
+}
+
+
+@pytest.mark.parametrize("row", IMAGES)
+def test_images_that_a_model_takes(row: str) -> None:
+    kind, each, joined, stated, count = IMAGES[row]
+    images = find_images(small_models.small_model(kind, find_task("image-text-to-text")))
+    assert (images.each, images.joined, dict(images.stated)) == (each, joined, stated)
+    rows = images.features(images.pixels(2, torch.Generator()), images.numbers(2))
+    assert rows.shape == (2 * count, 32)
+
+
+def test_recordings_whose_mask_is_read_can_be_heard_whole() -> None:
+    found = find_sounds(small_models.small_model("qwen3_asr", find_task("audio-text-to-text")))
+    first, last = found[0], found[-1]
+    assert first.inputs.layouts == {"input_features": ("sounds", 16, 100), "input_features_mask": ("sounds", 100)}
+    assert last.inputs.layouts == {"input_features": (1, 16, 100)}
+    given = first.inputs.made({"sounds": 1})
+    with torch.no_grad():
+        heard = last.features({"input_features": given["input_features"]})
+        half = first.features(given)
+    assert len(half) < len(heard) == 13
+
+
+class _HearsAll:
+    """An encoder of sound that takes no mask."""
+
+    def get_modelmeta(self) -> Any:
+        return SimpleNamespace(custom_metadata_map={HEARD_WHOLE: "input_features_mask"})
+
+
+def test_a_mask_that_an_encoder_does_without_may_leave_nothing_out() -> None:
+    files = FeaturesAndText(None, _HearsAll())  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="hears all of a recording, and input_features_mask leaves some of it out"):
+        files.begin([[1]], {"input_features_mask": torch.tensor([[1, 1, 0]])}, 0, 0)
+
+
+def test_a_file_takes_images_beside_each_other_one_by_one() -> None:
+    two = torch.arange(24.0).reshape(1, 3, 1, 8)
+    assert [piece.shape[3] for piece in pieces_of(two, [1, 3, 1, 4])] == [4, 4]
+    assert len(pieces_of(two, ["images", 3, 1, 8])) == 1
 
 
 def test_features_of_a_model_without_its_head() -> None:

@@ -13,6 +13,7 @@ import torch
 from onnxport.errors import InputError
 from onnxport.generation.decoder_model import DecoderModel
 from onnxport.program.runtime import Initializer, RuntimeSession
+from onnxport.provenance import HEARD_WHOLE
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -64,9 +65,14 @@ class FeaturesAndText(Files):
     def __init__(self, decoder: DecoderModel, encoder: onnxruntime.InferenceSession) -> None:
         super().__init__(decoder)
         self.encoder = encoder
+        named = encoder.get_modelmeta().custom_metadata_map.get(HEARD_WHOLE, "")
+        self.whole = [name for name in named.split(",") if name]
 
     def begin(self, prompts: Rows, inputs: Tensors, start: int, padding: int) -> Beginning:
         """The prompts, padded on the left, and the features of all their images or recordings."""
+        for name in self.whole:
+            if name in inputs and not bool(inputs[name].all()):
+                raise InputError(f"The encoder hears all of a recording, and {name} leaves some of it out: cut it off.")
         taken = [value.name for value in self.encoder.get_inputs()]
         others = {name: tensor for name, tensor in inputs.items() if name not in taken}
         tokens, mask = left_padded(_prompts(prompts), padding)
@@ -77,12 +83,19 @@ class FeaturesAndText(Files):
 
     def features(self, encoded: Tensors) -> torch.Tensor:
         """Rows of features of images or recordings, one by one where the file takes one."""
-        fixed = {value.name: value.shape[0] for value in self.encoder.get_inputs() if isinstance(value.shape[0], int)}
         groups: list[Tensors] = [encoded]
-        if any(encoded[name].shape[0] != size for name, size in fixed.items()):
-            pieces = {name: encoded[name].split(size) for name, size in fixed.items()}
+        pieces = {value.name: pieces_of(encoded[value.name], value.shape) for value in self.encoder.get_inputs()}
+        if any(len(parts) > 1 for parts in pieces.values()):
             groups = [dict(zip(pieces, group, strict=True)) for group in zip(*pieces.values(), strict=True)]
         return torch.cat([next(iter(_run(self.encoder, group).values())) for group in groups])
+
+
+def pieces_of(tensor: torch.Tensor, shape: Sequence[object]) -> list[torch.Tensor]:
+    """What a file takes of a tensor at once, where it takes less along an axis of one size."""
+    for axis, size in enumerate(shape):
+        if isinstance(size, int) and size > 0 and tensor.shape[axis] != size and tensor.shape[axis] % size == 0:
+            return list(tensor.split(size, axis))
+    return [tensor]
 
 
 class EncoderAndDecoder(Files):

@@ -14,14 +14,18 @@ from typing import Any, TypeAlias
 import torch
 
 from onnxport.errors import InputError
-from onnxport.pretrained.model_inputs import draw_numbers, fixed_image_sizes, required_besides, setting
+from onnxport.pretrained.model_inputs import draw_numbers, fixed_image_sizes, required_besides, setting, those_taken
 from onnxport.pretrained.parts import Tensors
 
 Model: TypeAlias = Any
+Stated: TypeAlias = int | tuple[int, ...] | tuple[tuple[int, ...], ...]
 
 _FEATURES = "get_image_features"
-_SIZES, _GRID = "image_sizes", "image_grid_thw"
-_SHAPES, _SEEN = "spatial_shapes", "pixel_attention_mask"
+_PIXELS = "pixel_values"
+_SIZES, _SHAPES, _SEEN = "image_sizes", "spatial_shapes", "pixel_attention_mask"
+_GRIDS = {"image_grid_thw": 3, "image_grid_hw": 2, "target_sizes": 2}
+"""What says how many patches an image has: along time, height and width, or the last two."""
+_MERGED, _PLACES = "image_merge_sizes", "image_position_ids"
 _TILES = (1, 2, 3, 4, 5, 7, 10)
 """How many pieces an image may be cut into."""
 
@@ -33,22 +37,24 @@ class ImageInputs:
     Attributes:
         model: The model.
         before: Sizes before the axis that counts images: 1 where images stand in a row of their prompt.
-        each: The sizes of one image; its first axis counts patches where ``joined``.
-        joined: Whether images follow each other along the first axis of ``each``, without an axis of their own.
-        stated: What is said of the size of one image, by the name of the parameter.
+        each: The sizes of one image.
+        joined: The axis of ``each`` along which images follow each other, where they have no axis of their own.
+        stated: What is said of the size of one image, by the name of the parameter: numbers, or rows of them.
         as_list: Whether sizes may be said as numbers, which code decides by without reading data.
     """
 
     model: Model
     before: tuple[int, ...]
     each: tuple[int, ...]
-    joined: bool = False
-    stated: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    joined: int | None = None
+    stated: tuple[tuple[str, Stated], ...] = ()
     as_list: bool = False
 
     def pixels(self, count: int, generator: torch.Generator) -> torch.Tensor:
         """Random images."""
-        shape = (count * self.each[0], *self.each[1:]) if self.joined else (*self.before, count, *self.each)
+        shape = (*self.before, count, *self.each)
+        if self.joined is not None:
+            shape = tuple(size * (count if axis == self.joined else 1) for axis, size in enumerate(self.each))
         return draw_numbers(self.model)(shape, generator)
 
     def prompt_pixels(self, prompts: int, generator: torch.Generator) -> torch.Tensor:
@@ -65,20 +71,22 @@ class ImageInputs:
         """Rows of features of images, of which numbers say how large they are."""
         said: dict[str, Any] = dict(numbers)
         if self.as_list:
-            said = {name: [list(row)] * len(numbers[name]) for name, row in self.stated}
+            said = {name: numbers[name].tolist() for name, _ in self.stated}
         return rows_of_features(features_function(self.model)(pixels, **said, return_dict=True))
 
 
 def rows_of_features(result: Any) -> torch.Tensor:
     """What the library's functions of features return, as rows of one after another."""
-    found = getattr(result, "pooler_output", result)
+    pooled = getattr(result, "pooler_output", result)
+    found = result.last_hidden_state if pooled is None else pooled
     rows = torch.cat(list(found)) if isinstance(found, (list, tuple)) else found
     return rows.reshape(-1, rows.shape[-1])
 
 
 def features_function(model: Model) -> Any:
-    """What makes features of images: a method of the model, or of the model without its head; None if there is none."""
-    return next((found for one in (model, model.base_model) if (found := getattr(one, _FEATURES, None))), None)
+    """What makes features of images: a method of the model without its head, or of the model; None if there is none."""
+    # Of the two the inner one says what it takes.
+    return next((found for one in (model.base_model, model) if (found := getattr(one, _FEATURES, None))), None)
 
 
 def find_images(model: Model) -> ImageInputs:
@@ -88,67 +96,108 @@ def find_images(model: Model) -> ImageInputs:
     if function is None:
         raise InputError(f"{type(model).__name__} has no image features to put in the places of tokens.")
     takes = inspect.signature(inspect.unwrap(function)).parameters
-    known = ("self", "pixel_values", _SIZES, _GRID, _SHAPES, _SEEN)
+    known = ("self", _PIXELS, _SIZES, *_GRIDS, _MERGED, _PLACES, _SHAPES, _SEEN)
     lacking = required_besides(known, takes)
     if lacking:
         raise InputError(
-            f"{type(model).__name__}.get_image_features takes {', '.join(lacking)} besides pixel_values, and the "
+            f"{type(model).__name__}.{_FEATURES} takes {', '.join(lacking)} besides {_PIXELS}, and the "
             "configuration doesn't say what that is. Export the vision encoder with onnxport.export and inputs of "
             "your own."
         )
-    refusals = []
-    for images in _layouts(model, set(takes)):
+
+    def refusal(images: ImageInputs) -> Exception | None:
         try:
             with torch.no_grad():
-                images.features(images.pixels(1, torch.Generator().manual_seed(0)), images.numbers(1))
+                rows = images.features(images.pixels(1, torch.Generator().manual_seed(0)), images.numbers(1))
         except Exception as error:  # noqa: BLE001 - a model says in its own way that it takes no such images
-            refusals.append(error)
-        else:
-            return images
-    raise InputError(
-        f"{type(model).__name__} takes none of the images that its configuration describes; the last is refused with "
-        f"{refusals[-1]!r}. Export the vision encoder with onnxport.export and inputs of your own."
-    )
+            return error
+        width = model.get_input_embeddings().embedding_dim
+        # What is no row for each token yet is made one by code that no function of the model has for itself.
+        return None if rows.shape[-1] == width else InputError(f"Features are {rows.shape[-1]} wide, not {width}.")
+
+    return next(those_taken(model, _layouts(model, set(takes)), refusal, "images", "vision encoder"))
 
 
 def _layouts(model: Model, takes: set[str]) -> Iterator[ImageInputs]:
-    if _GRID in takes:
-        flat = _patches(model)
-        yield flat
-        side = int(setting(model.config, "patch_size") or 14)
-        if flat.each[1] % (side * side) == 0:
-            yield replace(flat, each=(flat.each[0], flat.each[1] // (side * side), side, side))
+    grid = next((name for name in _GRIDS if name in takes), None)
+    if grid is not None:
+        yield from _grids(model, grid, takes)
         return
-    if _SHAPES in takes:
-        yield _rows_of_patches(model, takes)
+    if _SHAPES in takes or _PLACES in takes:
+        yield from _rows_of_patches(model, takes)
         return
     sizes = fixed_image_sizes(model)
     stated = ((_SIZES, sizes[1:]),) if _SIZES in takes else ()
     if stated:
         shapes = [sizes, *((tiles, *sizes) for tiles in _TILES)]
-        yield from (
-            ImageInputs(model, (), each, False, stated, as_list) for as_list in (True, False) for each in shapes
-        )
+        yield from (ImageInputs(model, (), each, None, stated, as_list) for as_list in (True, False) for each in shapes)
     else:
         yield ImageInputs(model, (), sizes)
     yield ImageInputs(model, (1,), sizes, stated=stated)
+    if not stated:
+        yield from _rows_of_patches(model, takes)
 
 
-def _rows_of_patches(model: Model, takes: set[str]) -> ImageInputs:
-    """Images as rows of flat patches, with the shape of each and a mask of the patches that are no padding."""
-    flat = _patches(model)
-    ((_, (_, *shape)),) = flat.stated
-    stated = ((_SHAPES, tuple(shape)), (_SEEN, (1,) * flat.each[0]))
-    return replace(flat, joined=False, stated=tuple(row for row in stated if row[0] in takes))
+@dataclass(frozen=True)
+class _Patches:
+    """An image as a grid of patches, two by three of those that are merged to one feature."""
+
+    height: int
+    width: int
+    merged: int
+    side: int
+    channels: int
+    """With those of several points in time, where a patch spans them."""
+
+    @property
+    def count(self) -> int:
+        return self.height * self.width
+
+    @property
+    def numbers(self) -> int:
+        return self.channels * self.side * self.side
 
 
-def _patches(model: Model) -> ImageInputs:
-    """An image as a grid of flat patches, two by three of those that are merged to one feature."""
+_MERGES = ("spatial_merge_size", "merge_kernel_size", "merge_size", "downsample_factor", "pooling_kernel_size")
+
+
+def _patches(model: Model) -> _Patches:
     config = model.config
-    merged = setting(config, "spatial_merge_size", "merge_kernel_size", "downsample_factor")
-    merged = merged[0] if isinstance(merged, (list, tuple)) else merged
-    side, depth = int(setting(config, "patch_size") or 14), int(setting(config, "temporal_patch_size") or 1)
+    merged = setting(config, *_MERGES)
+    merged = int((merged[0] if isinstance(merged, (list, tuple)) else merged) or 1)
+    depth = int(setting(config, "temporal_patch_size") or 1)
     channels = int(setting(config, "in_channels", "num_channels", "in_chans") or 3)
-    height, width = 2 * int(merged or 1), 3 * int(merged or 1)
-    each = (height * width, channels * depth * side * side)
-    return ImageInputs(model, (), each, joined=True, stated=((_GRID, (1, height, width)),))
+    return _Patches(2 * merged, 3 * merged, merged, int(setting(config, "patch_size") or 14), channels * depth)
+
+
+def _grids(model: Model, grid: str, takes: set[str]) -> Iterator[ImageInputs]:
+    """Patches of all images one after another, flat or in channels, or beside each other, and the grid of each."""
+    stated_one = _patches(model)
+    # A model may merge patches that it merged before, and patches may span two points in time.
+    for factor, depth in ((1, 1), (2, 1), (1, 2)):
+        one = replace(
+            stated_one,
+            height=stated_one.height * factor,
+            width=stated_one.width * factor,
+            channels=stated_one.channels * depth,
+        )
+        stated: tuple[tuple[str, Stated], ...] = ((grid, (1, one.height, one.width)[-_GRIDS[grid] :]),)
+        if _MERGED in takes:
+            stated = (*stated, (_MERGED, one.merged))
+        flat = ImageInputs(model, (), (one.count, one.numbers), 0, stated)
+        beside = replace(flat, each=(1, one.channels, one.side, one.side * one.count), joined=3)
+        in_channels = replace(flat, each=(one.count, one.channels, one.side, one.side))
+        yield from (beside, in_channels) if grid == "target_sizes" else (flat, in_channels)
+
+
+def _rows_of_patches(model: Model, takes: set[str]) -> Iterator[ImageInputs]:
+    """Images as rows of flat patches, with the shape of each and a mask of what is no padding, or where each stands."""
+    small = _patches(model)
+    merged = replace(small, height=2, width=3, side=small.side * small.merged)
+    for one in dict.fromkeys((small, merged)):
+        stated: tuple[tuple[str, Stated], ...] = (
+            (_SHAPES, (one.height, one.width)),
+            (_SEEN, (1,) * one.count),
+            (_PLACES, tuple((column, row) for row in range(one.height) for column in range(one.width))),
+        )
+        yield ImageInputs(model, (), (one.count, one.numbers), stated=tuple(row for row in stated if row[0] in takes))

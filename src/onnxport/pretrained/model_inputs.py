@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 
@@ -18,6 +18,7 @@ from onnxport.errors import InputError
 from onnxport.pretrained.parts import Sizes, Tensors
 
 Model: TypeAlias = Any
+Candidate = TypeVar("Candidate")
 Layout: TypeAlias = tuple[int | str, ...]
 """The sizes of an input: a number where it is fixed, the name of the axis where it varies."""
 
@@ -123,20 +124,39 @@ def find_inputs(model: Model, principal: Sequence[str], leading: Sequence[str] =
             "that is. Export the model with onnxport.export and inputs of your own."
         )
     draws = {name: _KINDS[name].draw(model) for name in names}
-    found, refusals = [], []
-    for layouts in _combinations(model, names, leading):
-        inputs = ModelInputs(layouts, draws)
-        refusal = refusal_of(model, lambda tensors: model(**tensors), inputs)
-        if refusal is None:
-            found.append(inputs)
+    candidates = (ModelInputs(layouts, draws) for layouts in _combinations(model, names, leading))
+
+    def refusal(inputs: ModelInputs) -> Exception | None:
+        return refusal_of(model, lambda tensors: model(**tensors), inputs)
+
+    return list(those_taken(model, candidates, refusal, "inputs", "model"))
+
+
+def those_taken(
+    model: Model, candidates: Iterable[Candidate], refusal: Callable[[Candidate], Exception | None], what: str, of: str
+) -> Iterator[Candidate]:
+    """Those of the things to try that a model takes, as they are found; one at least.
+
+    Args:
+        model: The model.
+        candidates: What may be what the model takes.
+        refusal: What the model raises for one of them; None if it takes it.
+        what: What is tried, in words.
+        of: The part of the model that takes it, in words.
+    """
+    is_any, last = False, None
+    for candidate in candidates:
+        error = refusal(candidate)
+        if error is None:
+            is_any = True
+            yield candidate
         else:
-            refusals.append(refusal)
-    if found:
-        return found
-    raise InputError(
-        f"{type(model).__name__} takes none of the inputs that its configuration describes; the last was refused with "
-        f"{refusals[-1]!r}. Export the model with onnxport.export and inputs of your own."
-    )
+            last = error
+    if not is_any:
+        raise InputError(
+            f"{type(model).__name__} takes none of the {what} that its configuration describes; the last was refused "
+            f"with {last!r}. Export the {of} with onnxport.export and inputs of your own."
+        )
 
 
 def required_besides(names: Sequence[str], takes: Mapping[str, inspect.Parameter]) -> list[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import torch
@@ -19,6 +19,7 @@ from onnxport.pretrained.model_inputs import (
     feature_layouts,
     refusal_of,
     required_besides,
+    those_taken,
 )
 from onnxport.pretrained.parts import Tensors
 
@@ -33,16 +34,26 @@ _TIMES = ("frames", "samples")
 
 @dataclass(frozen=True)
 class SoundInputs:
-    """Recordings as a model takes them, what they are called, and what their mask is called, if there is one."""
+    """Recordings as a model takes them.
+
+    Attributes:
+        model: The model.
+        name: What they are called.
+        masks: What the masks of what is no padding are called.
+        inputs: What the file takes: recordings, and the masks unless all of a recording is heard.
+        unpadded: The masks that are no inputs, for one recording. Code that cuts recordings up by what their masks
+            say has a file for recordings of one length, all of which is heard.
+    """
 
     model: Model
     name: str
-    mask: str | None
+    masks: Sequence[str]
     inputs: ModelInputs
+    unpadded: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
     def features(self, tensors: Tensors) -> torch.Tensor:
         """Rows of features of recordings, one after another."""
-        return rows_of_features(sound_function(self.model)(**tensors, return_dict=True))
+        return rows_of_features(sound_function(self.model)(**tensors, **self.unpadded, return_dict=True))
 
 
 def sound_function(model: Model) -> Any:
@@ -55,30 +66,31 @@ def find_sounds(model: Model) -> list[SoundInputs]:
     """How a model takes recordings: the layouts that its code runs with, those with most axes that vary first."""
     takes = inspect.signature(inspect.unwrap(sound_function(model))).parameters
     name = next((name for name in _SOUNDS if name in takes), None)
-    mask = next((name for name in _MASKS if name in takes), None)
-    lacking = required_besides([known for known in ("self", name, mask) if known is not None], takes)
+    masks = [name for name in _MASKS if name in takes]
+    lacking = required_besides([known for known in ("self", name, *masks) if known is not None], takes)
     if name is None or lacking:
         raise InputError(
             f"{type(model).__name__}.{_FEATURES} takes {', '.join(lacking or takes)}, and the configuration doesn't "
             "say what that is. Export the encoder of sound with onnxport.export and inputs of your own."
         )
-    found, refusals = [], list[Exception]()
-    for layout in _layouts(model, name):
-        layouts, draws = {name: layout}, {name: draw_numbers(model)}
-        if mask is not None:
-            layouts[mask], draws[mask] = (layout[0], _time(layout)), draw_mask(model)
-        sounds = SoundInputs(model, name, mask, ModelInputs(layouts, draws))
-        refusal = refusal_of(model, sounds.features, sounds.inputs)
-        if refusal is None:
-            found.append(sounds)
-        else:
-            refusals.append(refusal)
-    if found:
-        return found
-    raise InputError(
-        f"{type(model).__name__} takes none of the sounds that its configuration describes; the last is refused with "
-        f"{refusals[-1]!r}. Export the encoder of sound with onnxport.export and inputs of your own."
-    )
+
+    def refusal(sounds: SoundInputs) -> Exception | None:
+        return refusal_of(model, sounds.features, sounds.inputs)
+
+    return list(those_taken(model, _candidates(model, name, masks), refusal, "sounds", "encoder of sound"))
+
+
+def _candidates(model: Model, name: str, masks: Sequence[str]) -> Iterator[SoundInputs]:
+    """Recordings in each layout with their masks, and one of a fixed length without."""
+    draws = {name: draw_numbers(model), **dict.fromkeys(masks, draw_mask(model))}
+    layouts = list(_layouts(model, name))
+    for layout in layouts:
+        beside = dict.fromkeys(masks, (layout[0], _time(layout)))
+        yield SoundInputs(model, name, masks, ModelInputs({name: layout, **beside}, draws))
+    for layout in layouts:
+        if masks and all(isinstance(size, int) for size in layout):
+            heard = torch.ones(1, int(_time(layout)), dtype=torch.int64)
+            yield SoundInputs(model, name, masks, ModelInputs({name: layout}, draws), dict.fromkeys(masks, heard))
 
 
 def _layouts(model: Model, name: str) -> Iterator[Layout]:

@@ -15,6 +15,7 @@ from onnxport.pretrained.parts import Part, Tensors
 from onnxport.pretrained.sounds import SoundInputs, find_sounds, sound_function
 from onnxport.pretrained.tasks.embedded import embedded_decoder_part, embedding_part
 from onnxport.pretrained.tasks.task import Model, Task
+from onnxport.provenance import HEARD_WHOLE
 
 _FEATURES = "audio_features"
 
@@ -29,7 +30,8 @@ def audio_part(found: Sequence[SoundInputs]) -> Part:
     example, others = sounds.inputs.sizes()
     axes, made = sounds.inputs.axes(), sounds.inputs.made
     less = None if not narrower else partial(audio_part, narrower)
-    return Part("audio", sounds.model, features, made, axes, example, others, (_FEATURES,), less)
+    metadata = {HEARD_WHOLE: ",".join(sounds.unpadded)} if sounds.unpadded else {}
+    return Part("audio", sounds.model, features, made, axes, example, others, (_FEATURES,), less, metadata)
 
 
 def audio_text_parts(model: Model, *, last_logits: bool = False) -> Sequence[Part]:

@@ -46,7 +46,7 @@ def image_text_parts(model: Model, *, last_logits: bool = False) -> Sequence[Par
     text = embedded_decoder_part(model, last_logits=last_logits)
     images = find_images(model)
     if images.stated:
-        said = ", ".join(f"{name} {list(row)}" for name, row in images.stated)
+        said = ", ".join(f"{name} {rows[0].tolist()}" for name, rows in images.numbers(1).items())
         warn(f"vision.onnx takes one image at a time and of one size ({said}): the code reads sizes from data.")
     return [vision_part(images), embedding_part(model, "image"), text]
 

@@ -29,7 +29,6 @@ import onnxport
 from onnxport.errors import OnnxExporterError
 from onnxport.generation import Session
 
-SECONDS = 60
 #: How far weights spread. Those of embeddings little: where they are tied to the logits, a token would repeat itself.
 SPREADS = {torch.nn.Linear: 0.4, torch.nn.Embedding: 0.1}
 
@@ -203,6 +202,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--write", type=Path)
     parser.add_argument("--limit", type=float, default=1e9, help="seconds after which no other type is begun")
+    parser.add_argument("--seconds", type=int, default=120, help="how long one type may compute")
     given = parser.parse_args()
     found: dict[str, Any] = json.loads(given.out.read_text()) if given.out.exists() else {}
     kinds = given.kinds or ([] if given.write else [kind for kind in decoder_types() if kind not in found])
@@ -210,8 +210,9 @@ def main() -> None:
     for kind in kinds:
         if time.monotonic() > end:
             break
-        late = {"stage": "export", "error": ["", f"not done within {SECONDS} s, or crashed", ""], "seconds": SECONDS}
-        found[kind] = in_own_process(partial(outcome, kind), SECONDS) or late
+        told = f"not done within {given.seconds} s, or crashed"
+        late = {"stage": "export", "error": ["", told, ""], "seconds": given.seconds}
+        found[kind] = in_own_process(partial(outcome, kind), given.seconds) or late
         shown = found[kind].get("error", [""])
         print(
             kind, found[kind]["stage"], found[kind]["seconds"], " ".join(" ".join(shown[:2]).split())[:200], flush=True

@@ -145,6 +145,21 @@ _RESNET = {
     "out_features": ["stage2", "stage3", "stage4"],
 }
 
+#: Convolutions over long and short lines of text, as the published checkpoints have them.
+_LINES = {
+    "reduce_channel": [1, 1, 0],
+    "return_channel": [1, 1, 0],
+    **{
+        f"{name}_{ratio}ratio": [[size, 1] if high else [1, size], [1, 1], [size // 2, 0] if high else [0, size // 2]]
+        for name, high in (("vertical_long_to_small_conv", True), ("horizontal_small_to_long_conv", False))
+        for ratio, size in (("long", 7), ("mid", 5), ("short", 3))
+    },
+    **{
+        f"symmetric_conv_long_{ratio}ratio": [[size, size], [1, 1], [size // 2, size // 2]]
+        for ratio, size in (("long", 7), ("mid", 5), ("short", 3))
+    },
+}
+
 #: What doesn't fit together in a type's own default, or not with small sizes.
 BESIDE: dict[str, dict[str, Any]] = {
     "gemma3": {"mm_tokens_per_image": 4},
@@ -165,6 +180,17 @@ BESIDE: dict[str, dict[str, Any]] = {
     # Features are as wide as several frames.
     "glmasr": {"audio_config": {"intermediate_size": 64}},
     "voxtral": {"audio_config": {"intermediate_size": 64}, "audio_token_id": 90},
+    **{
+        kind: {"intraclass_block_config": _LINES, "scale_factor_list": [1, 2, 4, 8], "kernel_list": [3, 2, 2]}
+        for kind in ("pp_ocrv5_server_det", "pp_ocrv6_medium_det")
+    },
+    "emu3": {
+        "vocabulary_map": {
+            "<image>": 90,
+            "<|extra_200|>": 89,
+            **{f"<|visual token {token:06}|>": 10 + token for token in range(8)},
+        },
+    },
     "lw_detr": {"projector_scale_factors": [1.0]},
     **{kind: {"embed_dim": 24, "window_size": 4} for kind in ("swin", "swinv2", "donut-swin")},
     **{

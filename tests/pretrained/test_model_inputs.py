@@ -35,6 +35,12 @@ LAYOUTS: dict[str, tuple[str, str, str, dict[str, tuple[Any, ...]]]] = {
         "as set",
         {"pixel_values": ("batch", 3, "height", "width")},
     ),
+    "frames that are stacked before the model": (
+        "ctc",
+        "granite_speech5_ctc",
+        "narrow",
+        {"input_features": ("batch", "frames", 64)},
+    ),
     # Windows are made as small as an image that is smaller, and stay so.
     "attributes that are fitted to the last input": (
         "image-classification",
@@ -136,12 +142,20 @@ def test_features_of_a_model_without_its_head() -> None:
     [
         ("automatic-speech-recognition", "speech-encoder-decoder", "input_values"),
         ("image-to-text", "vision-encoder-decoder", "pixel_values"),
+        ("image-to-text", "pix2struct", "flattened_patches"),
     ],
 )
 def test_the_main_input_is_what_the_encoder_takes(task: str, kind: str, name: str) -> None:
     model = small_models.small_model(kind, find_task(task))
     assert main_input(model) == name
     assert detect_task(model.config, type(model).__name__).name == task
+
+
+def test_patches_behind_their_places_are_encoded() -> None:
+    encoder, _ = find_task("image-to-text").parts(small_models.small_model("pix2struct", find_task("image-to-text")))
+    assert encoder.axes == {"flattened_patches": {0: "batch", 1: "patches"}}
+    patches = encoder.inputs(encoder.sizes)["flattened_patches"]
+    assert patches[0, :4, :2].tolist() == [[1, 1], [1, 2], [1, 3], [2, 1]]
 
 
 def test_a_decoder_that_takes_one_token_at_a_time_is_said() -> None:

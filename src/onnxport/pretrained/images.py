@@ -7,7 +7,7 @@ cuts, joins and places features by them. A file is then for images of one size: 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -115,10 +115,10 @@ def find_images(model: Model) -> ImageInputs:
         # What is no row for each token yet is made one by code that no function of the model has for itself.
         return None if rows.shape[-1] == width else InputError(f"Features are {rows.shape[-1]} wide, not {width}.")
 
-    return next(those_taken(model, _layouts(model, set(takes)), refusal, "images", "vision encoder"))
+    return next(those_taken(model, _layouts(model, takes), refusal, "images", "vision encoder"))
 
 
-def _layouts(model: Model, takes: set[str]) -> Iterator[ImageInputs]:
+def _layouts(model: Model, takes: Mapping[str, inspect.Parameter]) -> Iterator[ImageInputs]:
     grid = next((name for name in _GRIDS if name in takes), None)
     if grid is not None:
         yield from _grids(model, grid, takes)
@@ -127,15 +127,15 @@ def _layouts(model: Model, takes: set[str]) -> Iterator[ImageInputs]:
         yield from _rows_of_patches(model, takes)
         return
     sizes = fixed_image_sizes(model)
-    stated = ((_SIZES, sizes[1:]),) if _SIZES in takes else ()
-    if stated:
+    if _SIZES not in required_besides((), takes):
+        yield ImageInputs(model, (), sizes)
+        yield ImageInputs(model, (1,), sizes)
+        yield from _rows_of_patches(model, takes)
+    if _SIZES in takes:
+        stated = ((_SIZES, sizes[1:]),)
         shapes = [sizes, *((tiles, *sizes) for tiles in _TILES)]
         yield from (ImageInputs(model, (), each, None, stated, as_list) for as_list in (True, False) for each in shapes)
-    else:
-        yield ImageInputs(model, (), sizes)
-    yield ImageInputs(model, (1,), sizes, stated=stated)
-    if not stated:
-        yield from _rows_of_patches(model, takes)
+        yield ImageInputs(model, (1,), sizes, stated=stated)
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def _patches(model: Model) -> _Patches:
     return _Patches(2 * merged, 3 * merged, merged, int(setting(config, "patch_size") or 14), channels * depth)
 
 
-def _grids(model: Model, grid: str, takes: set[str]) -> Iterator[ImageInputs]:
+def _grids(model: Model, grid: str, takes: Container[str]) -> Iterator[ImageInputs]:
     """Patches of all images one after another, flat or in channels, or beside each other, and the grid of each."""
     stated_one = _patches(model)
     # A model may merge patches that it merged before, and patches may span two points in time.
@@ -190,7 +190,7 @@ def _grids(model: Model, grid: str, takes: set[str]) -> Iterator[ImageInputs]:
         yield from (beside, in_channels) if grid == "target_sizes" else (flat, in_channels)
 
 
-def _rows_of_patches(model: Model, takes: set[str]) -> Iterator[ImageInputs]:
+def _rows_of_patches(model: Model, takes: Container[str]) -> Iterator[ImageInputs]:
     """Images as rows of flat patches, with the shape of each and a mask of what is no padding, or where each stands."""
     small = _patches(model)
     merged = replace(small, height=2, width=3, side=small.side * small.merged)

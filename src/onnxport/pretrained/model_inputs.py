@@ -33,6 +33,7 @@ _EXAMPLE = {
     "frames": 48,
     "samples": 4000,
     "choices": 3,
+    "patches": 12,
 }
 _OTHERS = (
     {
@@ -46,6 +47,7 @@ _OTHERS = (
         "frames": 64,
         "samples": 3100,
         "choices": 2,
+        "patches": 9,
     },
     {
         "batch": 1,
@@ -58,10 +60,12 @@ _OTHERS = (
         "frames": 80,
         "samples": 5200,
         "choices": 4,
+        "patches": 20,
     },
 )
 _COMPANIONS = {
     "input_ids": ("attention_mask", "token_type_ids", "bbox"),
+    "inputs": ("attention_mask",),
     "decoder_input_ids": (),
 }
 """What else a model is given with an input, where its forward takes it."""
@@ -101,7 +105,9 @@ def main_input(model: Model) -> str:
     encoder = getattr(model, "encoder", None)
     stated = [getattr(one, "main_input_name", "") for one in (model, encoder)]
     takes = inspect.signature(model.forward).parameters
-    return next((name for name in (*stated, *takes) if name in _KINDS), model.main_input_name)
+    known = [name for name in (*stated, *takes) if name in _KINDS]
+    # A model around an encoder of any kind calls what it hands on "inputs".
+    return next((name for name in known if name != "inputs"), next(iter(known), model.main_input_name))
 
 
 def find_inputs(model: Model, principal: Sequence[str], leading: Sequence[str] = ()) -> list[ModelInputs]:
@@ -289,8 +295,9 @@ def draw_numbers(model: Model) -> Callable[[tuple[int, ...], torch.Generator], t
 def image_layouts(model: Model) -> list[Layout]:
     """Images of any height and width, and of those that the configuration names."""
     channels = int(setting(model.config, "num_channels", "in_channels", "in_chans") or 3)
-    size = setting(model.config, "image_size", "img_size", "input_size")
-    batch = "images" if "input_ids" in inspect.signature(model.forward).parameters else "batch"
+    size = setting(model.config, "image_size", "img_size", "input_size", "resolution")
+    is_beside_text = "input_ids" in inspect.signature(model.forward).parameters and not model.config.is_encoder_decoder
+    batch = "images" if is_beside_text else "batch"
     layouts: list[Layout] = [(batch, channels, "height", "width")]
     if isinstance(size, Mapping):
         size = tuple(size.values())
@@ -307,6 +314,27 @@ def fixed_image_sizes(model: Model) -> tuple[int, ...]:
     if len(named) < len(sizes):
         raise InputError(f"The configuration of {type(model).__name__} doesn't say how large its images are.")
     return named
+
+
+def _patch_layouts(model: Model) -> list[Layout]:
+    """Rows of flat patches, each behind its row and column in the image."""
+    side = int(setting(model.config, "patch_size") or 16)
+    channels = int(setting(model.config, "num_channels") or 3)
+    width = setting(model.config, "patch_embed_hidden_size")
+    return [("batch", "patches", 2 + (channels * side * side if width is None else int(width)))]
+
+
+def _draw_patches(model: Model) -> Callable[[tuple[int, ...], torch.Generator], torch.Tensor]:
+    numbers = draw_numbers(model)
+
+    def draw(shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+        patches = numbers(shape, generator)
+        # Three to a row; what is 0 is padding.
+        place = torch.arange(shape[1])
+        patches[:, :, 0], patches[:, :, 1] = 1 + place // 3, 1 + place % 3
+        return patches
+
+    return draw
 
 
 _HALF_LENGTHS = ("max_source_positions", "n_window")
@@ -326,7 +354,9 @@ def feature_layouts(model: Model) -> list[Layout]:
     )
     found = [getattr(config, name) for name in names if isinstance(getattr(config, name, None), int)]
     inner = setting(config, *names)
-    sizes = list(dict.fromkeys([*found, *([inner] if isinstance(inner, int) else [])]))
+    # Processors may stack frames, and only the first layer knows how many.
+    first = [layer.in_features for layer in model.modules() if isinstance(layer, torch.nn.Linear)][:1]
+    sizes = list(dict.fromkeys([*found, *([inner] if isinstance(inner, int) else []), *first]))
     lengths = [setting(config, "max_length"), *(2 * (setting(config, name) or 0) for name in _HALF_LENGTHS)]
     layouts: list[Layout] = []
     for size in sizes:
@@ -338,6 +368,8 @@ def feature_layouts(model: Model) -> list[Layout]:
 
 _KINDS: Mapping[str, _Kind] = {
     "input_ids": _Kind(lambda model: [("batch", "sequence")], draw_tokens),
+    "inputs": _Kind(lambda model: [("batch", "sequence")], draw_tokens),
+    "flattened_patches": _Kind(_patch_layouts, _draw_patches),
     "decoder_input_ids": _Kind(lambda model: [("batch", "decoder_sequence")], draw_tokens),
     "attention_mask": _Kind(lambda model: [("batch", "sequence")], draw_mask),
     "token_type_ids": _Kind(_type_layouts, _types),

@@ -105,9 +105,9 @@ def main_input(model: Model) -> str:
     encoder = getattr(model, "encoder", None)
     stated = [getattr(one, "main_input_name", "") for one in (model, encoder)]
     takes = inspect.signature(model.forward).parameters
-    known = [name for name in (*stated, *takes) if name in _KINDS]
     # A model around an encoder of any kind calls what it hands on "inputs".
-    return next((name for name in known if name != "inputs"), next(iter(known), model.main_input_name))
+    stated.sort(key=lambda name: name == "inputs")
+    return next((name for name in (*stated, *takes) if name in _KINDS), model.main_input_name)
 
 
 def find_inputs(model: Model, principal: Sequence[str], leading: Sequence[str] = ()) -> list[ModelInputs]:

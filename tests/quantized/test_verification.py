@@ -132,3 +132,11 @@ def test_a_quantized_export_is_compared_with_its_own_weights(scheme: str) -> Non
     assert f"output {name}: moved by" in str(report)
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name])
+
+
+def test_a_runtime_that_may_round_what_it_multiplies_is_allowed_to() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 96), nn.ReLU(), nn.Linear(96, 100))
+    way = onnxport.Quantization("int4", accuracy_level=4)
+    program = onnxport.export(model, (torch.randn(4, 64),), quantize=way, target="onnxruntime", verify=True)
+    assert program.verification is not None and program.verification.matches

@@ -49,14 +49,21 @@ def written_weights(report: QuantizationReport | None) -> Iterator[None]:
                 rows.detach().copy_(original)
 
 
-def coarseness(report: QuantizationReport | None) -> float | None:
+def coarseness(report: QuantizationReport | None, model: ir.Model) -> float | None:
     """How far results may be from those of torch with the same weights, if further than others."""
     if report is None:
         return None
+    if any(node.op_type == "MatMulNBits" and _rounds_inputs(node) for node in model.graph.all_nodes()):
+        return _COARSE["dynamic-int8"]
     if report.scheme in _COARSE:
         return _COARSE[report.scheme]
     put_back = all(layer.replaced and _is_view(layer.weight) for layer in report.layers)
     return None if put_back else _WEIGHTS_ELSEWHERE
+
+
+def _rounds_inputs(node: ir.Node) -> bool:
+    """Whether the runtime may round what it multiplies by integer weights to 8 bits."""
+    return node.attributes.get_int("accuracy_level", 0) == 4
 
 
 def _is_view(weight: QuantizedWeight) -> bool:

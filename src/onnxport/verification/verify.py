@@ -348,7 +348,7 @@ def _compare(
         names += [f"{value.name}[{n}]" for n in range(len(items))] if items is output else [str(value.name)]
     if len(wanted) != len(found):
         raise OnnxExporterError(f"The model returns {len(wanted)} values, the ONNX model {len(found)}.")
-    tolerance = coarseness(program.quantization)
+    tolerance = coarseness(program.quantization, program.model)
     # What lies beyond the ranges that were seen in calibration is cut off on purpose.
     cuts = program.quantization is not None and program.quantization.scheme == "static-int8"
     return [

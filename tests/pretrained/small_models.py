@@ -180,16 +180,10 @@ BESIDE: dict[str, dict[str, Any]] = {
     # Features are as wide as several frames.
     "glmasr": {"audio_config": {"intermediate_size": 64}},
     "voxtral": {"audio_config": {"intermediate_size": 64}, "audio_token_id": 90},
-    **{
-        kind: {"intraclass_block_config": _LINES, "scale_factor_list": [1, 2, 4, 8], "kernel_list": [3, 2, 2]}
-        for kind in ("pp_ocrv5_server_det", "pp_ocrv6_medium_det")
-    },
-    "emu3": {
-        "vocabulary_map": {
-            "<image>": 90,
-            "<|extra_200|>": 89,
-            **{f"<|visual token {token:06}|>": 10 + token for token in range(8)},
-        },
+    "pp_ocrv5_server_det": {
+        "intraclass_block_config": _LINES,
+        "scale_factor_list": [1, 2, 4, 8],
+        "kernel_list": [3, 2, 2],
     },
     "lw_detr": {"projector_scale_factors": [1.0]},
     **{kind: {"embed_dim": 24, "window_size": 4} for kind in ("swin", "swinv2", "donut-swin")},
@@ -207,7 +201,10 @@ BESIDE: dict[str, dict[str, Any]] = {
         for kind in ("rt_detr", "rt_detr_v2")
     },
     "blip-2": {"image_token_index": 90},
-    "chameleon": {"vocabulary_map": {"<image>": 90, **{f"IMGIMG{chr(65 + i)}Z": 10 + i for i in range(8)}}},
+    "chameleon": {
+        "vq_config": {"resolution": 32, "base_channels": 32, "num_embeddings": 8},
+        "vocabulary_map": {"<image>": 90, **{f"IMGIMG{chr(65 + i)}Z": 10 + i for i in range(8)}},
+    },
     "deepseek_ocr2": {"text_config": {"mlp_layer_types": ["dense", "sparse"], "num_experts_per_tok": 2}},
     "hunyuan_vl": {
         "text_config": {

@@ -136,7 +136,10 @@ def test_a_quantized_export_is_compared_with_its_own_weights(scheme: str) -> Non
 
 def test_a_runtime_that_may_round_what_it_multiplies_is_allowed_to() -> None:
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(64, 96), nn.ReLU(), nn.Linear(96, 100))
+    plain = nn.Sequential(nn.Linear(64, 96), nn.ReLU(), nn.Linear(96, 100))
+    tied = nn.Sequential(nn.Embedding(200, 64), nn.SiLU(), nn.Linear(64, 200, bias=False))
+    tied[2].weight = tied[0].weight
     way = onnxport.Quantization("int4", accuracy_level=4)
-    program = onnxport.export(model, (torch.randn(4, 64),), quantize=way, target="onnxruntime", verify=True)
-    assert program.verification is not None and program.verification.matches
+    for model, example in ((plain, torch.randn(4, 64)), (tied, torch.randint(200, (4, 5)))):
+        program = onnxport.export(model, (example,), quantize=way, target="onnxruntime", verify=True)
+        assert program.verification is not None and program.verification.matches

@@ -53,12 +53,13 @@ def coarseness(report: QuantizationReport | None, model: ir.Model) -> float | No
     """How far results may be from those of torch with the same weights, if further than others."""
     if report is None:
         return None
-    if any(node.op_type == "MatMulNBits" and _rounds_inputs(node) for node in model.graph.all_nodes()):
-        return _COARSE["dynamic-int8"]
     if report.scheme in _COARSE:
         return _COARSE[report.scheme]
-    put_back = all(layer.replaced and _is_view(layer.weight) for layer in report.layers)
-    return None if put_back else _WEIGHTS_ELSEWHERE
+    if not all(layer.replaced and _is_view(layer.weight) for layer in report.layers):
+        return _WEIGHTS_ELSEWHERE
+    if any(node.op_type == "MatMulNBits" and _rounds_inputs(node) for node in model.graph.all_nodes()):
+        return _COARSE["dynamic-int8"]
+    return None
 
 
 def _rounds_inputs(node: ir.Node) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import subprocess
@@ -163,6 +164,35 @@ def test_importing_does_not_load_the_tracer() -> None:
     code = "import sys, onnxport.capture; sys.exit('torch._dynamo' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+
+
+MASKS: dict[int, torch.Tensor] = {}
+RAMPS: list[torch.Tensor] = []
+LAST: torch.Tensor | None = None
+
+
+@functools.lru_cache
+def positions(length: int) -> torch.Tensor:
+    return torch.arange(length).float()
+
+
+class Remembering(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        global LAST
+        length = x.shape[1]
+        if length not in MASKS:
+            MASKS[length] = torch.ones(length, length).tril()
+        if not RAMPS:
+            RAMPS.append(torch.ones(length))
+        LAST = x @ MASKS[length] + RAMPS[0] + positions(length)
+        return LAST
+
+
+def test_what_a_file_remembers_is_no_part_of_a_capture() -> None:
+    model, x = Remembering(), torch.randn(2, 3)
+    program = onnxport.export(model, (x,), dynamic_shapes=({0: "n"},))
+    assert LAST is None and not MASKS and not RAMPS
+    torch.testing.assert_close(program(x)[0], model(x))
 
 
 def test_lists_that_forward_appends_to_are_as_before() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -10,9 +11,12 @@ from typing import Any
 
 import torch
 
+from onnxport.source_files import is_librarys_file, is_users_file
+from onnxport.torch_internals.fake_tensors import FakeTensor
 from onnxport.torch_internals.symbolic_sizes import config as symbolic_config
 
 Restore = Callable[[], object]
+_Remembering = functools._lru_cache_wrapper
 
 
 @contextlib.contextmanager
@@ -29,8 +33,8 @@ def preserved(model: object, tensors: Iterable[torch.Tensor] = ()) -> Iterator[N
 
 @contextlib.contextmanager
 def attributes_preserved(model: object) -> Iterator[None]:
-    """Put back what the model's modules hold: what one run of its code leaves in them is not for the next to find."""
-    restores = list(_modules(model)) if isinstance(model, torch.nn.Module) else []
+    """Put back what the model's modules and files hold: what a run of its code leaves there is not for the next."""
+    restores = [*_modules(model), *_files(model)] if isinstance(model, torch.nn.Module) else []
     try:
         yield
     finally:
@@ -108,6 +112,60 @@ def _modules(model: torch.nn.Module) -> Iterator[Restore]:
     flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
     # Only a leaf may be switched, and only a changed one needs it.
     yield lambda: [p.requires_grad_(flag) for p, flag in flags if p.requires_grad != flag]
+
+
+def _files(model: torch.nn.Module) -> Iterator[Restore]:
+    """What the files of the model's own classes remember: tensors in their variables, and results of functions."""
+    for name in sorted({type(module).__module__ for module in model.modules()}):
+        file = sys.modules.get(name)
+        path = getattr(file, "__file__", None)
+        if file is None or not is_users_file(path) or (path is not None and is_librarys_file(path)):
+            continue
+        variables = vars(file)
+        yield _without_traces(variables)
+        for value in list(variables.values()):
+            if type(value) is dict:
+                yield _without_traces(value)
+            elif type(value) is list:
+                yield _without_new_traces(value)
+            elif isinstance(value, _Remembering):
+                yield _forgetting(value)
+
+
+def _without_traces(table: dict[Any, Any]) -> Restore:
+    before = table.copy()
+
+    def restore() -> None:
+        for name in [name for name, value in table.items() if value is not before.get(name) and _is_traced(value)]:
+            if name in before:
+                table[name] = before[name]
+            else:
+                del table[name]
+
+    return restore
+
+
+def _without_new_traces(items: list[object]) -> Restore:
+    before = items.copy()
+
+    def restore() -> None:
+        known = {id(item) for item in before}
+        if any(id(item) not in known and _is_traced(item) for item in items):
+            items[:] = before
+
+    return restore
+
+
+def _forgetting(function: functools._lru_cache_wrapper[object]) -> Restore:
+    size = function.cache_info().currsize
+    return lambda: function.cache_clear() if function.cache_info().currsize != size else None
+
+
+def _is_traced(value: object) -> bool:
+    """Whether a value is one of a capture, or holds some: it means nothing outside of that."""
+    if isinstance(value, tuple | list):
+        return any(map(_is_traced, value))
+    return isinstance(value, FakeTensor | torch.SymInt | torch.SymFloat | torch.SymBool)
 
 
 def _module(module: torch.nn.Module) -> Restore:

@@ -43,7 +43,8 @@
 
   function measure(item) {
     const [title, detail] = caption(item);
-    return { w: Math.max(54, 18 + Math.max(shortened(title, 28).length * 7.2, shortened(detail, 34).length * 5.6)), h: 38 };
+    const letters = shortened(title, 28).length + (item.isNode ? 0 : 2);
+    return { w: Math.max(54, 18 + Math.max(letters * 7.2, shortened(detail, 34).length * 5.6)), h: 38 };
   }
 
   function draw() {

@@ -151,7 +151,7 @@ $(SITE): pyproject.toml constraints.txt
 	touch $@
 
 docs: $(SITE) ## build the site into build/site, links checked, without network
-	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build -q --strict
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 	@echo "build/site/index.html"
 
 pages: $(STAMP) ## run the code on all pages and write what it prints into them

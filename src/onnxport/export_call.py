@@ -92,8 +92,13 @@ def export(
         artifacts_dir: The folder for report, profile and captured program.
         export_modules_as_functions: True, or a set of module classes: their calls become functions of it, one for all
             equal calls. Deprecated in torch.onnx and kept here; ``inline_functions`` of the program undoes it.
-        fallback, training, operator_export_type, do_constant_folding, custom_opsets, autograd_inlining,
-            example_outputs: Deprecated; each warns what to do instead.
+        fallback: Deprecated, as are those that follow; each warns what to do instead.
+        training: Deprecated.
+        operator_export_type: Deprecated.
+        do_constant_folding: Deprecated.
+        custom_opsets: Deprecated.
+        autograd_inlining: Deprecated.
+        example_outputs: Deprecated.
         ir_version: The version of the file format, for readers that know only older ones: from 3 on, and an error
             where the model has what came later. The default is the one that goes with the opset.
         metadata: How much a saved file says of where its nodes come from: ``"full"`` has the call, its modules and its

@@ -16,12 +16,13 @@ MKDOCS = ROOT / ".venv-docs" / "bin" / "mkdocs"
 @pytest.mark.skipif(not MKDOCS.exists(), reason="make docs installs MkDocs")
 def test_the_site_is_built(tmp_path: Path) -> None:
     done = subprocess.run(
-        [MKDOCS, "build", "-q", "--strict", "--site-dir", tmp_path / "site"], cwd=ROOT, capture_output=True, text=True
+        [MKDOCS, "build", "--strict", "--site-dir", tmp_path / "site"], cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     api = (tmp_path / "site" / "reference" / "api.html").read_text(encoding="utf-8")
     for name in ("onnxport.export", "onnxport.ONNXProgram.apply_weights", "onnxport.verification.find_mismatch"):
         assert f'id="{name}"' in api
+    assert "<blockquote>" not in api, "an example in a docstring is code, not a quotation"
     # Nothing is loaded from elsewhere.
     loaded = re.compile(r'<(?:script|img|link rel="stylesheet")[^>]*https?://')
     assert [page.name for page in (tmp_path / "site").rglob("*.html") if loaded.search(page.read_text("utf-8"))] == []

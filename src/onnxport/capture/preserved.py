@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +15,6 @@ from onnxport.torch_internals.fake_tensors import FakeTensor
 from onnxport.torch_internals.symbolic_sizes import config as symbolic_config
 
 Restore = Callable[[], object]
-_Remembering = functools._lru_cache_wrapper
 
 
 @contextlib.contextmanager
@@ -128,7 +126,7 @@ def _files(model: torch.nn.Module) -> Iterator[Restore]:
                 yield _without_traces(value)
             elif type(value) is list:
                 yield _without_new_traces(value)
-            elif isinstance(value, _Remembering):
+            elif callable(getattr(type(value), "cache_clear", None)):
                 yield _forgetting(value)
 
 
@@ -156,7 +154,8 @@ def _without_new_traces(items: list[object]) -> Restore:
     return restore
 
 
-def _forgetting(function: functools._lru_cache_wrapper[object]) -> Restore:
+def _forgetting(function: Any) -> Restore:
+    """What lru_cache or cache made of a function is emptied where it has other results than before."""
     size = function.cache_info().currsize
     return lambda: function.cache_clear() if function.cache_info().currsize != size else None
 

@@ -34,8 +34,10 @@ __all__ = [
 # How a function is called instead where an index among its arguments is a symbol: ``x[n]`` as a select.
 with_open_indices = FunctionHandler()._override
 
-#: The loggers that tell of a failed capture.
+#: The loggers that tell of a failed capture, and of profilers, which a graph has not.
 LOGGERS = (
+    "torch._dynamo.variables.ctx_manager",
+    "torch._dynamo.variables.torch",
     "torch._guards",
     "torch._subclasses.fake_tensor",
     "torch.export._draft_export",

@@ -347,6 +347,17 @@ def shapes_that_do_not_broadcast(folder: Path) -> None:
     onnxport.export(Pair(), (X, torch.ones(2, 5)))
 
 
+@says("Shapes do not fit together: The size of tensor a must match the size of tensor b")
+def axes_of_two_sizes_that_must_be_one(folder: Path) -> None:
+    onnxport.export(Pair(), (torch.ones(4), torch.ones(12)), dynamic_shapes=({0: "a"}, {0: "b"}))
+
+
+@says("(Dim 'a') and axis 0 of input 'y' (Dim 'b') to be equal", "Declare instead: a = Dim('a', min=4, max=8); b = a.")
+def two_ranges_of_one_size(folder: Path) -> None:
+    ranges = ({0: Dim("a", min=2, max=8)}, {0: Dim("b", min=4, max=20)})
+    onnxport.export(Pair(), (torch.ones(6), torch.ones(6)), dynamic_shapes=ranges)  # here
+
+
 @says("Shapes do not fit together: stack expects each tensor to be equal size", "[3, 4]")
 def a_stack_of_two_shapes(folder: Path) -> None:
     onnxport.export(Net(lambda x: torch.stack([x, x[1:]])), (X,))  # here

@@ -352,7 +352,7 @@ class ONNXProgram:
             self.model.graph.initializers[target].const_value = new
         self.release()
         if unknown:
-            headline = f"{len(unknown)} names of the state dict are not weights of the ONNX model and were left out."
+            headline = f"{len(unknown)} names of the state dict are not weights of the ONNX model and were left out:"
             message = listing(headline, [Problem(f"{name}{_suggestion(name, targets)}") for name in unknown])
             warn(message)
 

@@ -194,7 +194,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     ),
     Explanation(
         r"must match|same reduction dim|cannot be multiplied|broadcast a dimension|is invalid for input of size"
-        r"|not broadcastable|each tensor to be equal size|must be equal to input_size"
+        r"|not broadcastable|does not broadcast with|each tensor to be equal size|must be equal to input_size"
         r"|expected input.* to have \d+ channels|Expected \d+D|Given groups|Expected hidden",
         "Shapes do not fit together: {message}",
         "Check that the model runs with these inputs in eager mode: the example may have another shape than it takes.",
@@ -237,6 +237,8 @@ def _first_line(error: BaseException) -> str:
         return type(error).__name__
     line = re.sub(r"torch\.Size\((\[.*?\])\)", r"\1", lines[0])
     line = _MISFIT.sub(r"\1 does not broadcast to \2.", line)
+    # A size that varies has a symbol of torch's here, which is no word of the user's.
+    line = re.sub(r"\b[su]\d+\b", "?", re.sub(r" \([su]\d+\)", "", line))
     return line if len(line) <= _LONGEST else line[:_LONGEST].rpartition(" ")[0] + " …"
 
 

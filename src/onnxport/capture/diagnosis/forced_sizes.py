@@ -160,7 +160,10 @@ def forced_size_error(error: BaseException, axes: Sequence[Axis], recorder: Reco
             size = int(value[1] or value[2])
             problems.append(problem(axis_of, size, recorder.line(axis_of, size) or line_of_error(error)))
         else:
-            problems.append(_contradiction(complaint, axes, str(error), line_of_error(error)))
+            found = _contradiction(complaint, axes, str(error), line_of_error(error))
+            # One suggestion says all of what torch asks for, of whichever axis it complains.
+            if not found.remedy or all(found.remedy != other.remedy for other in problems):
+                problems.append(found)
     return error_of(problems or [Problem(_readable(str(error).split("\n")[0], axes), line_of_error(error))])
 
 

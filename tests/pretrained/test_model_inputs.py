@@ -158,6 +158,12 @@ def test_patches_behind_their_places_are_encoded() -> None:
     assert patches[0, :4, :2].tolist() == [[1, 1], [1, 2], [1, 3], [2, 1]]
 
 
+def test_a_decoder_without_a_cache_of_its_encoder_is_refused() -> None:
+    model = small_models.small_model("pp_formulanet", find_task("image-to-text"))
+    with pytest.raises(InputError, match="PPFormulaNetForConditionalGeneration keeps no keys and values of its cross"):
+        find_task("image-to-text").parts(model)
+
+
 def test_a_decoder_that_takes_one_token_at_a_time_is_said() -> None:
     model = small_models.small_model("prophetnet", find_task("text2text-generation"))
     with pytest.warns(OnnxExporterWarning, match=r"decoder.onnx takes one token at a time.*length 1"):

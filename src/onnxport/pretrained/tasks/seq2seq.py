@@ -61,6 +61,11 @@ class EncoderDecoder:
         self.encoded = hidden.shape[1]
         self.layers = [(layer.keys.shape, layer.values.shape) for layer in cache.self_attention_cache.layers]
         self.cross = [(layer.keys.shape, layer.values.shape) for layer in cache.cross_attention_cache.layers]
+        if not self.cross:
+            raise InputError(
+                f"{type(model).__name__} keeps no keys and values of its cross-attention from call to call, so that "
+                "there are none to hand to its decoder."
+            )
         self.refusal = self._refusal_of_several()
 
     def _refusal_of_several(self) -> Exception | None:

@@ -571,6 +571,66 @@ def larger_number(self: Any, x: Any) -> Any:
     return x.sum() / max(x.shape[0], 6) + x
 
 
+def padded_as_in_tensorflow(x: Any, kernel: int, stride: int) -> Any:
+    n = x.shape[0]
+    if n % stride == 0:
+        pad = max(kernel - stride, 0)
+    else:
+        pad = max(kernel - n % stride, 0)
+    return F.pad(x, (0, 0, pad // 2, pad - pad // 2))
+
+
+@program(SIZES, ifs=0)
+def layers_padded_as_in_tensorflow(self: Any, x: Any) -> Any:
+    for kernel, stride in ((3, 2), (3, 1), (7, 4), (1, 2)):
+        x = padded_as_in_tensorflow(x, kernel, stride).unfold(0, kernel, stride).mean(-1) + 1
+    return x
+
+
+def same_padding(size: Any, kernel: int, stride: int) -> Any:
+    return max((math.ceil(size / stride) - 1) * stride + kernel - size, 0)
+
+
+@program(SIZES, ifs=0)
+def padded_to_the_same(self: Any, x: Any) -> Any:
+    for kernel, stride in ((3, 2), (5, 2)):
+        pad = same_padding(x.shape[0], kernel, stride)
+        x = F.pad(x, (0, 0, pad // 2, pad - pad // 2)).unfold(0, kernel, stride).amax(-1)
+    return x
+
+
+@program(SIZES, ifs=0)
+def numbers_chosen_by_a_size(self: Any, x: Any) -> Any:
+    n = x.shape[0]
+    if n > 64:
+        scale, shift = 3, n - 1
+    elif n % 2 == 0 and n != 14 and not n < 2:
+        scale, shift = 2, 7
+    else:
+        scale, shift = 5, n // 2
+    rate = 0.25 if n > 4 else 1.5
+    return x * scale + shift - rate
+
+
+@program(SIZES)
+def axis_chosen_by_a_size(self: Any, x: Any) -> Any:
+    axis = 0 if x.shape[0] > 4 else 1
+    return x.cumsum(axis)
+
+
+@program(SIZES)
+def rows_chosen_by_a_size(self: Any, x: Any) -> Any:
+    count = 4 if x.shape[0] > 5 else 1
+    return x[:count] + x[-1:]
+
+
+@program(rows(0, 8, 1, 2, 5), example=rows(8)[0])
+def divided_by_a_size(self: Any, x: Any) -> Any:
+    n = x.shape[0]
+    share = 100 // n if n > 2 else 7
+    return x + share
+
+
 @program(SIZES)
 def cut_to_a_limit(self: Any, x: Any) -> Any:
     if x.shape[0] > 10:

@@ -14,6 +14,7 @@ from onnxport.capture.diagnosis import forced_sizes
 from onnxport.capture.diagnosis.drawn_numbers import DrawnNumbers
 from onnxport.capture.diagnosis.guards import report_assumptions
 from onnxport.capture.exploring import explore
+from onnxport.capture.forks.choosing import Choosing
 from onnxport.capture.forks.paths import Fork
 from onnxport.capture.naming import name_axes, user_inputs
 from onnxport.capture.patches import one_export_at_a_time
@@ -111,14 +112,19 @@ def capture(
         input_names=input_names,
         output_names=output_names,
     )
-    rewriting = Rewriting(Helpers())
+    choosing = Choosing()
+    rewriting = Rewriting(Helpers(choosing), choosing)
     request = strategies.Request(model, inputs, declared, events, rewriting, follows_example)
     recorder = forced_sizes.Recorder()
     tensors = [leaf.value for leaf in inputs.tensors]
     drawn = DrawnNumbers()
     with _made_ready(model, tensors), drawn.noted(), rewriting:
-        success = broadcast_axes.run_fixing_ones(request, recorder, candidates, forking=branches != "follow")
-        explored = explore(success, request, recorder, branches, branch_limit, input_names or ())
+        while True:
+            success = broadcast_axes.run_fixing_ones(request, recorder, candidates, forking=branches != "follow")
+            chosen = choosing.withdrawn
+            explored = explore(success, request, recorder, branches, branch_limit, input_names or ())
+            if choosing.withdrawn == chosen:
+                break
     program = explored.program
     sizes = forced_sizes.check_placeholders(program, declared.axes, recorder, given=program is model)
     check_outputs(program, events)

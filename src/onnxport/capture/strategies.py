@@ -351,6 +351,9 @@ def _first_path(
     except Exception as error:
         if isinstance(error, InputError) or not request.rewriting.in_force:
             raise
+        if request.rewriting.choosing.withdraw():
+            recorder.clear()
+            return _first_path(strategy, request, recorder)
         request.rewriting.refusals += _refused_loops(error)
         message = f"Functions that keep sizes open could not be captured ({_short(error)}); they are run as they are."
         request.events.add("note", "capture", message, where=line_of_error(error))
@@ -389,7 +392,7 @@ def run_path(
     while True:
         try:
             program = _attempt(strategy, path, recorder)
-            if request.fitting.stands(program):
+            if request.fitting.stands(program) and request.rewriting.choosing.stands(program):
                 return program
         except Exception as error:
             if isinstance(schedule.refusal, PlainNumber):
@@ -400,7 +403,7 @@ def run_path(
                 declared = replace(request.declared)
                 declared.allow_static()
                 path = replace(path, declared=declared)
-            else:
+            elif not request.rewriting.choosing.withdraw_after(error):
                 raise
         schedule.start_again()
 

@@ -21,9 +21,11 @@ __all__ = [
     "config",
     "constrain_range_for_size",
     "example_sizes",
+    "free_unbacked_symbols",
     "get_proxy_mode",
     "is_recorded",
     "optimization_hint",
+    "recorded_size",
     "truth_in_range",
 ]
 
@@ -57,6 +59,14 @@ def is_recorded(size: torch.SymInt) -> bool:
     """Whether the graph that is being recorded has a size, as opposed to one computed while nothing was recorded."""
     mode = get_proxy_mode()
     return mode is None or bool(get_proxy_slot(size, mode.tracer, False, lambda _: True))
+
+
+def recorded_size(expression: sympy.Basic) -> torch.SymInt | None:
+    """The size that the graph which is being recorded has of an expression; None where it has none."""
+    mode = get_proxy_mode()
+    found = None if mode is None else getattr(mode.tracer, "sympy_expr_tracker", {}).get(expression)
+    value = getattr(found, "value", None)
+    return value if isinstance(value, torch.SymInt) else None
 
 
 def truth_in_range(node: SymNode) -> bool | None:

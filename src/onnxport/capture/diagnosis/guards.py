@@ -128,7 +128,7 @@ def _guards(
     asked: Mapping[object, Asked],
 ) -> Iterator[tuple[sympy.Basic, Asker, str]]:
     seen: set[sympy.Basic] = set()
-    environments = [(one, _shape_env(one.program)) for one in programs]
+    environments = [(one, shape_env_of(one.program)) for one in programs]
     known_of = [(one, env, _replaced(env)) for one, env in environments if env is not None]
     found_in = ((one, known, guard) for one, env, known in known_of for guard in env.guards)
     for guarded, known, guard in found_in:
@@ -158,7 +158,8 @@ def _replaced(env: Any) -> dict[sympy.Basic, sympy.Basic]:
     return known
 
 
-def _shape_env(program: torch.export.ExportedProgram) -> Any:
+def shape_env_of(program: torch.export.ExportedProgram) -> Any:
+    """The environment that the symbols of a program belong to; None where no size varies."""
     for node in program.graph.nodes:
         value = node.meta.get("val")
         for size in value.shape if isinstance(value, torch.Tensor) else ():

@@ -25,6 +25,8 @@ from onnxport.capture.diagnosis.guards import Followed
 from onnxport.capture.diagnosis.user_lines import Asker, asked_by, asker, frame_of_caller, line_of_caller
 from onnxport.capture.diagnosis.zero_sizes import is_otherwise_at_zero
 from onnxport.capture.forks.array_functions import functions_of_numbers
+from onnxport.capture.forks.choice_syntax import is_choice_of_numbers
+from onnxport.capture.forks.choosing import Choosing, refuse_truth
 from onnxport.capture.forks.cutting import cuts_left_open
 from onnxport.capture.forks.data_truths import comparisons_of_data, unordered_numbers
 from onnxport.capture.forks.expressions import is_condition_of_while, is_for_message, is_in_counted_loop, is_outvoted
@@ -110,6 +112,7 @@ class Rewritten(Protocol):
     """What knows the functions that run from a rewritten source."""
 
     asks_at_once: bool
+    choosing: Choosing
 
     def may_help(self, code: CodeType) -> bool:
         """Whether to rewrite a function is still to be tried."""
@@ -183,6 +186,10 @@ class Schedule:
         with unasked():
             return self.fitting.takes(frame)
 
+    def chooses(self, frame: FrameType) -> bool:
+        """Whether what a frame asks only chooses between numbers."""
+        return self.rewritten is not None and self.rewritten.choosing.may() and is_choice_of_numbers(frame)
+
     def answer(self, condition: torch.SymBool, by: Asker) -> bool:
         """Decide, note the decision and mark it in the graph."""
         expression = condition.node.expr
@@ -193,6 +200,7 @@ class Schedule:
         self, name: str, one: torch.SymInt, other: int | torch.SymInt, by: Asker
     ) -> bool | torch.SymBool:
         """Decide a comparison of sizes that torch takes for settled, because it takes sizes for positive."""
+        refuse_truth()
         sides = [zero_allowed(side) for side in (one, other)]
         compare = getattr(operator, name)
         example = [side.xreplace(dict(_example(one))) for side in sides]
@@ -426,6 +434,7 @@ def deciding(schedule: Schedule | None) -> Iterator[None]:
             return bool(guard_bool(node, file, line))
         if schedule.fitting.is_proving:
             raise Unproven
+        refuse_truth()
         if file != "" and not file.endswith(_TRUTH_OF_TENSORS):
             with asked_by(file):
                 return bool(guard_bool(node, file, line))
@@ -440,6 +449,8 @@ def deciding(schedule: Schedule | None) -> Iterator[None]:
             return bool(node.hint)
         if frame is not None and not of_data and schedule.takes(frame):
             return True
+        if frame is not None and not of_data and schedule.chooses(frame):
+            schedule.rewrite()
         condition = torch.SymBool(node) if node.is_bool() else torch.SymFloat(node) != 0
         assert isinstance(condition, torch.SymBool)
         return schedule.answer(condition, by)

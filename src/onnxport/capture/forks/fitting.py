@@ -18,6 +18,7 @@ import sympy  # type: ignore[import-untyped]
 import torch
 
 from onnxport.capture.diagnosis.user_lines import frame_of_caller
+from onnxport.capture.forks.choosing import without_condition
 from onnxport.capture.forks.expressions import is_within, nodes_of_file, place_of, span_of
 from onnxport.capture.forks.searching import Wanted, never, plain_parts
 from onnxport.torch_internals.operators import OpOverload
@@ -86,8 +87,8 @@ class Fitting:
             amounts = kwargs["pad"] if len(args) < 2 else args[1]
         if not isinstance(amounts, tuple | list) or not any(isinstance(amount, torch.SymInt) for amount in amounts):
             return args, kwargs
-        sizes = [size for size in reversed(args[0].shape) for _ in range(2)]
-        plain = tuple(map(_to_multiple, amounts, sizes))
+        pairs = zip(amounts[::2], amounts[1::2], reversed(args[0].shape), strict=False)
+        plain = tuple(amount for before, behind, size in pairs for amount in _pair_to_multiple(before, behind, size))
         return (args[0], plain, *args[2:]), {name: value for name, value in kwargs.items() if name != "pad"}
 
 
@@ -321,12 +322,24 @@ class _Proof:
         return never([*known, (condition, True)])
 
 
+def _pair_to_multiple(before: _Size, behind: _Size, size: _Size) -> _Amounts:
+    """What a size is padded by on both sides, so that what it is padded to is said most simply."""
+    if not isinstance(before, torch.SymInt) or not isinstance(behind, torch.SymInt):
+        return _to_multiple(before, size), _to_multiple(behind, size)
+    first = _to_multiple(before, size)
+    return first, _to_multiple(before + behind, size) - first
+
+
 def _to_multiple(amount: _Size, size: _Size) -> _Size:
     """What a size is padded by: where that makes it the next multiple of a number, the difference to that."""
     if not isinstance(amount, torch.SymInt) or not isinstance(size, torch.SymInt):
         return amount
     number = _multiple(amount.node.expr, size.node.expr)
-    return amount if number is None else number * ((size + (number - 1)) // number) - size
+    if number is not None:
+        to_next: torch.SymInt = number * ((size + (number - 1)) // number) - size
+        return to_next
+    simple = without_condition(amount)
+    return amount if simple is None else simple
 
 
 @functools.lru_cache(maxsize=256)

@@ -165,6 +165,12 @@ def _text(expression: sympy.Basic) -> str | None:
         return str(expression.name) if expression.name.isidentifier() else None
     if expression.is_Integer or expression in (sympy.true, sympy.false):
         return str(expression)
+    if isinstance(expression, sympy.Piecewise):
+        *pairs, (last, always) = expression.args
+        texts = [_text(part) for pair in (*pairs, (last, always)) for part in pair]
+        if None in texts or always != sympy.true:
+            return None
+        return "(" + " else ".join(f"{texts[n]} if {texts[n + 1]}" for n in range(0, len(texts), 2)) + " else 0)"
     parts = [_text(part) for part in expression.args]
     known = [part for part in parts if part is not None]
     if not parts or len(known) < len(parts):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 
 from onnxport.capture.diagnosis.user_lines import line_of_caller
+from onnxport.capture.forks.choosing import Choosing, Unchosen, truths_refused
 from onnxport.capture.forks.decisions import MOST_AT_ONE_LINE, is_of_data, unasked
 from onnxport.capture.forks.kinds import is_literal, with_plain_truths
 from onnxport.capture.rewriting.choices import counting_choices, either, way_taken
@@ -33,13 +35,14 @@ _LEAVES = (
 )
 
 
+# What code raises that was not meant to run: the other side of a condition.
+_FAILING = (ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError)
 _PLAIN_KEYS = (int, str, slice, tuple)
 
 
 class Helpers:
     """Called by the code of rewritten functions only; ``syntax.py`` shows how."""
 
-    open = staticmethod(open_function)
     items = staticmethod(items_of)
     is_literal = staticmethod(is_literal)
     with_truths = staticmethod(with_plain_truths)
@@ -47,6 +50,70 @@ class Helpers:
     either = staticmethod(either)
     listed = OpenList
     returned = staticmethod(without_open_lists)
+
+    def __init__(self, choosing: Choosing) -> None:
+        self._choosing = choosing
+
+    def open(self, function: Any) -> Any:
+        """The function that keeps sizes open in the place of one."""
+        # While torch.export runs the code, these are its own.
+        if function is max or function is min:
+            return partial(self._extreme, function)
+        return open_function(function)
+
+    def _extreme(self, function: Callable[..., Any], *values: Any, **options: Any) -> Any:
+        if len(values) > 1 and not options and self._choosing.may():
+            with contextlib.suppress(Unchosen):
+                return self._choosing.extreme(values, greatest=function is max)
+        return open_function(function)(*values, **options)
+
+    def number_chosen(
+        self,
+        test: Callable[[], Any],
+        ways: tuple[Callable[..., tuple[Any, ...]], ...],
+        names: Sequence[str],
+        around: Mapping[str, Any],
+    ) -> tuple[Any, ...] | None:
+        """What a condition on sizes leaves of variables where both ways make numbers of them; None where not."""
+        if not self._choosing.may():
+            return None
+        try:
+            with truths_refused():
+                condition = test()
+                if not _is_of_sizes(condition):
+                    return None
+                one, other = (way(*(around.get(name, UNDEFINED) for name in names)) for way in ways)
+                return tuple(self._choosing.between(condition, *pair) for pair in zip(one, other, strict=True))
+        except (Unchosen, *_FAILING):
+            # Where it is asked for one way only, it fails in its own time.
+            return None
+
+    def number_either(
+        self,
+        test: Callable[[], Any],
+        one: Callable[[], Any],
+        other: Callable[[], Any],
+        plain: Callable[[], Any],
+    ) -> Any:
+        """The one of two numbers that a condition on sizes chooses, or what else a ternary gives."""
+        ways = (lambda value: (one(),)), (lambda value: (other(),))
+        chosen = self.number_chosen(test, ways, ("value",), {})
+        return plain() if chosen is None else chosen[0]
+
+    @staticmethod
+    def every(*parts: Any) -> Any:
+        """``and`` of truths that sizes tell."""
+        return _of_sizes_together(parts, True)
+
+    @staticmethod
+    def some(*parts: Any) -> Any:
+        """``or`` of truths that sizes tell."""
+        return _of_sizes_together(parts, False)
+
+    @staticmethod
+    def opposite(part: Any) -> Any:
+        """``not`` of a truth that sizes tell."""
+        return torch.sym_not(_as_condition(part)) if _is_of_sizes(part) else not part
 
     @staticmethod
     def counted(items: object, *described: object) -> CountedLoop | None:
@@ -161,6 +228,28 @@ class Helpers:
         """``not`` of a truth that only run time may know."""
         part = truth_of(part)
         return torch.logical_not(as_tensor(part)) if _is_open_truth(part) else not part
+
+
+def _is_of_sizes(value: Any) -> bool:
+    symbolic = isinstance(value, torch.SymBool | torch.SymInt | torch.SymFloat)
+    return symbolic and not is_of_data(value.node.expr)
+
+
+def _as_condition(value: Any) -> torch.SymBool:
+    return value if isinstance(value, torch.SymBool) else value != 0
+
+
+def _of_sizes_together(parts: Sequence[Any], neutral: bool) -> Any:
+    """``and`` of truths, to which True is neutral, or ``or``."""
+    found: Any = neutral
+    for part in parts:
+        if not _is_of_sizes(part):
+            if bool(part) is not neutral:
+                return part
+            continue
+        condition = _as_condition(part)
+        found = condition if found is neutral else found & condition if neutral else found | condition
+    return found
 
 
 def _is_open_truth(value: object) -> bool:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from types import CodeType, FunctionType, TracebackType
 from typing import TypeGuard, TypeVar
 
+from onnxport.capture.forks.choosing import Choosing
 from onnxport.capture.patches.replacing import code_replaced, items_replaced
 from onnxport.capture.rewriting.identities import functions_with_identities
 from onnxport.capture.rewriting.syntax import HELPERS, rewritten_definition, with_plain_identities
@@ -36,6 +37,8 @@ class Rewriting:
     """
 
     helpers: object
+    #: The numbers that conditions on sizes choose in rewritten code.
+    choosing: Choosing = field(default_factory=Choosing)
     #: Whether comparisons of sizes ask for their truth at once, because something takes it as a plain bool.
     asks_at_once: bool = False
     #: Whether any function is rewritten.

@@ -31,6 +31,7 @@ import copy
 from collections.abc import Sequence
 from typing import TypeVar
 
+from onnxport.capture.forks.choice_syntax import is_choice
 from onnxport.capture.rewriting.leaving import (
     BROKEN,
     CannotBeFlagged,
@@ -290,6 +291,8 @@ class _Rewriter(_Identities):
         return node
 
     def visit_If(self, node: ast.If) -> ast.stmt | list[ast.stmt]:
+        if not self._in_body and is_choice(node):
+            return self._choice(node)
         if not self._in_body:
             self.generic_visit(node)
             return node
@@ -308,7 +311,31 @@ class _Rewriter(_Identities):
         taken = ast.Assign([_tuple(names, ast.Store())], made) if names else ast.Expr(made)
         return [_at(node.test, line) for line in (*ways, taken)]
 
+    def _choice(self, node: ast.If) -> list[ast.stmt]:
+        """An ``if`` between numbers: one number where a condition on sizes chooses."""
+        names = self._changed([*node.body, *node.orelse])
+        ways = [self._function("way", names, body, in_body=False) for body in (node.body, node.orelse)]
+        functions = ast.Tuple([ast.Name(way.name, ast.Load()) for way in ways], ast.Load())
+        chosen = self._fresh("chosen")
+        made = _helper("number_chosen", self._on_sizes(node.test), functions, *_texts(names), _call("locals"))
+        plain = copy.deepcopy(node)
+        self.generic_visit(plain)
+        taken = ast.Assign([_tuple(names, ast.Store())], ast.Name(chosen, ast.Load()))
+        return [_at(node.test, line) for line in (*ways, *_loop_or_plain(chosen, made, [taken], plain))]
+
+    def _on_sizes(self, test: ast.expr) -> ast.Lambda:
+        """A function for a condition whose ``and``, ``or`` and ``not`` are operations on truths that sizes tell."""
+        nothing = ast.arguments([], [], None, [], [], None, [])
+        return ast.Lambda(nothing, self.visit(_TruthsOfSizes().visit(copy.deepcopy(test))))
+
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        if not self._in_body and is_choice(node):
+            nothing = ast.arguments([], [], None, [], [], None, [])
+            sides = [ast.Lambda(nothing, self.visit(copy.deepcopy(value))) for value in (node.body, node.orelse)]
+            plain = copy.deepcopy(node)
+            self.generic_visit(plain)
+            test = self._on_sizes(node.test)
+            return _at(node, _helper("number_either", test, *sides, ast.Lambda(nothing, plain)))
         if not self._in_body:
             self.generic_visit(node)
             return node
@@ -328,14 +355,14 @@ class _Rewriter(_Identities):
         return truth
 
     def _function(
-        self, name: str, names: Sequence[str], body: Sequence[ast.stmt], first: str | None = None
+        self, name: str, names: Sequence[str], body: Sequence[ast.stmt], first: str | None = None, in_body: bool = True
     ) -> ast.FunctionDef:
-        """Statements of a loop's body as a function of the names that they change."""
+        """Statements, mostly of a loop's body, as a function of the names that they change."""
         parameters = [*([] if first is None else [first]), *names]
         arguments = ast.arguments([], [ast.arg(one) for one in parameters], None, [], [], None, [])
-        in_body, self._in_body = self._in_body, True
+        was_in_body, self._in_body = self._in_body, in_body
         made = [one for part in copy.deepcopy(list(body)) for one in self.statements(part)]
-        self._in_body = in_body
+        self._in_body = was_in_body
         return ast.FunctionDef(self._fresh(name), arguments, [*made, ast.Return(_tuple(names, ast.Load()))], [])
 
     def _reads_around(self, loop: Loop | ast.If) -> list[str]:
@@ -380,6 +407,18 @@ class _Truths(ast.NodeTransformer):
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         self.generic_visit(node)
         return _at(node, _helper("negated", node.operand)) if isinstance(node.op, ast.Not) else node
+
+
+class _TruthsOfSizes(ast.NodeTransformer):
+    """Makes ``and``, ``or`` and ``not`` of a condition operations on truths that sizes tell."""
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        self.generic_visit(node)
+        return _at(node, _helper("every" if isinstance(node.op, ast.And) else "some", *node.values))
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        self.generic_visit(node)
+        return _at(node, _helper("opposite", node.operand)) if isinstance(node.op, ast.Not) else node
 
 
 def _described(

@@ -624,6 +624,15 @@ def rows_chosen_by_a_size(self: Any, x: Any) -> Any:
     return x[:count] + x[-1:]
 
 
+@program(
+    [(torch.ones(2, 3), 3), (torch.ones(4, 3), 0), (torch.ones(2, 3), -2)], axes=({0: "n"}, torch.export.Dim.DYNAMIC)
+)
+def number_that_may_be_negative(self: Any, x: Any, k: Any) -> Any:
+    if k >= 0:
+        return x + k
+    return x * k
+
+
 @program(rows(0, 8, 1, 2, 5), example=rows(8)[0])
 def divided_by_a_size(self: Any, x: Any) -> Any:
     n = x.shape[0]

@@ -120,6 +120,40 @@ def test_a_draft_export_does_not_update_buffers() -> None:
     assert model.count.tolist() == [0.0]
 
 
+class Counts(nn.Module):
+    def __init__(self, by: str) -> None:
+        super().__init__()
+        self.by, self.seen, self.made, self.rows, self.told = by, 0, 3, 2, 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.told += 1
+        if self.by == "counting":
+            self.seen += 1
+            x = x * self.seen
+        elif self.by == "flag":
+            x = x + self.made
+            self.made = 5
+        else:
+            self.rows = 0
+            for row in x.unbind(1):
+                self.rows += 1
+                x = x + self.rows * row[:, None]
+        return x
+
+
+@pytest.mark.parametrize(("by", "named"), [("counting", "seen"), ("flag", "made"), ("resetting", None)])
+def test_an_attribute_that_is_changed_and_read_is_told(by: str, named: str | None) -> None:
+    model = Counts(by)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", OnnxExporterWarning)
+        program = onnxport.export(model, (torch.ones(2, 3),))
+    assert model.seen == 0
+    texts = [str(warning.message) for warning in caught]
+    assert len(texts) == (named is not None)
+    assert named is None or (f"`self.{named}` is " in texts[0] and "test_capture_state.py" in texts[0])
+    torch.testing.assert_close(program(torch.ones(2, 3))[0], Counts(by)(torch.ones(2, 3)))
+
+
 class Asks(nn.Module):
     def __init__(self, ask: Any, strict: bool) -> None:
         super().__init__()

@@ -11,9 +11,10 @@ import torch
 
 from onnxport.capture import broadcast_axes, strategies
 from onnxport.capture.diagnosis import forced_sizes
+from onnxport.capture.diagnosis.changed_attributes import ChangedAttributes
 from onnxport.capture.diagnosis.drawn_numbers import DrawnNumbers
 from onnxport.capture.diagnosis.guards import report_assumptions
-from onnxport.capture.exploring import explore
+from onnxport.capture.exploring import Explored, explore
 from onnxport.capture.forks.choosing import Choosing
 from onnxport.capture.forks.paths import Fork
 from onnxport.capture.naming import name_axes, user_inputs
@@ -112,19 +113,14 @@ def capture(
         input_names=input_names,
         output_names=output_names,
     )
-    choosing = Choosing()
-    rewriting = Rewriting(Helpers(choosing), choosing)
+    rewriting = Rewriting(Helpers(choosing := Choosing()), choosing)
     request = strategies.Request(model, inputs, declared, events, rewriting, follows_example)
     recorder = forced_sizes.Recorder()
     tensors = [leaf.value for leaf in inputs.tensors]
     drawn = DrawnNumbers()
-    with _made_ready(model, tensors), drawn.noted(), rewriting:
-        while True:
-            success = broadcast_axes.run_fixing_ones(request, recorder, candidates, forking=branches != "follow")
-            chosen = choosing.withdrawn
-            explored = explore(success, request, recorder, branches, branch_limit, input_names or ())
-            if choosing.withdrawn == chosen:
-                break
+    changed = ChangedAttributes()
+    with _made_ready(model, tensors), drawn.noted(), changed.noted(), rewriting:
+        success, explored = _all_ways(request, recorder, candidates, branches, branch_limit, input_names or ())
     program = explored.program
     sizes = forced_sizes.check_placeholders(program, declared.axes, recorder, given=program is model)
     check_outputs(program, events)
@@ -141,7 +137,25 @@ def capture(
         explored.guarded, captured.dim_names, captured.same_dims, recorder.guarded, explored.followed, events
     )
     drawn.report(events)
+    changed.report(events)
     return captured
+
+
+def _all_ways(
+    request: strategies.Request,
+    recorder: forced_sizes.Recorder,
+    candidates: Sequence[strategies.Strategy],
+    branches: Branches,
+    branch_limit: int,
+    input_names: Sequence[str],
+) -> tuple[strategies.Success, Explored]:
+    """Capture the first way and the others; again where a number that was chosen turned out to be a branch."""
+    while True:
+        success = broadcast_axes.run_fixing_ones(request, recorder, candidates, forking=branches != "follow")
+        known = request.rewriting.choosing.withdrawn
+        explored = explore(success, request, recorder, branches, branch_limit, input_names)
+        if request.rewriting.choosing.withdrawn == known:
+            return success, explored
 
 
 @contextlib.contextmanager

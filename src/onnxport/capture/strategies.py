@@ -346,20 +346,19 @@ def _first_path(
     """Capture the way that the example leads; where rewritten functions can't be captured, as they were."""
     run = partial(run_path, strategy, request, recorder)
     example = (request.inputs.args, request.inputs.kwargs)
+    recorder.clear()
     try:
         return completed(run, (), example)
     except Exception as error:
         if isinstance(error, InputError) or not request.rewriting.in_force:
             raise
         if request.rewriting.choosing.withdraw():
-            recorder.clear()
             return _first_path(strategy, request, recorder)
         request.rewriting.refusals += _refused_loops(error)
         message = f"Functions that keep sizes open could not be captured ({_short(error)}); they are run as they are."
         request.events.add("note", "capture", message, where=line_of_error(error))
         request.rewriting.undo()
-    recorder.clear()
-    return completed(run, (), example)
+    return _first_path(strategy, request, recorder)
 
 
 def _refused_loops(error: BaseException | None) -> Sequence[Problem]:

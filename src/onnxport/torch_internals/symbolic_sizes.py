@@ -79,5 +79,7 @@ def truth_in_range(node: SymNode) -> bool | None:
     if free_unbacked_symbols(node.expr):
         known = node.shape_env._maybe_evaluate_static(node.expr)
         return None if known is None else bool(known)
-    bounds = bound_sympy(node.expr, dict.fromkeys(node.expr.free_symbols, ValueRanges(0, int_oo)))
+    # A number that the model is given, other than a size, may be negative.
+    ranges = {one: ValueRanges(0 if one.is_nonnegative else -int_oo, int_oo) for one in node.expr.free_symbols}
+    bounds = bound_sympy(node.expr, ranges)
     return bool(bounds.lower) if bounds.is_singleton() else None

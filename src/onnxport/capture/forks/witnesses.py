@@ -115,7 +115,10 @@ def _ranges(
 ) -> dict[sympy.Symbol, ValueRanges[sympy.Expr]]:
     """The ranges of the symbols of an expression where decisions come out as they did."""
     by_name = {symbol.name: limit for symbol, limit in declared.items()}
-    limits = {symbol: by_name.get(symbol.name, ValueRanges(least, _LARGEST)) for symbol in expression.free_symbols}
+    limits = {
+        symbol: by_name.get(symbol.name, ValueRanges(least if symbol.is_nonnegative else -_LARGEST, _LARGEST))
+        for symbol in expression.free_symbols
+    }
     for decision in decisions:
         fact = decision.expression if decision.outcome else sympy.Not(decision.expression)
         for symbol, found in _limits(fact):
@@ -141,7 +144,7 @@ def _limits(fact: sympy.Basic) -> Iterator[tuple[sympy.Symbol, ValueRanges[sympy
     if isinstance(fact, sympy.StrictGreaterThan | sympy.GreaterThan):
         yield left, ValueRanges(least, max(least, _LARGEST))
     elif isinstance(fact, sympy.StrictLessThan | sympy.LessThan):
-        yield left, ValueRanges(0, most)
+        yield left, ValueRanges(0 if left.is_nonnegative else -_LARGEST, most)
     elif isinstance(fact, sympy.Eq):
         yield left, ValueRanges(number, number)
 
@@ -162,6 +165,9 @@ def _candidates(
     for group in asked:
         for size in _sizes(values[group[0]], constants):
             yield {**values, **dict.fromkeys(group, size)}
+        if not group[0].is_nonnegative:
+            for size in _sizes(values[group[0]], constants):
+                yield {**values, **dict.fromkeys(group, -size)}
     tried = 0
     for one, other in itertools.combinations(asked, 2):
         for first in _sizes(values[one[0]], constants):

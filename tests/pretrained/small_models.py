@@ -34,6 +34,7 @@ SIZES: tuple[tuple[str, int], ...] = (
     (r"depth", 2),
 )
 SPECIAL = re.compile(r".*_token_(id|index)$|.*_token_ids$")
+PLACEHOLDER = re.compile(r"(image|audio|video)_token_(id|index)")
 
 
 #: Ways to make a model small, tried one after another: not every width of every type may be little.
@@ -93,6 +94,9 @@ def shrunk(config: Any, way: str = "narrow", widths: dict[int, int] | None = Non
             found[name] = _kept(value) | small | _returned(value) if way == "as set" else small
             found[name]["model_type"] = value.model_type
         elif SPECIAL.match(name) and isinstance(value, int) and not name.startswith(("pad", "bos", "eos", "decoder_")):
+            found[name] = next(special)
+        elif PLACEHOLDER.fullmatch(name) and value is None:
+            # Checkpoints say it.
             found[name] = next(special)
         elif name == "pad_token_id" and value is None:
             found[name] = 0
@@ -200,7 +204,6 @@ BESIDE: dict[str, dict[str, Any]] = {
         }
         for kind in ("rt_detr", "rt_detr_v2")
     },
-    "blip-2": {"image_token_index": 90},
     "chameleon": {
         "vq_config": {"resolution": 32, "base_channels": 32, "num_embeddings": 8},
         "vocabulary_map": {"<image>": 90, **{f"IMGIMG{chr(65 + i)}Z": 10 + i for i in range(8)}},

@@ -98,6 +98,13 @@ POOLED: dict[str, Case] = {
         [[(1, 2, 9, 5, 6)]],
         [{2: "d", 3: "h", 4: "w"}],
     ),
+    "windows-of-which-the-example-has-one": (
+        lambda x: F.group_norm(F.unfold(x, 2, stride=2).reshape(x.shape[0], 2, 4, -1), 1),
+        [(2, 2, 2, 3)],
+        [[(2, 2, 6, 5)]],
+        [{0: "b", 2: "h", 3: "w"}],
+    ),
+    "windows-of-one-image": (lambda x: F.unfold(x, (2, 3), 1, 1, 2), [(2, 4, 3)], [[(2, 9, 5)]], [{1: "h", 2: "w"}]),
     "average-pool-to-any-length": (
         lambda x: F.adaptive_avg_pool1d(x, x.shape[-1] // 2),
         [(1, 2, 8)],

@@ -3,12 +3,14 @@
 Where sizes vary, torch finds the shape of an activation or a batch norm by running its reference implementation, a
 dozen operators long, for every shape it meets: a fifth of the capture of a convolutional network. For tensors in
 one of the usual layouts the answer is that of the input. What ``unbind`` gives has an axis less, whatever the sizes.
+The reference of ``unfold`` takes strides of one, and asks on the way whether the example has a single window.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -45,6 +47,7 @@ def shapes_told_at_once() -> contextlib.AbstractContextManager[None]:
     rules: dict[OpOverload, Rule] = {operator: _activation(operator) for operator in _ACTIVATIONS}
     rules[_NORM] = _batch_norm
     rules[_aten.unbind.int] = _unbind
+    rules[_aten.im2col.default] = _im2col
     return items_replaced(get_fast_op_impls(), rules)
 
 
@@ -69,6 +72,28 @@ def _unbind(mode: FakeTensorMode, self: FakeTensor, dim: int = 0) -> object:
     # The reference squeezes slices, and keeps the axis of those whose size it can't simplify to 1.
     with mode:
         return [self.select(dim, index) for index in range(int(self.shape[dim]))]
+
+
+def _im2col(
+    mode: FakeTensorMode,
+    input: FakeTensor,
+    kernel_size: Sequence[int],
+    dilation: Sequence[int],
+    padding: Sequence[int],
+    stride: Sequence[int],
+) -> object:
+    if input.dim() not in (3, 4):
+        return _by_reference(mode, _aten.im2col.default, input, kernel_size, dilation, padding, stride)
+    windows = [
+        (size + 2 * added - spread * (length - 1) - 1) // step + 1
+        for size, length, spread, added, step in zip(
+            input.shape[-2:], kernel_size, dilation, padding, stride, strict=True
+        )
+    ]
+    for count in windows:
+        torch._check(count > 0, lambda: f"unfold finds {windows} windows in an input of {list(input.shape)}")
+    shape = [*input.shape[:-3], input.shape[-3] * math.prod(kernel_size), math.prod(windows)]
+    return FakeTensor(mode, torch.empty(shape, dtype=input.dtype, device="meta"), device=input.device)
 
 
 def _like(mode: FakeTensorMode, x: FakeTensor) -> FakeTensor | None:

@@ -618,6 +618,12 @@ def axis_chosen_by_a_size(self: Any, x: Any) -> Any:
     return x.cumsum(axis)
 
 
+@program(SIZES, ifs=1)
+def kernel_chosen_by_a_remainder(self: Any, x: Any) -> Any:
+    kernel = 3 if x.shape[0] % 2 else 5
+    return F.avg_pool1d(x.t(), kernel, 1, kernel // 2)
+
+
 @program(SIZES)
 def rows_chosen_by_a_size(self: Any, x: Any) -> Any:
     count = 4 if x.shape[0] > 5 else 1

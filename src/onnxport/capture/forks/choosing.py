@@ -27,6 +27,7 @@ from onnxport.torch_internals.sympy_functions import Max, Min
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _CHOOSING = (sympy.Piecewise, sympy.Max, sympy.Min, Max, Min)
 _MOST_PARTS = 60
+_SIZES_TRIED = 64
 
 _Line = tuple[str, int]
 
@@ -58,7 +59,9 @@ def refuse_truth() -> None:
 class Choosing:
     """The numbers of one export that conditions choose, by the lines of the model's code."""
 
+    # Parts with a condition, and whole numbers that are said without one.
     _made: dict[_Line, set[sympy.Basic]] = field(default_factory=dict)
+    _said: dict[_Line, set[sympy.Basic]] = field(default_factory=dict)
     _denied: set[_Line] = field(default_factory=set)
 
     @property
@@ -113,33 +116,37 @@ class Choosing:
         if free_unbacked_symbols(expression) or not _is_defined(expression):
             raise Unchosen
         simple = without_condition(number) if isinstance(number, torch.SymInt) else None
+        line = _line()
+        assert line is not None
         if simple is not None:
+            if isinstance(simple, torch.SymInt):
+                self._said.setdefault(line, set()).add(simple.node.expr)
             return simple
         if sum(1 for _ in sympy.preorder_traversal(expression)) > _MOST_PARTS:
             raise Unchosen
-        line = _line()
-        assert line is not None
         self._made.setdefault(line, set()).update(expression.atoms(*_CHOOSING))
         return number
 
     def stands(self, program: torch.export.ExportedProgram) -> bool:
         """Whether no operator took what was chosen for the example's; where one did, that line is a branch again."""
-        environment = shape_env_of(program) if self._made else None
+        environment = shape_env_of(program) if self._made or self._said else None
         if environment is None:
             return True
-        chosen = dict(self._made)
+        chosen, said = dict(self._made), dict(self._said)
         stands = True
         for guard in environment.guards:
             parts = guard.expr.atoms(*_CHOOSING)
             lines = [line for line, made in chosen.items() if not made.isdisjoint(parts)]
-            if lines and not never([(guard.expr, False)]):
+            lines = lines if lines and not never([(guard.expr, False)]) else []
+            lines += [line for line, numbers in said.items() if any(_fixes(guard.expr, number) for number in numbers)]
+            if lines:
                 self._deny(lines)
                 stands = False
         return stands
 
     def withdraw(self) -> bool:
         """Make everything that was chosen a branch again; False where nothing was chosen."""
-        lines = list(self._made)
+        lines = [*self._made, *self._said]
         self._deny(lines)
         return bool(lines)
 
@@ -151,6 +158,20 @@ class Choosing:
         self._denied.update(lines)
         for line in lines:
             self._made.pop(line, None)
+            self._said.pop(line, None)
+
+
+def _fixes(guard: sympy.Basic, number: sympy.Basic) -> bool:
+    """Whether a guard leaves a number of one size a single value, which an operator then took from the example."""
+    if not isinstance(guard, sympy.Eq) or guard.free_symbols != number.free_symbols or len(guard.free_symbols) > 1:
+        return False
+    if guard.atoms(*DIVIDING).isdisjoint(number.atoms(*DIVIDING)):
+        return False
+    (symbol,) = guard.free_symbols
+    at = [{symbol: sympy.Integer(size)} for size in range(1, _SIZES_TRIED)]
+    values = [number.xreplace(size) for size in at]
+    left = {value for size, value in zip(at, values, strict=True) if guard.xreplace(size) == sympy.true}
+    return len(left) == 1 < len(set(values))
 
 
 def without_condition(number: torch.SymInt) -> int | torch.SymInt | None:

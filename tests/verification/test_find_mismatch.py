@@ -107,7 +107,7 @@ ROWS = [
     row("before several results", own(Parts(), X[:, :4].clone()), literal(1.5), "mul", "Mul", "", "(a * 1.5).max"),
     row("branch", own(Branch(), X), literal(7.5), "mul", "Mul", "", "return y * 7.5"),
     row("embedding", own(nn.Sequential(nn.Embedding(9, 8)), torch.tensor([[1, 2, 3]])), weight("0.weight"),
-        "embedding", "Gather", "0", "the module '0', a Embedding"),
+        "embedding", "Gather", "0", "the module '0', an Embedding"),
 ]  # fmt: skip
 
 

@@ -368,6 +368,13 @@ PATCHES: tuple[Patch, ...] = (
         entered_in="onnxport.capture.diagnosis.drawn_numbers",
     ),
     Patch(
+        replaces=("torch.nn.Module.__setattr__",),
+        why="A number that forward writes to an attribute is a constant of the file: the line that writes is noted.",
+        known="all",
+        until="never: attributes of Python are no state of a file",
+        entered_in="onnxport.capture.diagnosis.changed_attributes",
+    ),
+    Patch(
         replaces=("torch.jit.ScriptFunction.__call__",),
         why="Scripted functions that a Python model calls are replayed, so that their branches stay branches.",
         known="all",

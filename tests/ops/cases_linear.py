@@ -152,6 +152,7 @@ LINEAR = [
         name="axes-back",
     ),
     case("aten::einsum", lambda x, y: torch.einsum("ij,kj->ki", x, y), R("b", 4), R("n", 4), name="turned"),
+    case("aten::einsum", lambda x, y: torch.einsum("ij,kj->ik", x, y), R("b", 1), I("n", 4), name="two-types"),
     case("aten::tensordot", lambda x, y: torch.tensordot(x, y, ([0, 2], [2, 0])), R("b", 3, "n"), R("n", 2, "b")),
     case("aten::tensordot", lambda x, y: torch.tensordot(x, y, 0), R("b"), R(3), name="outer"),
     case("aten::inner", torch.inner, R("b", 4), R("n", 4)),

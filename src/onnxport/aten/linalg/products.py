@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import string
 from collections.abc import Sequence
@@ -172,8 +173,9 @@ def addr(op: Builder, self: Tensor, vec1: Tensor, vec2: Tensor, beta: Number, al
 
 @translates("aten::einsum")
 def einsum(op: Builder, equation: str, tensors: Sequence[Tensor], path: Sequence[int] | None) -> Tensor:
-    dtype = tensors[0].dtype
-    equation, tensors = spelled_out(op, equation, tensors)
+    # Where a factor has a size of 1 in what is summed, eager multiplies elements, and those of different types too.
+    dtype = functools.reduce(torch.promote_types, (x.dtype for x in tensors))
+    equation, tensors = spelled_out(op, equation, [op.cast(x, dtype) for x in tensors])
     if not dtype.is_floating_point:
         # An axis of size 1 in one factor is added up in the other first, as int64, which the result then is.
         return op.Einsum(*(op.cast(x, torch.int64) for x in tensors), equation=equation)

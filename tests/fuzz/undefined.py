@@ -32,9 +32,18 @@ class Watch(TorchDispatchMode):
             self.reason = f"{name} of no elements at all: NaN in torch, which ONNX leaves to the runtime"
         if name in IN_ORDER and any(x.is_floating_point() and bool(x.isnan().any()) for x in tensors):
             self.reason = f"{name} among numbers that are NaN, whose place ONNX leaves to the runtime"
+        if isinstance(first, torch.Tensor) and first.dtype == torch.float16:
+            self._in_half(tensors, first)
         if name in ("_to_copy", "copy_") and isinstance(first, torch.Tensor) and tensors:
             self._converted(tensors[-1], first.dtype)
         return result
+
+    def _in_half(self, given: list[torch.Tensor], result: torch.Tensor) -> None:
+        """onnxruntime computes float16 in float32, and leaves out the rounding between its kernels."""
+        least = torch.finfo(torch.float16).tiny
+        lost = any(bool(((x != 0) & (x.abs() < least)).any()) for x in given if x.is_floating_point())
+        if lost or bool(result.isinf().any()):
+            self.reason = "a number beyond float16 or too small for it, which runtimes keep that compute in float32"
 
     def _converted(self, given: torch.Tensor, wanted: torch.dtype) -> None:
         if not given.is_floating_point() or wanted.is_floating_point or wanted == torch.bool:

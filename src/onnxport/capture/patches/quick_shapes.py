@@ -3,7 +3,7 @@
 Where sizes vary, torch finds the shape of an activation or a batch norm by running its reference implementation, a
 dozen operators long, for every shape it meets: a fifth of the capture of a convolutional network. For tensors in
 one of the usual layouts the answer is that of the input. What ``unbind`` gives has an axis less, whatever the sizes.
-The reference of ``unfold`` takes strides of one, and asks on the way whether the example has a single window.
+The reference of ``unfold`` asks on the way whether the example has a single window, and takes the answer for all sizes.
 """
 
 from __future__ import annotations

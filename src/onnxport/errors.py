@@ -13,6 +13,8 @@ from typing import ParamSpec, Self, TypeVar
 
 _PACKAGE = os.path.dirname(__file__) + os.sep
 _DEBUG = "ONNXPORT_DEBUG"
+# What prints errors by asking Python for their chain; the interpreter's own printing (before 3.13) does not ask.
+_PRINTERS = frozenset({"traceback", "exceptiongroup", "_pytest", "IPython", "rich"})
 _TAKES_ANY_KEYWORD = 0x08  # inspect.CO_VARKEYWORDS; inspect itself takes its time to load
 
 _Parameters = ParamSpec("_Parameters")
@@ -97,6 +99,20 @@ class OnnxExporterError(RuntimeError):
     ['', 'model.py:7']
     """
 
+    _printed_alone = False
+
+    @property
+    def __cause__(self) -> BaseException | None:
+        """The error that was the cause; what prints an error that users see alone is told of none."""
+        if not self._printed_alone:
+            return super().__cause__
+        package = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]
+        return super().__cause__ if package in _PRINTERS else super().__cause__ or self.__context__
+
+    @__cause__.setter
+    def __cause__(self, cause: BaseException | None) -> None:
+        BaseException.__cause__.__set__(self, cause)  # type: ignore[union-attr]
+
     def __init__(self, message: str = "", problems: Sequence[Problem] = (), advice: str = "") -> None:
         problems = counted(problems)
         super().__init__(listing(message, problems, advice) if problems else message)
@@ -121,8 +137,8 @@ def with_plain_errors(function: Callable[_Parameters, _Result]) -> Callable[_Par
     """Make a function one that users call: its errors come to them as sentences, without the frames inside.
 
     What the exporter raises says what is wrong and on which line, so that frames of torch and of this package would
-    only hide it. They are left out of the traceback, and the error that was the cause is kept as ``__context__``, which
-    is not printed. With ``ONNXPORT_DEBUG=1`` in the environment everything is printed. Other errors pass as they are.
+    only hide it. They are left out of the traceback, and the error that was the cause stays on ``__cause__`` without
+    being printed (it is kept as ``__context__``, which pickle leaves out). With ``ONNXPORT_DEBUG=1`` in the environment everything is printed. Other errors pass as they are.
     An argument that the function has not is told with the one that may be meant.
     """
     code = function.__code__
@@ -141,6 +157,7 @@ def with_plain_errors(function: Callable[_Parameters, _Result]) -> Callable[_Par
                 raise
             cause = error.__cause__ if error.__cause__ is not None else error.__context__
             error.__cause__, error.__context__, error.__suppress_context__ = None, cause, True
+            error._printed_alone = True
             raise error.with_traceback(None)  # noqa: B904
 
     return called_by_user

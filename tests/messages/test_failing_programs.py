@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
+import subprocess
+import sys
 import traceback
 import warnings
 from pathlib import Path
@@ -59,12 +61,51 @@ def test_message(name: str, tmp_path: Path) -> None:
 
 def test_everything_is_shown_on_demand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     quiet = failure("a_model_that_raises", tmp_path)
-    assert quiet.__cause__ is None and quiet.__suppress_context__
-    assert isinstance(quiet.__context__, ValueError)
+    assert isinstance(quiet.__cause__, ValueError)
+    assert "direct cause" not in "".join(traceback.format_exception(quiet))
     monkeypatch.setenv("ONNXPORT_DEBUG", "1")
     loud = failure("a_model_that_raises", tmp_path)
     assert isinstance(loud.__cause__, ValueError)
     assert "torch/export" in "".join(traceback.format_exception(loud))
+
+
+def test_the_cause_is_kept_and_not_printed(tmp_path: Path) -> None:
+    """Whoever prints: the interpreter, traceback and logging; and an error that users chain is printed."""
+    script = tmp_path / "export.py"
+    script.write_text(CAUGHT_AND_UNCAUGHT)
+    run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    assert run.stdout.splitlines() == ["ValueError: no rows", "1 of 1", "ValueError: no rows", "2 of 1"], run
+    assert run.stderr.count("Traceback (most recent call last)") == 2 and "direct cause" not in run.stderr, run.stderr
+    assert "torch/" not in run.stderr
+
+
+CAUGHT_AND_UNCAUGHT = """
+import logging, pickle, traceback
+import torch, onnxport
+
+class Refusing(torch.nn.Module):
+    def forward(self, x):
+        raise ValueError("no rows")
+
+def failing():
+    onnxport.export(Refusing(), (torch.ones(2),), None)
+
+def show(error):
+    print("ValueError:", error.__cause__)
+    print(traceback.format_exc().count("Traceback (most"), "of 1")
+
+try:
+    failing()
+except onnxport.OnnxExporterError as error:
+    show(error)
+    logging.exception("caught")
+    pickle.dumps(error)
+    try:
+        raise RuntimeError("the build failed") from error
+    except RuntimeError as chained:
+        show(chained.__cause__)
+failing()
+"""
 
 
 def test_what_is_no_refusal_passes_as_it_is() -> None:

@@ -161,7 +161,7 @@ def test_what_a_model_raises_is_caught_as_such(error: Exception) -> None:
     with pytest.raises(type(error)) as caught:
         onnxport.export(Refusing(error), (torch.ones(2),), None, dynamo=False)
     assert isinstance(caught.value, onnxport.errors.CaptureError)
-    assert caught.value.__context__ is error
+    assert caught.value.__cause__ is error
     assert "in forward: raise self.error" in str(caught.value)
     assert getattr(caught.value, "width", None) == getattr(error, "width", None)
     again = pickle.loads(pickle.dumps(type(caught.value)("It failed.")))

@@ -138,7 +138,8 @@ def with_plain_errors(function: Callable[_Parameters, _Result]) -> Callable[_Par
 
     What the exporter raises says what is wrong and on which line, so that frames of torch and of this package would
     only hide it. They are left out of the traceback, and the error that was the cause stays on ``__cause__`` without
-    being printed (it is kept as ``__context__``, which pickle leaves out). With ``ONNXPORT_DEBUG=1`` in the environment everything is printed. Other errors pass as they are.
+    being printed; it is kept as ``__context__``, which pickle leaves out. With ``ONNXPORT_DEBUG=1`` in the environment
+    everything is printed. Other errors pass as they are.
     An argument that the function has not is told with the one that may be meant.
     """
     code = function.__code__
@@ -147,7 +148,7 @@ def with_plain_errors(function: Callable[_Parameters, _Result]) -> Callable[_Par
 
     @functools.wraps(function)
     def called_by_user(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-        __tracebackhide__ = True  # pytest and IPython leave out this frame, too
+        __tracebackhide__ = True  # pytest leaves out this frame, too
         try:
             if not takes_any and not kwargs.keys() <= set(known):
                 raise _unknown_argument(function.__name__, kwargs, known)

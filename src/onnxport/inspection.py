@@ -112,8 +112,8 @@ def inspect_model(model: ir.Model) -> Inspection:
         ir_version=model.ir_version,
         opsets={domain or "ai.onnx": version for domain, version in model.opset_imports.items()},
         producer=" ".join(text for text in (model.producer_name, model.producer_version) if text),
-        inputs=[_port(value) for value in model.graph.inputs if value.name not in model.graph.initializers],
-        outputs=[_port(value) for value in model.graph.outputs],
+        inputs=[port_of(value) for value in model.graph.inputs if value.name not in model.graph.initializers],
+        outputs=[port_of(value) for value in model.graph.outputs],
         operators=dict(operators.most_common()),
         functions={"::".join(key[:2]): len(function) for key, function in model.functions.items()},
         weights=weights,
@@ -163,7 +163,8 @@ def _operator(node: ir.Node) -> str:
     return node.op_type if node.domain in ONNX_DOMAINS else f"{node.domain}::{node.op_type}"
 
 
-def _port(value: ir.Value) -> Port:
+def port_of(value: ir.Value) -> Port:
+    """What is said of an input or output of a graph."""
     shape = None if value.shape is None else [dim if isinstance(dim, int) else dim.value for dim in value.shape]
     return Port(str(value.name), type_name(value.type), shape)
 

@@ -16,6 +16,13 @@ MODELS = {
         <float[4, 3] weight = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}>
         { h = MatMul(x, weight)  y = Relu(h) }
     """,
+    # The same, at one size.
+    "fixed": """
+        <ir_version: 8, opset_import: ["": 17]>
+        agraph (float[5, 4] x) => (float[5, 3] y)
+        <float[4, 3] weight = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}>
+        { h = MatMul(x, weight)  y = Relu(h) }
+    """,
     # Functions that call each other, in a domain of their own.
     "functions": """
         <ir_version: 8, opset_import: ["": 17, "mine": 1]>

@@ -124,6 +124,21 @@ DOCUMENTS: list[tuple[str, int, dict[str, object]]] = [
     ("compare plain.onnx plain.onnx", 0, {"runs.0.matches": True, "graph.operators": {}}),
     ("compare plain.onnx net.onnx", 3, {"graph.operators.Gemm": [0, 1], "graph.weights.weight": "in the first only"}),
     (
+        "compare plain.onnx branches.onnx",
+        3,
+        {
+            "graph.operators.If": [0, 1],
+            "runs": [],
+            "not_compared": "plain.onnx has 1 inputs (x), branches.onnx has 2 inputs (x, flag).",
+        },
+    ),
+    (
+        "compare plain.onnx functions.onnx",
+        3,
+        {"not_compared": "x of plain.onnx is float32 [batch, 4], x of functions.onnx is float32 [n, 2]."},
+    ),
+    ("compare plain.onnx fixed.onnx", 0, {"runs.0.sizes": {"batch": 5}, "graph.ports.0.2": "float32 [5, 4]"}),
+    (
         "convert plain.onnx to13.onnx --opset 13 --verify",
         0,
         {"before.opset": 17, "after.opset": 13, "runs.1.matches": True},
@@ -176,7 +191,6 @@ REFUSALS = [
     ("run plain.onnx -i wrong.npz", "x: dimension 1 is fixed at 4, got 5"),
     ("run plain.onnx -i pickled.pt", "pickled.pt holds a pickle of more than tensors"),
     ("run plain.onnx -i 3,4 --size batch=7", "the inputs that are given have batch=3"),
-    ("compare plain.onnx branches.onnx", "plain.onnx has 1 inputs (x), branches.onnx has 2 (x, flag)"),
     ("convert hostile/parent.onnx out.onnx --opset 20", "no place below its own folder"),
     ("optimize hostile/link.onnx out.onnx", "a link that leads out of its folder"),
     ("convert hostile/cut.onnx out.onnx", "cut.onnx can't be read as an ONNX model"),

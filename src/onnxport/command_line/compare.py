@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def compare_command(
     first: Annotated[Path, typer.Argument(help="An ONNX file.")],
-    second: Annotated[Path, typer.Argument(help="Another, with the same inputs.")],
+    second: Annotated[Path, typer.Argument(help="Another; they are run if it has the same inputs.")],
     inputs: Inputs = None,
     size: OpenSizes = None,
     tolerance: Tolerance = None,
@@ -34,7 +34,7 @@ def compare_command(
 ) -> None:
     """Compare two ONNX files. Their graphs, what they compute, and how fast they are."""
     with answering(as_json=as_json) as answer:
-        from onnxport.command_line.comparing import compared_outputs
+        from onnxport.command_line.comparing import compared_outputs, sizes_that_fit, why_not_comparable
         from onnxport.command_line.examples import read_examples
         from onnxport.command_line.feeds import parse_sizes
         from onnxport.command_line.onnx_files import read_file
@@ -47,8 +47,11 @@ def compare_command(
         programs = [(path, ONNXProgram(model, None)) for path, model in zip((first, second), models, strict=True)]
         examples = read_examples(inputs or ())
         results, milliseconds = [], None
-        if runs > 0:
-            for at in parse_sizes(size or (), models[0], examples):
+        not_compared = why_not_comparable((first, models[0]), (second, models[1])) if runs > 0 else ""
+        if runs > 0 and not not_compared:
+            asked = parse_sizes(size or (), models[0], examples)
+            fitting = asked if size else [sizes_that_fit(at, models[0], models[1]) for at in asked]
+            for at in (one for place, one in enumerate(fitting) if one not in fitting[:place]):
                 results.append(compared_outputs(programs[0], programs[1], examples, at, tolerance))
             milliseconds = _latencies(programs, results[0].feeds, runs)
         document = {
@@ -56,12 +59,15 @@ def compare_command(
             "second": str(second),
             "graph": asdict(difference),
             "runs": [result.document() for result in results],
+            "not_compared": not_compared,
             "milliseconds": milliseconds,
         }
-        same = all(result.matches for result in results)
+        same = not not_compared and all(result.matches for result in results)
 
         def show(console: Console) -> None:
             difference.show(console)
+            if not_compared:
+                console.print(f"\nWhat they compute was not compared: {not_compared}")
             for result in results:
                 rows = [info.cells() for info in result.values]
                 show_table(

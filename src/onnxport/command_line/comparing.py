@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import onnx_ir as ir
 import torch
 
 from onnxport.command_line.examples import Example
 from onnxport.command_line.feeds import feeds_for, in_onnxruntime, open_inputs
-from onnxport.errors import InputError
+from onnxport.command_line.tables import shape_text
+from onnxport.inspection import port_of
 from onnxport.program import ONNXProgram
 from onnxport.program.runtime import Output
 from onnxport.verification import VerificationInfo
@@ -66,19 +68,54 @@ def compared_outputs(
     sizes: Mapping[str, int],
     tolerance: float | None,
 ) -> ComparedRun:
-    """Run two files on the same inputs; those of the second go by their order where they have other names."""
+    """Run two files on the same inputs, which `why_not_comparable` has nothing against."""
     feeds = feeds_for(first[1].model, examples, sizes)
-    names = [str(value.name) for value in open_inputs(second[1].model)]
-    if len(names) != len(feeds):
-        ours, theirs = f"{len(feeds)} inputs ({', '.join(feeds)})", f"{len(names)} ({', '.join(names)})"
-        raise InputError(f"{first[0]} has {ours}, {second[0]} has {theirs}.")
-    renamed = feeds if set(names) == set(feeds) else dict(zip(names, feeds.values(), strict=True))
+    renamed = {str(other.name): feeds[str(value.name)] for value, other in _paired(first[1].model, second[1].model)}
     with in_onnxruntime(first[0]):
         expected = first[1](**feeds)
     with in_onnxruntime(second[0]):
         actual = second[1](**renamed)
     outputs = [str(value.name) for value in first[1].model.graph.outputs]
     return compared_run(sizes, feeds, outputs, flat_outputs(expected), flat_outputs(actual), tolerance)
+
+
+def why_not_comparable(first: tuple[Path, ir.Model], second: tuple[Path, ir.Model]) -> str:
+    """What keeps two files from being run on the same inputs, as a sentence; nothing where they can be."""
+    ours, theirs = ([str(value.name) for value in open_inputs(model)] for _, model in (first, second))
+    if len(ours) != len(theirs):
+        texts = [f"{len(names)} inputs ({', '.join(names)})" for names in (ours, theirs)]
+        return f"{first[0]} has {texts[0]}, {second[0]} has {texts[1]}."
+    for value, other in _paired(first[1], second[1]):
+        if value.type != other.type or not _shapes_fit(value.shape, other.shape):
+            texts = [f"{port.type} {shape_text(port.shape)}" for port in (port_of(value), port_of(other))]
+            return f"{value.name} of {first[0]} is {texts[0]}, {other.name} of {second[0]} is {texts[1]}."
+    return ""
+
+
+def sizes_that_fit(sizes: Mapping[str, int], first: ir.Model, second: ir.Model) -> dict[str, int]:
+    """Sizes to run the first file at, with those that the second has fixed and the first leaves open."""
+    fixed = {
+        str(dim.value): size
+        for value, other in _paired(first, second)
+        for dim, size in zip(value.shape or (), other.shape or (), strict=False)
+        if isinstance(dim, ir.SymbolicDim) and dim.value in sizes and isinstance(size, int)
+    }
+    return {**sizes, **fixed}
+
+
+def _paired(first: ir.Model, second: ir.Model) -> list[tuple[ir.Value, ir.Value]]:
+    """The inputs of two files that belong together, by name, or in their order where they have other names."""
+    ours, theirs = open_inputs(first), open_inputs(second)
+    named = {value.name: value for value in theirs}
+    alike = {value.name for value in ours} == set(named)
+    return [(one, named[one.name]) for one in ours] if alike else list(zip(ours, theirs, strict=True))
+
+
+def _shapes_fit(first: ir.Shape | None, second: ir.Shape | None) -> bool:
+    if first is None or second is None:
+        return True
+    fixed = [(one, other) for one, other in zip(first, second, strict=False) if isinstance(one, int)]
+    return len(first) == len(second) and all(one == other for one, other in fixed if isinstance(other, int))
 
 
 def compared_run(

@@ -99,12 +99,12 @@ class OnnxExporterError(RuntimeError):
     ['', 'model.py:7']
     """
 
-    _printed_alone = False
+    printed_alone = False  # whether what prints it leaves out the error that was the cause
 
     @property
     def __cause__(self) -> BaseException | None:
         """The error that was the cause; what prints an error that users see alone is told of none."""
-        if not self._printed_alone:
+        if not self.printed_alone:
             return super().__cause__
         package = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]
         return super().__cause__ if package in _PRINTERS else super().__cause__ or self.__context__
@@ -158,7 +158,7 @@ def with_plain_errors(function: Callable[_Parameters, _Result]) -> Callable[_Par
                 raise
             cause = error.__cause__ if error.__cause__ is not None else error.__context__
             error.__cause__, error.__context__, error.__suppress_context__ = None, cause, True
-            error._printed_alone = True
+            error.printed_alone = True
             raise error.with_traceback(None)  # noqa: B904
 
     return called_by_user

@@ -20,6 +20,7 @@ from onnxport.functions import function_calls, outline
 from onnxport.fusions import fuse
 from onnxport.join import Condition, Side, join
 from onnxport.legalize import FIRST_IR_WITH_FUNCTIONS, legalize
+from onnxport.legalize.index_bounds import check_constant_indices
 from onnxport.optimize import optimize
 from onnxport.optimize.dead_code import remove_unread_initializers
 from onnxport.options import Options
@@ -90,6 +91,7 @@ def convert(
                 if options.target.fusions:
                     fuse(model, options.target.fusions, events)
         with events.stage("legalize"):
+            check_constant_indices(model)
             legalize(
                 model,
                 options.opset,

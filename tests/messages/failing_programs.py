@@ -500,12 +500,36 @@ def an_endless_recursion(folder: Path) -> None:
     onnxport.export(Net(forward), (X,))
 
 
-@says("An index lies outside", "shape of the example input")
+@says("An index lies outside", "index 10 is out of bounds for dimension 1 with size 4", "shape of the example input")
 def an_index_out_of_range(folder: Path) -> None:
     def forward(x: Any) -> Any:
         return x[:, 10]  # here
 
     onnxport.export(Net(forward), (X,))
+
+
+@says("An index lies outside", "expected to be in range of [-2, 1], but got 2")
+def a_dimension_out_of_range(folder: Path) -> None:
+    def forward(x: Any) -> Any:
+        return x.permute(0, 1, 2)  # here
+
+    onnxport.export(Net(forward), (X,))
+
+
+@says("The index 7 lies outside an axis of size 4.", "Indices of that axis are 0 to 3.")
+def constant_indices_out_of_range(folder: Path) -> None:
+    def forward(x: Any) -> Any:
+        return x.index_select(1, torch.tensor([0, 7])).sum(1)  # here
+
+    onnxport.export(Net(forward), (X,), dynamic_shapes=({0: "n"},))
+
+
+@says("the mask has a size of 3 where the tensor has 4")
+def a_mask_of_another_width(folder: Path) -> None:
+    def forward(x: Any) -> Any:
+        return x.masked_select(torch.tensor([True, False, True]))  # here
+
+    onnxport.export(Net(forward), (X,), dynamic_shapes=({0: "n"},))
 
 
 # Scripts.

@@ -28,6 +28,10 @@ def compress(op: Builder, self: Tensor, mask: Tensor, axis: int) -> Tensor:
 @translates("aten::masked_select", complex="same")
 def masked_select(op: Builder, self: Tensor, mask: Tensor) -> Tensor:
     common = broadcast([self.shape, mask.shape])
+    for size, other in zip(reversed(self.shape), reversed(mask.shape), strict=False):
+        # The one operator of its kind whose fake implementation does not compare them.
+        if isinstance(size, int) and isinstance(other, int) and size != other and 1 not in (size, other):
+            raise TranslationError(f"the mask has a size of {other} where the tensor has {size}")
     where = op.cast(mask, torch.bool)
     if common is None:
         # Sizes that only run time can compare; Expand broadcasts both ways.

@@ -168,6 +168,11 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         "Install it, or import it only where it is needed.",
     ),
     Explanation(
+        r"(index -?\d+ is out of bounds for dimension \d+ with size \d+|Dimension out of range \([^()]*\d\))",
+        "An index lies outside the tensor it is for: {0}.",
+        "Check it against the shape of the example input.",
+    ),
+    Explanation(
         r"index \S+ is out of (?:bounds|range)|list index out of range|Dimension out of range",
         "An index lies outside the tensor or list it is for.",
         "Check it against the shape of the example input.",

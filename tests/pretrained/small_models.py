@@ -82,6 +82,8 @@ def shrunk(config: Any, way: str = "narrow", widths: dict[int, int] | None = Non
     widths = _widths(config) if widths is None else widths
     special = iter(range(90, 60, -1))
     layers = vars(config).get("num_hidden_layers")
+    # A pyramid, whose layers differ in width.
+    has_stages = len(vars(config).get("depths") or ()) == layers
     by_layer = {
         name: value
         for name, value in vars(config).items()
@@ -94,14 +96,15 @@ def shrunk(config: Any, way: str = "narrow", widths: dict[int, int] | None = Non
             found[name] = _kept(value) | small | _returned(value) if way == "as set" else small
             found[name]["model_type"] = value.model_type
         elif SPECIAL.match(name) and isinstance(value, int) and not name.startswith(("pad", "bos", "eos", "decoder_")):
-            found[name] = next(special)
+            # Where the vocabulary is small as it is, they are in it.
+            found[name] = value if vars(config).get("vocab_size", 99) < 99 else next(special)
         elif PLACEHOLDER.fullmatch(name) and value is None:
             # Checkpoints say it.
             found[name] = next(special)
         elif name == "pad_token_id" and value is None:
             found[name] = 0
         elif isinstance(value, int) and not isinstance(value, bool):
-            size = _size(name, value, way, widths)
+            size = value if has_stages and name == "num_hidden_layers" else _size(name, value, way, widths)
             if name.endswith("token_id"):
                 found[name] = min(value, {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}.get(name, 3))
             elif name == "num_hidden_layers" and by_layer and way != "whole":
@@ -164,6 +167,17 @@ _LINES = {
     },
 }
 
+#: How what was seen at several scales comes together.
+_HEAD = {"scale_factor_list": [1, 2, 4, 8], "kernel_list": [3, 2, 2]}
+
+#: A backbone each of whose stages halves what the one before returns.
+_HALVING = {
+    "model_type": "pp_lcnet_v4",
+    "stem_channels": [3, 8, 16],
+    "block_configs": [[[3, 16, 16, stride, True]] for stride in (1, 2, 2, 2)],
+    "out_features": ["stage1", "stage2", "stage3", "stage4"],
+}
+
 #: What doesn't fit together in a type's own default, or not with small sizes.
 BESIDE: dict[str, dict[str, Any]] = {
     "gemma3": {"mm_tokens_per_image": 4},
@@ -184,11 +198,21 @@ BESIDE: dict[str, dict[str, Any]] = {
     # Features are as wide as several frames.
     "glmasr": {"audio_config": {"intermediate_size": 64}},
     "voxtral": {"audio_config": {"intermediate_size": 64}, "audio_token_id": 90},
-    "pp_ocrv5_server_det": {
+    "pp_ocrv5_server_det": {"intraclass_block_config": _LINES, **_HEAD},
+    "pp_ocrv6_medium_det": {
         "intraclass_block_config": _LINES,
-        "scale_factor_list": [1, 2, 4, 8],
-        "kernel_list": [3, 2, 2],
+        **_HEAD,
+        "backbone_config": _HALVING,
+        "neck_out_channels": 32,
     },
+    "pp_ocrv6_small_det": {
+        "backbone_config": _HALVING,
+        "layer_list_out_channels": [16, 16, 16, 16],
+        "neck_out_channels": 32,
+    },
+    # Thresholds and places in the order of reading, for each label.
+    "pp_doclayout_v2": {"class_thresholds": [0.5, 0.5], "class_order": [0, 1]},
+    "depth_pro": {"intermediate_hook_ids": [1, 0]},
     "lw_detr": {"projector_scale_factors": [1.0]},
     **{kind: {"embed_dim": 24, "window_size": 4} for kind in ("swin", "swinv2", "donut-swin")},
     **{
@@ -208,11 +232,46 @@ BESIDE: dict[str, dict[str, Any]] = {
         "vq_config": {"resolution": 32, "base_channels": 32, "num_embeddings": 8},
         "vocabulary_map": {"<image>": 90, **{f"IMGIMG{chr(65 + i)}Z": 10 + i for i in range(8)}},
     },
-    "deepseek_ocr2": {"text_config": {"mlp_layer_types": ["dense", "sparse"], "num_experts_per_tok": 2}},
+    "deepseek_ocr2": {
+        "text_config": {"mlp_layer_types": ["dense", "sparse"], "num_experts_per_tok": 2},
+        "vision_config": {"sam_config": {"downsample_channels": [16, 32]}},
+    },
     "hunyuan_vl": {
         "text_config": {
             "head_dim": 8,
             "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 1, 1]},
+        }
+    },
+    "cohere_compass": {
+        "text_config": {
+            "rope_parameters": {
+                "full_attention": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]}
+            }
+        }
+    },
+    "emu3": {
+        "vq_config": {
+            "base_channels": 32,
+            "codebook_size": 8,
+            "hidden_size": 32,
+            "channel_multiplier": [1, 1, 1, 1, 1],
+        },
+        "vocabulary_map": {
+            "<image>": 90,
+            "<|extra_200|>": 9,
+            **{f"<|visual token {i:06d}|>": 10 + i for i in range(8)},
+        },
+    },
+    "muse_glimmer": {"out_hidden_size": 128},
+    "muse_spark": {"out_hidden_size": 128},
+    "qwen4_exp": {
+        "text_config": {
+            "indexer_n_heads": 2,
+            "indexer_kv_heads": 1,
+            "indexer_head_dim": 8,
+            "indexer_budget": 8,
+            "indexer_compress_ratio": 4,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]},
         }
     },
     "molmo2": {"adapter_config": {"vision_feature_layer": [1, 0]}},
@@ -255,6 +314,15 @@ _FEATURE_WIDTHS = {
 }
 
 
+def _with(given: dict[str, Any], beside: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a configuration and of those inside it, with others in the place of some."""
+    found = dict(given)
+    for name, value in beside.items():
+        inner = given.get(name)
+        found[name] = _with(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else value
+    return found
+
+
 def small_configuration(kind: str, way: str = "narrow") -> Any:
     """A configuration of a type, small."""
     cls = transformers.models.auto.configuration_auto.CONFIG_MAPPING[kind]
@@ -264,9 +332,7 @@ def small_configuration(kind: str, way: str = "narrow") -> Any:
         if getattr(plain, name, None) is None and name.startswith("vision") and issubclass(inner, PretrainedConfig):
             setattr(plain, name, inner())
     given = shrunk(plain, way)
-    for name, value in BESIDE.get(kind, {}).items():
-        inner = given.get(name)
-        given[name] = {**inner, **value} if isinstance(inner, dict) and isinstance(value, dict) else value
+    given = _with(given, BESIDE.get(kind, {}))
     if kind in _FEATURE_WIDTHS:
         given["vision_config"][_FEATURE_WIDTHS[kind]] = given["text_config"].get("hidden_size", 32)
     return cls(**given)

@@ -29,6 +29,28 @@ LAYOUTS: dict[str, tuple[str, str, str, dict[str, tuple[Any, ...]]]] = {
             "token_type_ids": ("batch", "sequence", 7),
         },
     ),
+    "features of objects beside words": (
+        "question-answering",
+        "lxmert",
+        "narrow",
+        {
+            "input_ids": ("batch", "sequence"),
+            "attention_mask": ("batch", "sequence"),
+            "token_type_ids": ("batch", "sequence"),
+            "visual_feats": ("batch", "objects", 2048),
+            "visual_pos": ("batch", "objects", 4),
+        },
+    ),
+    "characters": (
+        "text-classification",
+        "canine",
+        "narrow",
+        {
+            "input_ids": ("batch", "sequence"),
+            "attention_mask": ("batch", "sequence"),
+            "token_type_ids": ("batch", "sequence"),
+        },
+    ),
     "a backbone that returns several layers": (
         "depth-estimation",
         "depth_anything",
@@ -80,6 +102,7 @@ IMAGES: dict[str, tuple[str, tuple[int, ...], int | None, dict[str, Any], int]] 
         6,
     ),
     "patches beside each other, merged twice": ("minicpmv4_6", (1, 3, 8, 768), 3, {"target_sizes": (8, 12)}, 6),
+    "sizes said with each image only": ("emu3", (3, 64, 96), None, {"image_sizes": (64, 96)}, 28),
     "patches and how many are merged": (
         "video_llama_3",
         (6, 192),
@@ -97,6 +120,21 @@ def test_images_that_a_model_takes(row: str) -> None:
     assert (images.each, images.joined, dict(images.stated)) == (each, joined, stated)
     rows = images.features(images.pixels(2, torch.Generator()), images.numbers(2))
     assert rows.shape == (2 * count, 32)
+
+
+def test_boxes_that_are_averaged_are_parts_of_the_page() -> None:
+    model = small_models.small_model("udop", find_task("image-to-text"))
+    found = find_inputs(model, ("input_ids", "decoder_input_ids"))[0]
+    boxes = found.made(found.sizes()[0])["bbox"]
+    assert boxes.dtype == torch.float32
+    assert bool((boxes[..., :2] <= boxes[..., 2:]).all() and boxes.max() <= 1)
+
+
+def test_films_beside_texts() -> None:
+    task = find_task("zero-shot-image-classification")
+    (part,) = task.parts(small_models.small_model("videoprism", task))
+    assert part.axes["pixel_values_videos"] == {0: "images"}
+    assert part.inputs(part.sizes)["pixel_values_videos"].shape == (4, 16, 3, 32, 32)
 
 
 def test_recordings_whose_mask_is_read_can_be_heard_whole() -> None:

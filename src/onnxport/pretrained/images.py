@@ -26,6 +26,8 @@ _SIZES, _SHAPES, _SEEN = "image_sizes", "spatial_shapes", "pixel_attention_mask"
 _GRIDS = {"image_grid_thw": 3, "image_grid_hw": 2, "target_sizes": 2}
 """What says how many patches an image has: along time, height and width, or the last two."""
 _MERGED, _PLACES = "image_merge_sizes", "image_position_ids"
+_SMALL = (64, 96)
+"""The height and width of images that may have any."""
 _TILES = (1, 2, 3, 4, 5, 7, 10)
 """How many pieces an image may be cut into."""
 
@@ -126,7 +128,8 @@ def _layouts(model: Model, takes: Mapping[str, inspect.Parameter]) -> Iterator[I
     if _SHAPES in takes or _PLACES in takes:
         yield from _rows_of_patches(model, takes)
         return
-    sizes = fixed_image_sizes(model)
+    # Where sizes are said with the images, a configuration needn't name any.
+    sizes = fixed_image_sizes(model, otherwise=_SMALL if _SIZES in takes else None)
     if _SIZES not in required_besides((), takes):
         yield ImageInputs(model, (), sizes)
         yield ImageInputs(model, (1,), sizes)

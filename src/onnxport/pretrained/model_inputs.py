@@ -21,6 +21,8 @@ Model: TypeAlias = Any
 Candidate = TypeVar("Candidate")
 Layout: TypeAlias = tuple[int | str, ...]
 """The sizes of an input: a number where it is fixed, the name of the axis where it varies."""
+Draw: TypeAlias = Callable[[tuple[int, ...], torch.Generator], torch.Tensor]
+"""Makes the values of an input of a shape."""
 
 _EXAMPLE = {
     "batch": 2,
@@ -33,6 +35,7 @@ _EXAMPLE = {
     "frames": 48,
     "samples": 4000,
     "choices": 3,
+    "objects": 5,
     "patches": 12,
 }
 _OTHERS = (
@@ -47,6 +50,7 @@ _OTHERS = (
         "frames": 64,
         "samples": 3100,
         "choices": 2,
+        "objects": 4,
         "patches": 9,
     },
     {
@@ -60,11 +64,12 @@ _OTHERS = (
         "frames": 80,
         "samples": 5200,
         "choices": 4,
+        "objects": 6,
         "patches": 20,
     },
 )
 _COMPANIONS = {
-    "input_ids": ("attention_mask", "token_type_ids", "bbox"),
+    "input_ids": ("attention_mask", "token_type_ids", "bbox", "visual_feats", "visual_pos"),
     "inputs": ("attention_mask",),
     "decoder_input_ids": (),
 }
@@ -76,7 +81,7 @@ class ModelInputs:
     """The inputs of a model: the layout of each, and how tokens are drawn."""
 
     layouts: Mapping[str, Layout]
-    draws: Mapping[str, Callable[[tuple[int, ...], torch.Generator], torch.Tensor]]
+    draws: Mapping[str, Draw]
 
     def made(self, sizes: Sizes) -> Tensors:
         """Inputs of these sizes; the same sizes give the same values."""
@@ -129,13 +134,22 @@ def find_inputs(model: Model, principal: Sequence[str], leading: Sequence[str] =
             f"{type(model).__name__} takes {', '.join([*unknown, *required])}, and the configuration doesn't say what "
             "that is. Export the model with onnxport.export and inputs of your own."
         )
-    draws = {name: _KINDS[name].draw(model) for name in names}
-    candidates = (ModelInputs(layouts, draws) for layouts in _combinations(model, names, leading))
 
     def refusal(inputs: ModelInputs) -> Exception | None:
         return refusal_of(model, lambda tensors: model(**tensors), inputs)
 
-    return list(those_taken(model, candidates, refusal, "inputs", "model"))
+    def taken(draws: Mapping[str, Draw]) -> list[ModelInputs]:
+        candidates = (ModelInputs(layouts, draws) for layouts in _combinations(model, names, leading))
+        return list(those_taken(model, candidates, refusal, "inputs", "model"))
+
+    first = {name: _KINDS[name].draw(model) for name in names}
+    second = {name: other(model) for name in names if (other := _KINDS[name].otherwise) is not None}
+    try:
+        return taken(first)
+    except InputError:
+        if not second:
+            raise
+    return taken({**first, **second})
 
 
 def those_taken(
@@ -210,10 +224,11 @@ def attributes_kept(model: Model) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Kind:
-    """What a parameter of forward holds: the layouts it may have, and how its values are drawn."""
+    """What a parameter of forward holds: the layouts it may have, and how its values are drawn, or else are."""
 
     layouts: Callable[[Model], list[Layout]]
-    draw: Callable[[Model], Callable[[tuple[int, ...], torch.Generator], torch.Tensor]]
+    draw: Callable[[Model], Draw]
+    otherwise: Callable[[Model], Draw] | None = None
 
 
 def setting(config: object, *names: str) -> Any:
@@ -229,10 +244,12 @@ def setting(config: object, *names: str) -> Any:
     return None
 
 
-def draw_tokens(model: Model) -> Callable[[tuple[int, ...], torch.Generator], torch.Tensor]:
+def draw_tokens(model: Model) -> Draw:
     """Tokens that mean nothing special."""
     special = {value for name, value in _settings(model.config) if name.endswith(("_token_id", "_token_index"))}
-    size = int(setting(model.config, "vocab_size") or model.get_input_embeddings().num_embeddings)
+    # Characters have no vocabulary; they are told apart by as many hashes as there are buckets.
+    named = setting(model.config, "vocab_size", "num_hash_buckets")
+    size = int(named or model.get_input_embeddings().num_embeddings)
     plain = torch.tensor([token for token in range(min(size, 2000)) if token not in special])
     return lambda shape, generator: plain[torch.randint(0, len(plain), shape, generator=generator)]
 
@@ -253,7 +270,7 @@ def placeholder(model: Model, kind: str) -> int:
     return int(token)
 
 
-def draw_mask(model: Model) -> Callable[[tuple[int, ...], torch.Generator], torch.Tensor]:
+def draw_mask(model: Model) -> Draw:
     """Ones, but for the end of the last row."""
 
     def draw(shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
@@ -270,7 +287,7 @@ def _type_layouts(model: Model) -> list[Layout]:
     return [("batch", "sequence") if counts is None else ("batch", "sequence", len(counts))]
 
 
-def _types(model: Model) -> Callable[[tuple[int, ...], torch.Generator], torch.Tensor]:
+def _types(model: Model) -> Draw:
     counts = setting(model.config, "type_vocab_sizes")
     if counts is not None:
         limits = torch.tensor(counts)
@@ -280,13 +297,19 @@ def _types(model: Model) -> Callable[[tuple[int, ...], torch.Generator], torch.T
     return lambda shape, generator: torch.randint(0, count, shape, generator=generator)
 
 
-def _boxes(model: Model) -> Callable[[tuple[int, ...], torch.Generator], torch.Tensor]:
+def _boxes(model: Model) -> Draw:
     """Left, upper, right and lower, in order."""
     limit = int(setting(model.config, "max_2d_position_embeddings") or 1000)
     return lambda shape, generator: torch.randint(0, limit, shape, generator=generator).sort(-1).values
 
 
-def draw_numbers(model: Model) -> Callable[[tuple[int, ...], torch.Generator], torch.Tensor]:
+def _unit_boxes(model: Model) -> Draw:
+    """The same as parts of the page."""
+    dtype = draw_numbers(model)((), torch.Generator()).dtype
+    return lambda shape, generator: torch.rand(shape, generator=generator).sort(-1).values.to(dtype)
+
+
+def draw_numbers(model: Model) -> Draw:
     """Normal numbers, in the model's own element type."""
     dtype = next((weight.dtype for weight in model.parameters() if weight.is_floating_point()), torch.float32)
     return lambda shape, generator: torch.randn(shape, generator=generator).to(dtype)
@@ -307,10 +330,18 @@ def image_layouts(model: Model) -> list[Layout]:
     return layouts
 
 
-def fixed_image_sizes(model: Model) -> tuple[int, ...]:
-    """Channels, height and width that the configuration names."""
+def _film_layouts(model: Model) -> list[Layout]:
+    """Images one after another, as many as the configuration names."""
+    frames = int(setting(model.config, "num_frames", "frames_per_clip") or 8)
+    return [(batch, frames, *each) for batch, *each in image_layouts(model)]
+
+
+def fixed_image_sizes(model: Model, otherwise: tuple[int, int] | None = None) -> tuple[int, ...]:
+    """Channels, height and width that the configuration names, or another height and width where it names none."""
     _, *sizes = image_layouts(model)[-1]
     named = tuple(size for size in sizes if isinstance(size, int))
+    if len(named) < len(sizes) and otherwise is not None:
+        return (*named, *otherwise)
     if len(named) < len(sizes):
         raise InputError(f"The configuration of {type(model).__name__} doesn't say how large its images are.")
     return named
@@ -324,7 +355,7 @@ def _patch_layouts(model: Model) -> list[Layout]:
     return [("batch", "patches", 2 + (channels * side * side if width is None else int(width)))]
 
 
-def _draw_patches(model: Model) -> Callable[[tuple[int, ...], torch.Generator], torch.Tensor]:
+def _draw_patches(model: Model) -> Draw:
     numbers = draw_numbers(model)
 
     def draw(shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
@@ -373,9 +404,11 @@ _KINDS: Mapping[str, _Kind] = {
     "decoder_input_ids": _Kind(lambda model: [("batch", "decoder_sequence")], draw_tokens),
     "attention_mask": _Kind(lambda model: [("batch", "sequence")], draw_mask),
     "token_type_ids": _Kind(_type_layouts, _types),
-    "bbox": _Kind(lambda model: [("batch", "sequence", 4)], _boxes),
+    "bbox": _Kind(lambda model: [("batch", "sequence", 4)], _boxes, _unit_boxes),
+    "visual_feats": _Kind(lambda model: [("batch", "objects", int(model.config.visual_feat_dim))], draw_numbers),
+    "visual_pos": _Kind(lambda model: [("batch", "objects", int(model.config.visual_pos_dim))], _unit_boxes),
     "pixel_values": _Kind(image_layouts, draw_numbers),
-    "pixel_values_videos": _Kind(image_layouts, draw_numbers),
+    "pixel_values_videos": _Kind(_film_layouts, draw_numbers),
     "input_values": _Kind(lambda model: [("batch", "samples"), *feature_layouts(model)], draw_numbers),
     "input_features": _Kind(feature_layouts, draw_numbers),
 }

@@ -17,7 +17,9 @@ from onnxport.pretrained.tasks.task import Model, Task
 def one_call_parts(model: Model, principal: Sequence[str] = (), leading: Sequence[str] = ()) -> Sequence[Part]:
     """The whole model as one file; its inputs are those that the task is about, or the model's main one."""
     takes = inspect.signature(model.forward).parameters
-    chosen = tuple(principal) or (main_input(model),)
+    # What takes films calls them by a name of their own.
+    films = {name: f"{name}_videos" for name in principal if name not in takes}
+    chosen = tuple(films[name] if films.get(name) in takes else name for name in principal) or (main_input(model),)
     if "decoder_input_ids" in takes and model.config.is_encoder_decoder:
         chosen = (*chosen, "decoder_input_ids")
     forward = model.forward

@@ -16,6 +16,7 @@ from onnxport.artifacts import Artifacts, accounted
 from onnxport.capture import capture
 from onnxport.capture.patches import one_export_at_a_time
 from onnxport.capture.request.callables import as_module
+from onnxport.capture.request.inputs import check_model
 from onnxport.events import EventLog
 from onnxport.export_types import TrainingMode
 from onnxport.options import Options
@@ -93,6 +94,7 @@ def run_export(
     One at a time: what is replaced in torch meanwhile belongs to the process, so other threads wait.
     """
     model = as_module(model)
+    check_model(model)
     if destination is not None:
         check_destination(destination.file)
     if options.training == TrainingMode.EVAL:

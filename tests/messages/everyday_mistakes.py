@@ -336,3 +336,36 @@ def a_symbolic_method_with_an_unknown_operator(folder: Path) -> None:
 )
 def a_symbolic_method_of_other_parameters(folder: Path) -> None:
     onnxport.export(Net(lambda x: Scale.apply(x, 2.0)), (X,), dynamo=False)
+
+
+class Unfinished(nn.Module):
+    def __init__(self) -> None:
+        self.scale = 3
+
+    def forward(self, x: Any) -> Any:
+        return x * self.scale
+
+
+@says("Unfinished has no layers or parameters yet: call super().__init__() first in Unfinished.__init__.")
+def a_module_without_its_base(folder: Path) -> None:
+    onnxport.export(Unfinished(), (X,))  # here
+
+
+@says("At input: 0 and -2 are the same axis.", "Write {0: 'm'}.")
+def one_axis_by_two_numbers(folder: Path) -> None:
+    onnxport.export(nn.ReLU(), (X,), dynamic_shapes=({0: "n", -2: "m"},))  # here
+
+
+class Scaled(nn.Module):
+    def forward(self, x: Any, *, scale: Any) -> Any:
+        return x * scale
+
+
+@says("'scale' is missing", "Pass kwargs={'scale': ...}.")
+def a_keyword_that_is_missing(folder: Path) -> None:
+    onnxport.export(Scaled(), (X,))  # here
+
+
+@says("the model forces it to be 3", "Make the model work for any size")
+def channels_of_a_normalization(folder: Path) -> None:
+    onnxport.export(nn.BatchNorm2d(3).eval(), (torch.ones(2, 3, 4, 4),), dynamic_shapes=({1: "c"},))  # here

@@ -7,6 +7,7 @@ import onnx_ir as ir
 import pytest
 import torch
 
+import onnxport
 from onnxport.errors import OnnxExporterError
 from onnxport.weights import torch_tensor
 from onnxport.weights.dtypes import ONNX_TO_TORCH, TORCH_TO_ONNX, from_torch_dtype, to_torch_dtype
@@ -92,3 +93,19 @@ def test_transposed_matrices_are_turned_slab_by_slab(dtype: torch.dtype, monkeyp
     for view in (matrix.t(), matrix[:, 2:].t(), matrix[1:2].t(), matrix[:, :1].t(), matrix.t()[::2]):
         tensor = TorchTensor(view)
         assert b"".join(tensor.slabs()) == TorchTensor(view.clone(memory_format=torch.contiguous_format)).tobytes()
+
+
+class Mixing(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.eye(4).roll(1, 0).to_sparse_csr())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (self.weight @ x.T).T
+
+
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
+def test_a_sparse_weight_is_stored_dense() -> None:
+    program = onnxport.export(Mixing(), (torch.randn(5, 4),))
+    x = torch.randn(5, 4)
+    torch.testing.assert_close(program(x)[0], Mixing()(x))

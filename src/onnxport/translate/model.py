@@ -174,6 +174,9 @@ def _weight(
     """Bind a parameter, buffer or constant to an initializer that refers to its storage; tied ones share one."""
     assert spec.target is not None
     content = program.state[spec.target]
+    if content.layout is not torch.strided:
+        # Operators that take a sparse weight for a dense one give the same for its dense form.
+        content = content.to_dense()
     key = storage_key(content)
     if key in weights:
         value = weights[key]

@@ -201,7 +201,7 @@ def frame_of_caller() -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)
     # The package's own kernels may be running for an operator of the user's; what began the capture ends the search.
     while frame is not None and frame.f_code.co_filename != _STRATEGIES:
-        if is_users_file(frame.f_code.co_filename) and not _checks_guards(frame):
+        if is_users_file(frame.f_code.co_filename) and not _checks_guards(frame) and not _is_generated(frame):
             return frame
         frame = frame.f_back
     return None

@@ -326,10 +326,14 @@ def _read_leaf(index: int, leaf: Leaf, spec: object, axes: list[Axis], problems:
     for axis, dim in entries.items():
         if type(axis) is not int or not -rank <= axis < rank:
             shape = f"the input has {rank} axes (shape {list(leaf.value.shape)})"
-            fault = "out of range" if type(axis) is int else "no number"
+            fault = "out of range" if type(axis) is int else "no whole number"
             problems.append(Problem(f"At {leaf.path}: axis {axis!r} is {fault}; {shape}."))
             continue
         at = axis % rank
+        if at in read:
+            others = [one for one in entries if type(one) is int and one % rank == at]
+            what = f"At {leaf.path}: {' and '.join(map(str, others))} are the same axis."
+            problems.append(Problem(what, remedy=f"Write {{{at}: {dim!r}}}."))
         read[at] = _read_dim(Axis(leaf, index, at, "static"), dim, axes, problems)
     return read
 

@@ -41,6 +41,9 @@ class Inputs:
 
 def check_model(model: object) -> None:
     """Refuse what is no model, with the way to make one of it."""
+    if isinstance(model, torch.nn.Module) and not hasattr(model, "_modules"):
+        name = type(model).__name__
+        raise InputError(f"{name} has no layers or parameters yet: call super().__init__() first in {name}.__init__.")
     if isinstance(model, (torch.nn.Module, torch.export.ExportedProgram, torch.jit.ScriptFunction)):
         return
     remedy = "Pass an instance of torch.nn.Module, a function of tensors, or a torch.export.ExportedProgram."
@@ -220,7 +223,8 @@ def _mismatch(
     for parameter in signature.parameters.values():
         required = parameter.default is parameter.empty and parameter.kind not in variadic
         if required and parameter.name not in filled and parameter.name not in kwargs:
-            problems.append(Problem(f"'{parameter.name}' is missing."))
+            keyword = f"Pass kwargs={{'{parameter.name}': ...}}." if parameter.kind is parameter.KEYWORD_ONLY else ""
+            problems.append(Problem(f"'{parameter.name}' is missing.", remedy=keyword))
     plain = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
     shown = signature.replace(parameters=plain, return_annotation=signature.empty)
     headline = (

@@ -47,6 +47,8 @@ class Problem:
         return "\n".join(lines)
 
 
+_MOST_NAMES = 5
+_FIRST_NAMES = 3
 _SPOKEN_WITH_A_VOWEL = frozenset("AEFHILMNORSX")
 
 
@@ -62,8 +64,22 @@ def with_article(name: str) -> str:
 
 
 def listing(headline: str, problems: Sequence[Problem], advice: str = "") -> str:
-    """Format a headline and all problems, one after another, and what to do about all of them."""
-    return "\n".join([headline, *(f"  - {problem}" for problem in problems), *([advice] if advice else [])])
+    """Format a headline and all problems, one after another, and what to do about all of them.
+
+    Of many that are a name each, without a place and a remedy, as the weights of a model are, the first are shown.
+
+    >>> from onnxport.errors import Problem, listing
+    >>> print(listing("Weights are missing:", [Problem(f"layers.{number}.weight") for number in range(7)]))
+    Weights are missing:
+      - layers.0.weight
+      - layers.1.weight
+      - layers.2.weight
+      - and 4 more
+    """
+    lines = [f"  - {problem}" for problem in problems]
+    if len(lines) > _MOST_NAMES and not any(problem.where or problem.remedy for problem in problems):
+        lines[_FIRST_NAMES:] = [f"  - and {len(lines) - _FIRST_NAMES} more"]
+    return "\n".join([headline, *lines, *([advice] if advice else [])])
 
 
 def counted(problems: Sequence[Problem]) -> list[Problem]:

@@ -210,6 +210,7 @@ WRONG_FORMS = [
     ("run plain.onnx -o out.txt", "outputs are saved as an .npz or a .pt file"),
     ("convert plain.onnx out.onnx --target other", "There is no target 'other'"),
     ("run plain.onnx -i x=3,four", "'four' is no size"),
+    ("run plain.onnx -i x=3,4 -i x=2,4", "x is given 2 times"),
     ("run plain.onnx -i absent.npz", "There is no file absent.npz."),
     ("convert plain.onnx out.onnx --opset 99", "Opset 99 cannot be written"),
 ]

@@ -82,6 +82,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "builder.py").write_text("import torch\ndef build(width):\n    return torch.nn.Linear(width, 2)\n")
     (tmp_path / "broken.py").write_text("import torch\ndef build(:\n")
     (tmp_path / "junk.pt").write_bytes(b"junk")
+    (tmp_path / "text.pt").write_bytes(b"x")
     (tmp_path / "export.toml").write_text(CONFIG)
     (tmp_path / "wrong.toml").write_text("opsett = 15")
     monkeypatch.chdir(tmp_path)
@@ -136,6 +137,7 @@ REFUSALS = [
         "holds a pickled module, and loading it would run code from the file. Pass --allow-pickle",
     ),
     ("weights.safetensors", "weights.safetensors holds 2 tensors and no model"),
+    ("text.pt", "text.pt is neither a TorchScript file nor one of torch.save"),
     ("junk.pt", "junk.pt is neither a TorchScript file nor one of torch.save"),
     ("absent.pt --arch net.py:sized(4)", "There is no file absent.pt"),
     ("half.safetensors --arch net.py:sized(4)", "the model's bias is not in the file"),
@@ -152,7 +154,6 @@ REFUSALS = [
     ("timm:resnet18", "timm is not installed: pip install timm"),
     (".", "has no config.json, so it is no checkpoint of transformers"),
     ("net.py:Net", "net.py:Net takes x, of which there is no example: --input x="),
-    ("net.py:Net -i x=x.npz --dynamic y:0=n", "there is no input y with an axis 0; inputs are x"),
     ("net.pt2 --dtype float16", "whose element types are fixed"),
     (
         "net.py:Branching -i x=n@3,4 --branches follow --strict",
@@ -203,6 +204,7 @@ WRONG_CALLS = [
     ("net.py:sized(inner)", "arguments are numbers, texts, lists and the like"),
     ("net.py:Net -i x=3,4 --kwargs [1]", "write an object"),
     ("net.py:Net -i x=3,4 --kwargs {", "not JSON"),
+    ("net.py:Net -i x=x.npz --dynamic y:0=n", "there is no input y with an axis 0; there is x with 2 axes"),
     ("net.py:Net -i x=x.npz --dynamic n", "write input:axis=label"),
     ("net.py:Net -i x=3,four", "'four' is no size"),
     ("net.py:Net -i x=3,4:float33", "torch has no dtype 'float33'"),

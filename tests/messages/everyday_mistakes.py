@@ -63,7 +63,7 @@ def a_list_of_axes(folder: Path) -> None:
     onnxport.export(RELU, (X,), dynamic_shapes=([0],))  # here
 
 
-@says("axis '0' is no number; the input has 2 axes")
+@says("axis '0' is no whole number; the input has 2 axes")
 def an_axis_as_text(folder: Path) -> None:
     onnxport.export(RELU, (X,), dynamic_shapes=({"0": "n"},))  # here
 

@@ -89,6 +89,10 @@ def read_examples(
             found += _of_file(Path(place), name if place is rest else None)
         else:
             found.append(parse_input(text, torch.float32 if default is None else default))
+    names = [example.name for example in found if example.name is not None]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"--input {name}=...: {name} is given {names.count(name)} times.")
     for text in dynamic:
         found = _labelled(found, text)
     return found
@@ -114,8 +118,8 @@ def _labelled(examples: list[Example], text: str) -> list[Example]:
     name, axis, label = match[1], int(match[2]), match[3]
     chosen = [example for example in examples if example.name == name or (name is None and len(examples) == 1)]
     if not chosen or axis >= len(chosen[0].sizes):
-        known = ", ".join(str(example.name) for example in examples)
-        raise InputError(f"--dynamic {text}: there is no input {name} with an axis {axis}; inputs are {known}.")
+        known = ", ".join(f"{example.name} with {len(example.sizes)} axes" for example in examples)
+        raise UsageError(f"--dynamic {text}: there is no input {name} with an axis {axis}; there is {known}.")
     labelled = replace(chosen[0], labels={**chosen[0].labels, axis: label})
     return [labelled if example is chosen[0] else example for example in examples]
 

@@ -35,11 +35,19 @@ def load_file(path: Path, *, allow_pickle: bool) -> object:
         return _unscripted(path, error, allow_pickle=allow_pickle)
 
 
+def _is_saved(path: Path) -> bool:
+    """Whether a file begins as those of torch.save do: an archive, or a pickle of a protocol that it wrote once."""
+    with path.open("rb") as file:
+        return file.read(2) in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+
+
 def _unscripted(path: Path, not_script: Exception, *, allow_pickle: bool) -> object:
     """A file of torch.save: what was pickled if that is allowed, else what it is."""
     try:
         content: object = torch.load(path, weights_only=not allow_pickle, map_location="cpu")
     except pickle.UnpicklingError as error:
+        if not _is_saved(path):
+            raise InputError(f"{path} is neither a TorchScript file nor one of torch.save.") from error
         raise InputError(
             f"{path} holds a pickled module, and loading it would run code from the file. Pass --allow-pickle if you "
             "trust where it comes from; a file of torch.export.save or torch.jit.save needs no such trust."

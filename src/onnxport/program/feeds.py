@@ -154,9 +154,10 @@ def _flatten_as_exported(
     for name, spec, argument in _arguments(program, args, kwargs, problems):
         if argument is _MISSING:
             here = specs[len(leaves) : len(leaves) + spec.num_leaves]
-            if not all(isinstance(arg, ConstantArgument) and arg.value is None for arg in here):
+            if not all(isinstance(arg, ConstantArgument) for arg in here):
                 problems.append(Problem(f"{name}: missing."))
-            leaves += [None] * spec.num_leaves
+            # What became part of the graph need not be given again.
+            leaves += [arg.value if isinstance(arg, ConstantArgument) else None for arg in here]
             continue
         try:
             leaves += spec.flatten_up_to(argument)

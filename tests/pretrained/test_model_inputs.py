@@ -11,7 +11,8 @@ import torch
 
 from onnxport.errors import InputError, OnnxExporterWarning
 from onnxport.generation.files import FeaturesAndText, pieces_of
-from onnxport.pretrained.images import find_images
+from onnxport.pretrained.images import find_images, prompts_with_images
+from onnxport.pretrained.library_loop import counted_positions
 from onnxport.pretrained.model_inputs import find_inputs, main_input
 from onnxport.pretrained.sounds import find_sounds
 from onnxport.pretrained.tasks import detect_task, find_task
@@ -166,6 +167,14 @@ def test_a_file_takes_images_beside_each_other_one_by_one() -> None:
     two = torch.arange(24.0).reshape(1, 3, 1, 8)
     assert [piece.shape[3] for piece in pieces_of(two, [1, 3, 1, 4])] == [4, 4]
     assert len(pieces_of(two, ["images", 3, 1, 8])) == 1
+
+
+def test_positions_are_counted_in_a_prompt_with_an_image() -> None:
+    model = small_models.small_model("minicpmv4_7", find_task("image-text-to-text"))
+    _, prompt = prompts_with_images(find_images(model), 1)
+    assert (counted_positions(model).rows, counted_positions(model, prompt).rows) == (0, 4)
+    # The loop leaves in the model how far positions are ahead of tokens.
+    assert model.model.rope_deltas is None
 
 
 def test_features_of_a_model_without_its_head() -> None:

@@ -14,7 +14,7 @@ import onnxport
 from onnxport.errors import InputError, OnnxExporterError, OnnxExporterWarning
 from onnxport.generation import Session
 from onnxport.pretrained.images import find_images
-from onnxport.pretrained.tasks import detect_task, find_task, image_text
+from onnxport.pretrained.tasks import detect_task, find_task, image_text, model_classes
 
 TOKENS = ["batch", "sequence"]
 
@@ -66,6 +66,16 @@ def test_a_task_of_one_call(row: str, tmp_path: Path) -> None:
     graph = onnx.load(tmp_path / "model.onnx", load_external_data=False).graph
     assert shapes(graph.input) == inputs
     assert [value.name for value in graph.output] == outputs
+
+
+def test_experts_in_a_loop_over_those_that_tokens_chose(tmp_path: Path) -> None:
+    task = find_task("token-classification")
+    config = small_models.small_configuration("openai_privacy_filter")
+    config.num_hidden_layers = 1
+    (kind,) = model_classes(task, config)
+    model = kind._from_config(config).eval()
+    assert onnxport.export_pretrained(model, tmp_path).verified
+    assert model.get_experts_implementation() == {"": "eager"}
 
 
 @pytest.mark.parametrize(

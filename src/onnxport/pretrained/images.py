@@ -14,7 +14,16 @@ from typing import Any, TypeAlias
 import torch
 
 from onnxport.errors import InputError
-from onnxport.pretrained.model_inputs import draw_numbers, fixed_image_sizes, required_besides, setting, those_taken
+from onnxport.generation.files import left_padded
+from onnxport.pretrained.model_inputs import (
+    draw_numbers,
+    draw_tokens,
+    fixed_image_sizes,
+    placeholder,
+    required_besides,
+    setting,
+    those_taken,
+)
 from onnxport.pretrained.parts import Tensors
 
 Model: TypeAlias = Any
@@ -75,6 +84,28 @@ class ImageInputs:
         if self.as_list:
             said = {name: numbers[name].tolist() for name, _ in self.stated}
         return rows_of_features(features_function(self.model)(pixels, **said, return_dict=True))
+
+
+TYPES = ("token_type_ids", "mm_token_type_ids")
+"""The names by which models take which tokens are of an image."""
+
+
+def prompts_with_images(images: ImageInputs, batch: int) -> tuple[list[list[int]], Tensors]:
+    """Prompts of an image and a text each, and what a model takes for them; the first is shorter where there are more.
+
+    Those that are shorter are filled up on the left.
+    """
+    model, generator = images.model, torch.Generator().manual_seed(batch)
+    pixels, token = images.prompt_pixels(batch, generator), placeholder(images.model, "image")
+    with torch.no_grad():
+        rows = len(images.features(images.pixels(1, torch.Generator()), images.numbers(1)))
+    words = draw_tokens(model)((batch, 6), generator).tolist()
+    prompts = [[*row[1 if batch > 1 and not i else 0 : 2], *([token] * rows), *row[2:]] for i, row in enumerate(words)]
+    tokens, mask = left_padded(prompts, 0)
+    takes = inspect.signature(model.forward).parameters
+    types = {name: (tokens == token).long() for name in TYPES if name in takes}
+    given = {"input_ids": tokens, "attention_mask": mask, "pixel_values": pixels, **images.numbers(batch), **types}
+    return prompts, given
 
 
 def rows_of_features(result: Any) -> torch.Tensor:

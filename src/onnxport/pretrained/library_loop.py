@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import torch
 
+from onnxport.pretrained.model_inputs import attributes_kept
 from onnxport.pretrained.plain_generation import generate_plainly
 
 Model: TypeAlias = Any
@@ -43,16 +44,18 @@ class Positions:
     rows: int = 0
 
 
-def counted_positions(model: Model) -> Positions:
-    """The positions that the loop gives to a prompt of text."""
+def counted_positions(model: Model, prompt: dict[str, torch.Tensor] | None = None) -> Positions:
+    """The positions that the loop gives to a prompt: one with what the model reads besides text, or one of text."""
     tokens = torch.full((1, 3), 5)
-    with first_call(model) as call, contextlib.suppress(Exception):
-        # A model that doesn't take text alone says so in its own way, and is asked for nothing special then.
-        generate_plainly(model, {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}, max_new_tokens=1)
-    found = call.get("position_ids")
-    if not isinstance(found, torch.Tensor):
-        return Positions()
-    return Positions(int(found.reshape(-1)[0]), len(found) if found.dim() > 2 else 0)
+    text = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
+    for given in (text if prompt is None else prompt, text):
+        with attributes_kept(model), first_call(model) as call, contextlib.suppress(Exception):
+            # A model that doesn't take this says so in its own way, and is asked for nothing special then.
+            generate_plainly(model, given, max_new_tokens=1)
+        found = call.get("position_ids")
+        if isinstance(found, torch.Tensor):
+            return Positions(int(found.reshape(-1)[0]), len(found) if found.dim() > 2 else 0)
+    return Positions()
 
 
 def generated_type(model: Model) -> int | None:

@@ -15,6 +15,7 @@ from onnxport.capture.patches.replacing import method_replaced
 from onnxport.errors import OnnxExporterError, OnnxExporterWarning, Problem, warn
 from onnxport.export_call import export
 from onnxport.pretrained.dry_run import dry_run
+from onnxport.pretrained.experts import experts_at_once
 from onnxport.program import ONNXProgram
 from onnxport.program.runtime import RuntimeSession, default_session
 from onnxport.provenance import CACHE_BUFFERS
@@ -70,14 +71,14 @@ def export_part(part: Part, *, opset_version: int, target: str) -> ONNXProgram:
     example = part.inputs(part.sizes)
     outputs = list(part.outputs)
     if not outputs:
-        with dry_run() as mode:
+        with experts_at_once(part.module), dry_run() as mode:
             outputs = list(part.forward({name: mode.from_tensor(tensor) for name, tensor in example.items()}))
 
     def forward(tensors: Tensors) -> Tensors:
         _state_sizes(part, tensors)
         return part.forward(tensors)
 
-    with method_replaced(part.module, forward, inspect.signature(forward)):
+    with method_replaced(part.module, forward, inspect.signature(forward)), experts_at_once(part.module):
         program = export(
             part.module,
             (example,),

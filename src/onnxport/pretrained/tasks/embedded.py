@@ -18,9 +18,9 @@ from onnxport.provenance import GENERATED_TYPE
 class EmbeddedDecoder(Decoder):
     """A decoder that takes embeddings in the place of tokens, and positions as the library's loop counts them."""
 
-    def __init__(self, model: Model, *, last_logits: bool = False) -> None:
+    def __init__(self, model: Model, prompt: Tensors | None, *, last_logits: bool = False) -> None:
         super().__init__(model, last_logits=last_logits)
-        self.positions = counted_positions(model)
+        self.positions = counted_positions(model, prompt)
         self.has_types = "token_type_ids" in self.takes
 
     def inputs(self, sizes: Sizes) -> Tensors:
@@ -91,9 +91,9 @@ def embedding_part(model: Model, kind: str) -> Part:
     return Part("embedding", model, embed, made, axes, {"batch": 2, "sequence": 5, count: 6}, others)
 
 
-def embedded_decoder_part(model: Model, *, last_logits: bool) -> Part:
-    """The decoder behind the embedding."""
-    decoder = EmbeddedDecoder(model, last_logits=last_logits)
+def embedded_decoder_part(model: Model, prompt: Tensors | None = None, *, last_logits: bool) -> Part:
+    """The decoder behind the embedding; a prompt with features shows how its positions are counted."""
+    decoder = EmbeddedDecoder(model, prompt, last_logits=last_logits)
     metadata = {}
     if decoder.has_types and (kind := generated_type(model)) is not None:
         metadata[GENERATED_TYPE] = str(kind)

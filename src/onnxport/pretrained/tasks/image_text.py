@@ -13,7 +13,7 @@ import torch
 
 from onnxport.errors import InputError, warn
 from onnxport.pretrained.image_text_check import check_image_text
-from onnxport.pretrained.images import ImageInputs, features_function, find_images
+from onnxport.pretrained.images import ImageInputs, features_function, find_images, prompts_with_images
 from onnxport.pretrained.parts import Part, Sizes, Tensors
 from onnxport.pretrained.tasks.embedded import embedded_decoder_part, embedding_part
 from onnxport.pretrained.tasks.task import Model, Task
@@ -43,8 +43,8 @@ def image_text_parts(model: Model, *, last_logits: bool = False) -> Sequence[Par
     """The three files."""
     if features_function(model) is None or model.config.is_encoder_decoder:
         raise InputError(f"{type(model).__name__} has no image features to put in the places of tokens.")
-    text = embedded_decoder_part(model, last_logits=last_logits)
     images = find_images(model)
+    text = embedded_decoder_part(model, prompts_with_images(images, 1)[1], last_logits=last_logits)
     if images.stated:
         said = ", ".join(f"{name} {rows[0].tolist()}" for name, rows in images.numbers(1).items())
         warn(f"vision.onnx takes one image at a time and of one size ({said}): the code reads sizes from data.")

@@ -131,6 +131,18 @@ def test_boxes_that_are_averaged_are_parts_of_the_page() -> None:
     assert bool((boxes[..., :2] <= boxes[..., 2:]).all() and boxes.max() <= 1)
 
 
+def test_a_mask_that_the_encoder_hands_on_is_the_decoders() -> None:
+    _, decoder = find_task("image-to-text").parts(small_models.small_model("udop", find_task("image-to-text")))
+    given = decoder.inputs(decoder.sizes)
+    unseen = {**given, "past_key_values.0.encoder.value": given["past_key_values.0.encoder.value"].clone()}
+    unseen["past_key_values.0.encoder.value"][-1, :, -1] = 9.0
+    with torch.no_grad():
+        first, second = (
+            decoder.forward({name: tensor.clone() for name, tensor in one.items()}) for one in (given, unseen)
+        )
+    torch.testing.assert_close(first["logits"], second["logits"])
+
+
 def test_films_beside_texts() -> None:
     task = find_task("zero-shot-image-classification")
     (part,) = task.parts(small_models.small_model("videoprism", task))

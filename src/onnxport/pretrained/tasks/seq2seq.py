@@ -55,6 +55,7 @@ class EncoderDecoder:
             encoded = self.encoder(**given, return_dict=True)
             # Some encoders return more than hidden states, and the model asks for it by name.
             self.result_kind = type(encoded)
+            self.hands_mask_on = _is_same(getattr(encoded, "attention_mask", None), given.get("attention_mask"))
             hidden = encoded.last_hidden_state
             cache = self._decode(hidden, given.get("attention_mask"), torch.zeros(len(hidden), 1, dtype=torch.int64))
         self.width = hidden.shape[2]
@@ -98,8 +99,10 @@ class EncoderDecoder:
         return self._run(hidden, mask, tokens, library.EncoderDecoderCache(*caches)).past_key_values
 
     def _run(self, hidden: torch.Tensor, mask: torch.Tensor | None, tokens: torch.Tensor, cache: Cache) -> Any:
+        # Some decoders take the mask of what was encoded from there.
+        masked = {"attention_mask": mask} if self.hands_mask_on else {}
         given = {
-            "encoder_outputs": self.result_kind(last_hidden_state=hidden),
+            "encoder_outputs": self.result_kind(last_hidden_state=hidden, **masked),
             "attention_mask": mask,
             "decoder_input_ids": tokens,
             "past_key_values": cache,
@@ -212,6 +215,10 @@ class EncoderDecoder:
 
 def _present(side: str, layers: int) -> list[str]:
     return [f"present.{index}.{side}.{kind}" for index in range(layers) for kind in _KINDS]
+
+
+def _is_same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
+    return one is not None and other is not None and torch.equal(one, other)
 
 
 def _pick(sizes: Sizes, names: set[str]) -> dict[str, int]:

@@ -12,23 +12,40 @@ from torch.nn import functional
 import onnxport
 from onnxport.provenance import CACHE_BUFFERS
 
-HEADS, KEPT, SIZE = 4, 2, 8
+HEADS, KEPT, SIZE = 4, 2, 16
 
 
 class Cached(nn.Module):
     """One layer of a decoder, with something about it that may stand in the way."""
 
-    def __init__(self, window: int | None = None, kind: str = "causal", turned: bool = False) -> None:
+    def __init__(
+        self, window: int | None = None, kind: str = "causal", turned: str = "", bias: bool = True, joined: bool = False
+    ) -> None:
         super().__init__()
-        self.q, self.k, self.v = (nn.Linear(16, heads * SIZE) for heads in (HEADS, KEPT, KEPT))
-        self.window, self.kind, self.turned = window, kind, turned
+        widths = [heads * SIZE for heads in (HEADS, KEPT, KEPT)]
+        if joined:
+            self.qkv = nn.Linear(16, sum(widths), bias=bias)
+        else:
+            self.q, self.k, self.v = (nn.Linear(16, width, bias=bias) for width in widths)
+        self.window, self.kind, self.turned, self.widths = window, kind, turned, widths
+
+    def projected(self, x: Tensor) -> list[Tensor]:
+        joined = hasattr(self, "qkv")
+        parts = self.qkv(x).split(self.widths, -1) if joined else [layer(x) for layer in (self.q, self.k, self.v)]
+        return [part.unflatten(2, (-1, SIZE)).transpose(1, 2) for part in parts]
 
     def forward(self, x: Tensor, mask: Tensor, past_k: Tensor, past_v: Tensor) -> tuple[Tensor, ...]:
         seen, new = past_k.shape[2], x.shape[1]
         torch._check(mask.shape[1] == seen + new)
-        q, k, v = (layer(x).unflatten(2, (-1, SIZE)).transpose(1, 2) for layer in (self.q, self.k, self.v))
-        if self.turned:
+        q, k, v = self.projected(x)
+        if self.turned == "waves":
             q, k = q.sin(), k.cos()
+        elif self.turned:
+            rows = mask.cumsum(1)[:, -new:] if self.turned == "by row" else (torch.arange(new) + seen)[None]
+            half = rows[..., None] * torch.arange(1.0, SIZE // 2 + 1) / 7
+            cosine, sine = (wave(torch.cat([half, half], -1))[:, None] for wave in (torch.cos, torch.sin))
+            q = q * cosine + crossed(q) * sine
+            k = k * cosine + crossed(k) * sine if self.turned != "queries" else k
         keys, values = torch.cat([past_k, k], 2), torch.cat([past_v, v], 2)
         at, place = torch.arange(seen + new)[None, None, None], (torch.arange(new) + seen)[None, None, :, None]
         allowed = mask.bool()[:, None, None]
@@ -47,47 +64,67 @@ class Cached(nn.Module):
         return found.transpose(1, 2).flatten(2), total, values
 
 
+def crossed(heads: Tensor) -> Tensor:
+    return torch.cat([-heads[..., SIZE // 2 :], heads[..., : SIZE // 2]], -1)
+
+
 class Row(NamedTuple):
     model: Cached
     written: int
     window: int | None = None
+    turns: bool = False
+    """Whether the operator turns queries and keys itself."""
+    products: int = 1
+    """How many products give queries, keys and values."""
 
 
 ROWS = {
     "cache": Row(Cached(), 1),
     "window": Row(Cached(window=3), 1, 3),
-    "operations on heads": Row(Cached(turned=True), 1),
-    "no order": Row(Cached(kind="any"), 0),
-    "one later position": Row(Cached(kind="one later"), 0),
-    "positions that leave out the past": Row(Cached(kind="behind nothing"), 0),
-    "window without order": Row(Cached(window=3, kind="any"), 0),
+    "half precision": Row(Cached().half(), 1),
+    "operations on heads": Row(Cached(turned="waves"), 1, products=3),
+    "turned by row": Row(Cached(turned="by row"), 1, products=3),
+    "turned by place": Row(Cached(turned="by place", bias=False), 1, turns=True),
+    "turned queries": Row(Cached(turned="queries"), 1, products=3),
+    "one product": Row(Cached(joined=True, turned="by place"), 1, turns=True),
+    "no order": Row(Cached(kind="any"), 0, products=3),
+    "one later position": Row(Cached(kind="one later"), 0, products=3),
+    "positions that leave out the past": Row(Cached(kind="behind nothing"), 0, products=3),
+    "window without order": Row(Cached(window=3, kind="any"), 0, products=3),
 }
 
 
-def inputs(batch: int, new: int, seen: int, padding: int = 0) -> tuple[Tensor, ...]:
+def inputs(batch: int, new: int, seen: int, padding: int = 0, dtype: torch.dtype = torch.float32) -> tuple[Tensor, ...]:
     generator = torch.Generator().manual_seed(new)
     mask = torch.ones(batch, seen + new, dtype=torch.int64)
     mask[0, :padding] = 0
     past = [torch.randn(batch, KEPT, seen, SIZE, generator=generator) for _ in range(2)]
-    return torch.randn(batch, new, 16, generator=generator), mask, *past
+    x, *past = (tensor.to(dtype) for tensor in (torch.randn(batch, new, 16, generator=generator), *past))
+    return x, mask, *past
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
 def test_cache(row: Row) -> None:
     model = row.model.eval()
     axes = ({0: "batch", 1: "new"}, {0: "batch", 1: "seen + new"}, *[{0: "batch", 2: "seen"}] * 2)
-    program = onnxport.export(model, inputs(2, 4, 3), dynamic_shapes=axes, target="onnxruntime")
+    dtype = next(model.parameters()).dtype
+    program = onnxport.export(model, inputs(2, 4, 3, dtype=dtype), dynamic_shapes=axes, target="onnxruntime")
     fused = [node for node in program.model.graph if node.op_type == "GroupQueryAttention"]
     assert len(fused) == row.written
     if row.window is not None:
         assert fused[0].attributes.get_int("local_window_size", 0) == row.window
+    assert sum(node.attributes.get_int("do_rotary", 0) for node in fused) == row.turns
+    if fused:
+        assert [node.op_type for node in program.model.graph].count("MatMul") == row.products
     names = [str(value.name) for value in program.model.graph.inputs[2:]]
     assert program.model.metadata_props.get(CACHE_BUFFERS, "").split() == (names if fused else [])
-    for given in (inputs(2, 5, 0, padding=2), inputs(3, 1, 9, padding=4), inputs(1, 4, 6, padding=7), inputs(2, 1, 0)):
+    for sizes in ((2, 5, 0, 2), (3, 1, 9, 4), (1, 4, 6, 7), (2, 1, 0, 0)):
+        given = inputs(*sizes, dtype)
         with torch.no_grad():
             expected = model(*given)
+        near = 2e-5 if dtype == torch.float32 else 2e-3
         for wanted, found in zip(expected, program(*given), strict=True):
-            torch.testing.assert_close(found, wanted, atol=2e-5, rtol=1e-4)
+            torch.testing.assert_close(found, wanted, atol=near, rtol=max(near, 1e-4))
 
 
 @pytest.mark.parametrize("new", [1, 4])

@@ -44,6 +44,17 @@ class Twice(nn.Module):
         return nn.functional.linear(x, query) @ nn.functional.linear(x, key).transpose(-1, -2)
 
 
+class SideBySide(nn.Module):
+    """One product with the columns of two weights, of which one is stored the other way round."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = nn.Parameter(torch.randn(6, 8)), nn.Parameter(torch.randn(8, 5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ torch.cat([self.left.T, self.right], 1)
+
+
 def tokens() -> torch.Tensor:
     return torch.randint(0, 50, (2, 5))
 
@@ -60,6 +71,7 @@ CASES: list[tuple[str, Make, Callable[[], torch.Tensor], set[str], set[str]]] = 
     ("prelu", lambda: nn.PReLU(5), lambda: torch.randn(2, 5, 3, 4), {"PRelu"}, {"weight"}),
     ("tied", Tied, tokens, {"Gather", "Transpose", "MatMul"}, {"embed.weight"}),
     ("twice", Twice, vectors, set(), {"square"}),
+    ("side by side", SideBySide, vectors, {"MatMul"}, set()),
 ]
 
 

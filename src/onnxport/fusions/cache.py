@@ -14,6 +14,8 @@ import onnx_ir as ir
 
 from onnxport.fusions.causality import Forbidden, forbidden
 from onnxport.fusions.heads import SWAP, joined_result, only_reader, with_heads_joined
+from onnxport.fusions.projections import joined_projections
+from onnxport.fusions.rotary import turned_alike
 from onnxport.onnx_build.opsets import CONTRIBUTED_DOMAIN
 from onnxport.optimize.rules.pattern import made_by
 from onnxport.optimize.scope import Scope, known_dims
@@ -23,6 +25,8 @@ _PLAIN = frozenset({"scale", "is_causal"})
 _KINDS = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 _POSITIONS = 2
 """The axis of positions in keys and values."""
+_TURNED_BY = 16
+"""Heads are turned by the operator if their size is a multiple of this."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +63,11 @@ class _Call:
 def attend_with_cache(node: ir.Node, scope: Scope) -> bool:
     """Let GroupQueryAttention join past and new keys and values, and attend.
 
-    ``Attention(q, Concat(past_k, k), Concat(past_v, v), mask)`` becomes ``Where(any(mask), o, 0)`` of
+    ``Attention(q, Concat(past_k, k), Concat(past_v, v), mask)`` becomes
     ``o, present_k, present_v = GroupQueryAttention(q, k, v, past_k, past_v, total - 1, total, bias)``. The operator is
     causal, so the mask must forbid later positions for sure; whatever else it forbids, padding too, is in the bias.
+    Where RotaryEmbedding gives queries and keys, the operator turns them itself, and where they and the values are
+    products of one input, it takes them as one.
     """
     call = _recognised(node, scope)
     if call is None:
@@ -69,12 +75,16 @@ def attend_with_cache(node: ir.Node, scope: Scope) -> bool:
     dtype = node.outputs[0].dtype
     assert dtype is not None
     ends, total = _lengths(call, scope)
-    operands = [with_heads_joined(node, value, scope) for value in (node.inputs[0], call.keys.new, call.values.new)]
-    inputs = [*operands, call.keys.past, call.values.past, ends, total, None, None, None, _bias(call, dtype, scope)]
+    operands, angles = _operands(call, scope)
+    inputs = [*operands, call.keys.past, call.values.past, ends, total, *angles, _bias(call, dtype, scope)]
+    if dtype == ir.DataType.FLOAT:
+        inputs.append(_sink(call, scope))
     attributes: list[ir.Attr] = [
         ir.AttrInt64("num_heads", call.heads),
         ir.AttrInt64("kv_num_heads", call.kept_heads),
     ]
+    if any(value is not None for value in angles):
+        attributes.append(ir.AttrInt64("do_rotary", 1))
     if "scale" in node.attributes:
         attributes.append(ir.AttrFloat32("scale", node.attributes.get_float("scale", 1.0)))
     if call.forbids.window is not None:
@@ -132,6 +142,24 @@ def _cached(value: ir.Value | None, node: ir.Node, scope: Scope) -> _Cached | No
     return _Cached(past, new, joined) if readers == {node} else None
 
 
+def _operands(call: _Call, scope: Scope) -> tuple[list[ir.Value | None], list[ir.Value | None]]:
+    """Queries, keys and values, and the cosines, sines and places that turn the first two."""
+    node = call.node
+    queries, keys, values = (
+        with_heads_joined(node, value, scope) for value in (node.inputs[0], call.keys.new, call.values.new)
+    )
+    turning = turned_alike(queries, keys) if call.size % _TURNED_BY == 0 else None
+    if turning is not None:
+        queries, keys = turning.queries, turning.keys
+    joined = joined_projections(node, (queries, keys, values), scope)
+    operands: list[ir.Value | None] = [queries, keys, values] if joined is None else [joined, None, None]
+    if turning is None:
+        return operands, [None, None, None]
+    positions = scope.once(("all positions", *call.total), lambda: _size(node, *call.total, scope))
+    places = turning.places(node, queries if joined is None else joined, scope)
+    return operands, [*turning.tables(node, positions, scope), places]
+
+
 def _axis_of_input(
     graph: ir.Graph, size: int | ir.SymbolicDim, besides: tuple[ir.Value, ...] = ()
 ) -> tuple[ir.Value, int] | None:
@@ -185,6 +213,15 @@ def _bias(call: _Call, dtype: ir.DataType, scope: Scope) -> ir.Value:
     )
 
 
+def _sink(call: _Call, scope: Scope) -> ir.Value:
+    """A weight in each softmax that is nothing beside those of allowed positions, and all beside forbidden ones.
+
+    So a query that may attend to nothing gives zeros, as in torch. In 16 bits there is no room for such a number.
+    """
+    dtype = ir.DataType.FLOAT
+    return scope.literal(np.full(call.heads, float(dtype.min) / 4, np.float32), dtype, "nothing_allowed")
+
+
 def _attending(call: _Call, scope: Scope) -> ir.Value:
     """Which queries may attend to anything; others give zeros in torch."""
     node, (batch, _, queries, _) = call.node, known_dims(call.mask) or ()
@@ -208,9 +245,10 @@ def _attending(call: _Call, scope: Scope) -> ir.Value:
 
 def _hand_over(call: _Call, found: ir.Value, dtype: ir.DataType, scope: Scope) -> None:
     """Let what reads the call's result read what was found, with heads as the reader wants them."""
-    node = call.node
-    zero = scope.literal(np.array(0, dtype=dtype.numpy()), dtype, "allowed")
-    result = scope.insert_before(node, "Where", [_attending(call, scope), found, zero], dtype, call.joined_dims)
+    node, result = call.node, found
+    if dtype != ir.DataType.FLOAT:
+        zero = scope.literal(np.array(0, dtype=dtype.numpy()), dtype, "allowed")
+        result = scope.insert_before(node, "Where", [_attending(call, scope), found, zero], dtype, call.joined_dims)
     joined = joined_result(node, scope)
     if joined is not None:
         scope.replace(joined.outputs[0], result)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import onnx_ir as ir
 
@@ -149,3 +151,71 @@ def _places(node: ir.Node, angles: ir.Value, scope: Scope) -> ir.Value:
         return scope.insert_before(node, "Reshape", [counted, shape], integer, [batch, length])
 
     return scope.once(("places", angles), make)
+
+
+@dataclass(frozen=True)
+class Turning:
+    """What turns queries and keys alike, and what they are before that."""
+
+    queries: ir.Value
+    keys: ir.Value
+    _tables: tuple[ir.Value, ir.Value]
+
+    def places(self, node: ir.Node, given: ir.Value, scope: Scope) -> ir.Value:
+        """The row of the tables for each token of ``given``, in the shape of batch and length."""
+        integer = ir.DataType.INT64
+        batch, length, _ = known_dims(given) or ()
+
+        def make() -> ir.Value:
+            zero, one = (scope.literal(np.array(number), integer, f"scalar_i64_{number}") for number in (0, 1))
+            count = scope.insert_before(node, "Squeeze", [self._rows(node, scope), scope.int64s(0)], integer, [])
+            counted = scope.insert_before(node, "Range", [zero, count, one], integer, [length])
+            ends = [ir.AttrInt64("start", 0), ir.AttrInt64("end", 2)]
+            shape = scope.insert_before(node, "Shape", [given], integer, [2], ends)
+            return scope.insert_before(node, "Expand", [counted, shape], integer, [batch, length])
+
+        return scope.once(("places of rows", self._tables), make)
+
+    def tables(self, node: ir.Node, positions: ir.Value, scope: Scope) -> list[ir.Value]:
+        """Cosines and sines, with zeros behind them: attention wants as many rows as there are positions."""
+        integer = ir.DataType.INT64
+
+        def pads() -> ir.Value:
+            missing = scope.insert_before(node, "Sub", [positions, self._rows(node, scope)], integer, [1])
+            more = scope.insert_before(node, "Max", [missing, scope.int64s(0)], integer, [1])
+            parts = [scope.int64s(0, 0), more, scope.int64s(0)]
+            return scope.insert_before(node, "Concat", parts, integer, [4], [ir.AttrInt64("axis", 0)])
+
+        def long(table: ir.Value) -> ir.Value:
+            assert table.dtype is not None and table.shape is not None
+            dims = [ir.SymbolicDim(None), table.shape[1]]
+            behind = scope.once(("pads", self._tables), pads)
+            return scope.insert_before(node, "Pad", [table, behind], table.dtype, dims)
+
+        cosines, sines = self._tables
+        return [scope.once(("long", cosines), lambda: long(cosines)), scope.once(("long", sines), lambda: long(sines))]
+
+    def _rows(self, node: ir.Node, scope: Scope) -> ir.Value:
+        ends = [ir.AttrInt64("start", 0), ir.AttrInt64("end", 1)]
+        return scope.once(
+            ("rows", self._tables),
+            lambda: scope.insert_before(node, "Shape", [self._tables[0]], ir.DataType.INT64, [1], ends),
+        )
+
+
+def turned_alike(queries: ir.Value, keys: ir.Value) -> Turning | None:
+    """What turns queries and keys before attention, if RotaryEmbedding turns both, and all rows by the same angles.
+
+    In the first call of several rows GroupQueryAttention reads the place of the first token only (onnxruntime 1.31),
+    so rows with angles of their own are turned before it.
+    """
+    first, second = queries.producer(), keys.producer()
+    if first is None or second is None or list(first.inputs[1:]) != list(second.inputs[1:]):
+        return None
+    if any(one.op_type != "RotaryEmbedding" or one.domain != CONTRIBUTED_DOMAIN for one in (first, second)):
+        return None
+    before, places, cosines, sines = first.inputs
+    assert before is not None and places is not None and cosines is not None and sines is not None
+    other = second.inputs[0]
+    assert other is not None
+    return Turning(before, other, (cosines, sines)) if known_dims(places) == (1,) else None

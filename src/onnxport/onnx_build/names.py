@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import onnx_ir as ir
 
@@ -16,6 +17,22 @@ def names_in(graphs: Iterable[ir.Graph]) -> Iterator[str]:
             if node.name:
                 yield node.name
             yield from [value.name for value in node.outputs if value.name]
+
+
+def joined_name(names: Sequence[str]) -> str:
+    """A name for what several weights are together: of all but the first what is not the same module.
+
+    >>> joined_name(["layers.0.q.weight", "layers.0.k.weight"])
+    'layers.0.q.weight+k.weight'
+    """
+    first, *others = names
+    return "+".join([first, *(_shortened(other, first) for other in others)])
+
+
+def _shortened(name: str, beside: str) -> str:
+    parts, others = name.split("."), beside.split(".")
+    same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(parts, others, strict=False)))
+    return ".".join(parts[same:])
 
 
 class UniqueNames:

@@ -154,12 +154,10 @@ def _readers(node: ir.Node) -> Iterator[Reader]:
 
 def _rows(arranged: Arranged, reader: Reader) -> Callable[[], torch.Tensor]:
     """What gives a weight as matrices with a row for each output."""
-    whole = arranged.whole()
     transposed = reader.use == "right" and reader.node.attributes.get_int("transB", 0) == 0
 
     def load() -> torch.Tensor:
-        tensor = torch.cat([part.reshape(-1) for part in arranged.parts]) if whole is None else whole
-        tensor = tensor.reshape(arranged.shape)
+        tensor = arranged.joined()
         if reader.use == "channels":
             return tensor.flatten(1)
         return tensor.transpose(-1, -2) if transposed else tensor

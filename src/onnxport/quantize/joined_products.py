@@ -9,6 +9,7 @@ import onnx_ir as ir
 import torch
 
 from onnxport.graphs import graphs
+from onnxport.onnx_build.names import joined_name
 from onnxport.quantize.graph_edits import GraphEdits
 from onnxport.quantize.microsoft import DOMAIN
 from onnxport.weights.lazy_integers import LazyIntegers, LazyParameters
@@ -55,7 +56,7 @@ def _is_alone(node: ir.Node) -> bool:
 def _join(edits: GraphEdits, nodes: Sequence[ir.Node]) -> None:
     first = nodes[0]
     names = [str(node.inputs[1].name) for node in nodes if node.inputs[1] is not None]
-    name = "+".join([names[0], *(_shortened(other, names[0]) for other in names[1:])])
+    name = joined_name(names)
     inputs = [first.inputs[0]]
     for index, suffix in zip(range(1, len(first.inputs)), ("", "_scale", "_zero_point"), strict=False):
         inputs.append(_joined_weight(edits, [node.inputs[index] for node in nodes], name + suffix))
@@ -105,10 +106,3 @@ def _joined_weight(edits: GraphEdits, values: Sequence[ir.Value | None], name: s
         return torch.cat([tensor.numbers() for tensor in parameters])
 
     return edits.weight(LazyParameters(rows, parameters[0].dtype, shape, ""), name, given[0])
-
-
-def _shortened(name: str, beside: str) -> str:
-    """What of a name is not the same module as another."""
-    parts, others = name.split("."), beside.split(".")
-    same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(parts, others, strict=False)))
-    return ".".join(parts[same:])

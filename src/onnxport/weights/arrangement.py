@@ -19,7 +19,7 @@ import torch
 from onnxport.provenance import ARRANGED
 from onnxport.weights.converted import ConvertedTensor
 from onnxport.weights.stored_form import StoredTensor
-from onnxport.weights.torch_tensor import TorchTensor
+from onnxport.weights.torch_tensor import SLAB_BYTES, TorchTensor
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,14 @@ class Arranged:
         shape: The shape that they have.
         sources: How many elements are taken of each weight.
         text: What was done, as a formula.
+        side_by_side: Whether the parts are matrices, of which each row of the result has one row after the other.
     """
 
     parts: tuple[torch.Tensor, ...]
     shape: tuple[int, ...]
     sources: Mapping[ir.Value, int]
     text: str
+    side_by_side: bool = False
 
     def whole(self) -> torch.Tensor | None:
         """The elements as one view of a storage, if they are that."""
@@ -48,9 +50,20 @@ class Arranged:
             # Its strides don't allow for the shape: that would be a copy.
             return None
 
+    def joined(self) -> torch.Tensor:
+        """The elements as one tensor: a view where that can be, else a copy."""
+        whole = self.whole()
+        if whole is not None:
+            return whole
+        if self.side_by_side:
+            return torch.cat(self.parts, 1)
+        return torch.cat([part.reshape(-1) for part in self.parts]).reshape(self.shape)
+
     def run(self, start: int, stop: int) -> list[torch.Tensor] | None:
         """The elements from one position to another as views, if they lie one after the other in their storages."""
         found, position = [], 0
+        if self.side_by_side:
+            return None
         for part in self.parts:
             first, last = max(start - position, 0), min(stop - position, part.numel())
             if first < last:
@@ -80,6 +93,35 @@ class JoinedTensor(ir.LazyTensor):
         """Yield the elements as bytes, part by part."""
         for part in self._parts:
             yield from part.slabs()
+
+
+class SideBySideTensor(ir.LazyTensor):
+    """Matrices with as many rows each, side by side in one; ``written`` makes the tensor that is written of a view."""
+
+    def __init__(
+        self, parts: Sequence[torch.Tensor], written: Callable[[torch.Tensor], TorchTensor], name: str
+    ) -> None:
+        shape = ir.Shape([parts[0].shape[0], sum(part.shape[1] for part in parts)])
+        super().__init__(self._joined, dtype=written(parts[0]).dtype, shape=shape, name=name)
+        self._parts = parts
+        self._written = written
+
+    def _joined(self) -> ir.Tensor[npt.NDArray[Any]]:
+        array = np.concatenate([self._written(part).numpy() for part in self._parts], axis=1)
+        return ir.Tensor(array, dtype=self.dtype, name=self.name)
+
+    def tobytes(self) -> bytes:
+        """Return the elements as bytes in C order."""
+        return b"".join(self.slabs())
+
+    def slabs(self) -> Iterator[memoryview]:
+        """Yield the elements as bytes, some rows of all matrices at a time."""
+        height, width = self.shape.numpy()
+        rows = max(1, 8 * SLAB_BYTES // max(1, width * self.dtype.bitwidth))
+        for start in range(0, height, rows):
+            pieces = [b"".join(self._written(part[start : start + rows]).slabs()) for part in self._parts]
+            count = min(rows, height - start)
+            yield np.concatenate([np.frombuffer(one, np.uint8).reshape(count, -1) for one in pieces], axis=1).data
 
 
 @dataclass(frozen=True)
@@ -262,6 +304,8 @@ def _initializer(item: Arranged, source: ir.Value, name: str) -> ir.Value:
     if whole is not None:
         tensor = written(whole)
         tensor.name = name
+    elif item.side_by_side:
+        tensor = SideBySideTensor(item.parts, written, name)
     else:
         tensor = JoinedTensor([written(part) for part in item.parts], item.shape, name)
     value = ir.Value(name=name, type=source.type, shape=ir.Shape(item.shape), const_value=tensor)
@@ -288,7 +332,7 @@ def _transpose(node: ir.Node, inputs: list[Arranged]) -> _Results:
 def _reshape(node: ir.Node, inputs: list[Arranged]) -> _Results:
     """Also Unsqueeze and Squeeze: the shape of the result is stated."""
     shape = _stated(node.outputs[0])
-    if shape is None or int(np.prod(shape)) != int(np.prod(inputs[0].shape)):
+    if shape is None or inputs[0].side_by_side or int(np.prod(shape)) != int(np.prod(inputs[0].shape)):
         return None
     item = Arranged(inputs[0].parts, shape, inputs[0].sources, f"reshape({inputs[0].text}, {list(shape)})")
     return [item] if len(item.parts) > 1 or item.whole() is not None else None
@@ -297,17 +341,22 @@ def _reshape(node: ir.Node, inputs: list[Arranged]) -> _Results:
 def _concat(node: ir.Node, inputs: list[Arranged]) -> _Results:
     rank = len(inputs[0].shape)
     axis = node.attributes.get_int("axis", 0) % rank
-    if any(len(item.shape) != rank or any(size != 1 for size in item.shape[:axis]) for item in inputs):
+    if any(len(item.shape) != rank or item.side_by_side for item in inputs):
         return None
     if len({part.dtype for item in inputs for part in item.parts}) > 1:
+        return None
+    matrices = [whole for item in inputs if (whole := item.whole()) is not None]
+    side_by_side = any(size != 1 for item in inputs for size in item.shape[:axis])
+    if side_by_side and (rank != 2 or len(matrices) != len(inputs)):
         return None
     shape = (*inputs[0].shape[:axis], sum(item.shape[axis] for item in inputs), *inputs[0].shape[axis + 1 :])
     sources: dict[ir.Value, int] = {}
     for item in inputs:
         for source, count in item.sources.items():
             sources[source] = sources.get(source, 0) + count
-    parts = tuple(part for item in inputs for part in item.parts)
-    return [Arranged(parts, shape, sources, f"concat({', '.join(item.text for item in inputs)}, axis={axis})")]
+    parts = tuple(matrices) if side_by_side else tuple(part for item in inputs for part in item.parts)
+    text = f"concat({', '.join(item.text for item in inputs)}, axis={axis})"
+    return [Arranged(parts, shape, sources, text, side_by_side)]
 
 
 def _gather(node: ir.Node, inputs: list[Arranged]) -> _Results:

@@ -103,11 +103,14 @@ def test_a_symbolic_function_is_told_the_mode_of_its_export(
     def relu(g: jit_utils.GraphContext, x: torch._C.Value) -> torch._C.Value:
         for mode in (0, 1):
             onnxport.symbolic_helper.check_training_mode(mode, "relu")
+        settings = onnxport.symbolic_helper.GLOBALS
+        assert (settings.export_onnx_opset_version, settings.training_mode) == (g.opset, training) == (13, training)
+        assert settings.in_onnx_export and settings.export_training == (training is TrainingMode.TRAINING)
         return g.op("Relu", x)
 
     with registered("aten::relu", relu), warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        onnxport.export(torch.nn.ReLU(), (torch.ones(2),), training=training, dynamo=dynamo)
+        onnxport.export(torch.nn.ReLU(), (torch.ones(2),), training=training, dynamo=dynamo, opset_version=13)
         # What one export was asked for is nothing to what comes after it.
         onnxport.symbolic_helper.check_training_mode(0, "relu")
     said = [str(one.message) for one in found if "relu is in mode" in str(one.message)]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import SupportsInt
 
 import torch
 
 from onnxport.export_types import TrainingMode
-from onnxport.symbolic.session.training_mode import in_training_mode
+from onnxport.symbolic.session.call_options import current_options, with_call_options
 
 
 @contextlib.contextmanager
@@ -35,7 +36,7 @@ def select_model_mode_for_export(model: object, mode: TrainingMode | None) -> It
     try:
         if modules and chosen is not TrainingMode.PRESERVE:
             modules[0].train(chosen is TrainingMode.TRAINING)
-        with in_training_mode(chosen):
+        with with_call_options(replace(current_options(), training=chosen)):
             yield
     finally:
         for module, training in zip(modules, saved, strict=True):

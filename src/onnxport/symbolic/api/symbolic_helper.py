@@ -13,9 +13,10 @@
 import onnx_ir as _ir
 import torch as _torch
 
-from onnxport.symbolic.helper import delegating, parsing, quantized_values, questions, writing
+from onnxport.symbolic.helper import call_globals, delegating, parsing, quantized_values, questions, writing
 
 # Each of these modules lists in `__all__` what it has of it.
+from onnxport.symbolic.helper.call_globals import *  # noqa: F403
 from onnxport.symbolic.helper.delegating import *  # noqa: F403
 from onnxport.symbolic.helper.parsing import *  # noqa: F403
 from onnxport.symbolic.helper.quantized_values import *  # noqa: F403
@@ -48,6 +49,7 @@ __all__ = [
     "scalar_type_to_onnx",
     "scalar_type_to_pytorch_type",
 ]
+__all__ += call_globals.__all__
 __all__ += delegating.__all__
 __all__ += parsing.__all__
 __all__ += quantized_values.__all__

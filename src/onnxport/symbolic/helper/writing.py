@@ -24,10 +24,10 @@ from onnxport.symbolic.helper.questions import (
     _is_packed_list,
     _unpack_list,
 )
+from onnxport.symbolic.session.call_options import current_options
 from onnxport.symbolic.session.graph_context import GraphContext
 from onnxport.symbolic.session.registration import Symbolic
 from onnxport.symbolic.session.scalar_types import JitScalarType
-from onnxport.symbolic.session.training_mode import current_training_mode
 from onnxport.torch_internals.torchscript import JitValue
 
 __all__ = [
@@ -354,7 +354,7 @@ def check_training_mode(op_train_mode: int, op_name: str) -> None:
     >>> import onnxport
     >>> onnxport.symbolic_helper.check_training_mode(0, "dropout")
     """
-    mode = current_training_mode()
+    mode = TrainingMode(current_options().training)
     if mode is TrainingMode.PRESERVE:
         return
     own = TrainingMode.TRAINING if op_train_mode else TrainingMode.EVAL

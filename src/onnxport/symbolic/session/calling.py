@@ -11,13 +11,13 @@ import torch
 from onnxport.capture.diagnosis.user_lines import line_of_error, line_of_function
 from onnxport.errors import OnnxExporterError, Problem, TranslationError
 from onnxport.options import Options
+from onnxport.symbolic.session.call_options import with_call_options
 from onnxport.symbolic.session.emission import Emission
 from onnxport.symbolic.session.given import tensor_type
 from onnxport.symbolic.session.graph_context import CallNode, GraphContext, SymbolicContext
 from onnxport.symbolic.session.registration import Symbolic
 from onnxport.symbolic.session.session import Expected, SymbolicSession
 from onnxport.symbolic.session.traced_names import Arrange
-from onnxport.symbolic.session.training_mode import in_training_mode
 from onnxport.torch_internals.operators import OpOverload
 from onnxport.torch_internals.torchscript import JitValue, TensorType
 from onnxport.translate import Builder, Tensor
@@ -96,7 +96,7 @@ def run_symbolic(
     )
     first: list[object] = [context, g] if wants_context(function) else [g]
     try:
-        with in_training_mode(session.options.training):
+        with with_call_options(session.options):
             result = function(*first, *args, **kwargs)
     except OnnxExporterError:
         raise

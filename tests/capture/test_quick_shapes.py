@@ -13,6 +13,7 @@ import onnxport
 from onnxport.capture import capture, patches
 from onnxport.capture.patches.quick_shapes import shapes_told_at_once
 from onnxport.events import EventLog
+from onnxport.torch_internals.fake_tensors import FakeTensorMode
 
 Function = Callable[[torch.Tensor], Any]
 X = torch.randn(2, 4, 6, 5)
@@ -97,3 +98,30 @@ def test_unbind_of_an_axis_whose_size_is_a_sum() -> None:
     for sizes in ((6, 2), (1, 1), (4, 7)):
         given = torch.randn(2, sizes[0]), torch.randn(2, sizes[1])
         assert torch.equal(torch.as_tensor(program(*given)[0]), Model()(*given))
+
+
+class Halved(torch.nn.Module):
+    """Asks for many shapes, no two of them alike."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(5):
+            x = (x[:, ::2] + 1).transpose(0, 1).contiguous().transpose(0, 1)
+        return x
+
+
+def test_results_are_not_made_twice_to_be_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    make: Callable[..., Any] = FakeTensorMode._output_from_cache_entry
+
+    def counted(mode: object, *args: object) -> object:
+        made.append(args)
+        return make(mode, *args)
+
+    monkeypatch.setattr(FakeTensorMode, "_output_from_cache_entry", counted)
+    model = Halved()
+    program = onnxport.export(model, (torch.randn(3, 80),), dynamic_shapes=({0: "rows", 1: "length"},))
+    # Once for each kind of tensor, where five times as many results are remembered.
+    assert len(made) < 20
+    for rows, length in ((1, 1), (4, 33), (2, 100)):
+        x = torch.randn(rows, length)
+        torch.testing.assert_close(program(x)[0], model(x))

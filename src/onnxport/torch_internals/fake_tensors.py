@@ -2,6 +2,7 @@
 
 import torch
 import torch._prims_common as prims_common
+from torch._C import _dispatch_key_set
 from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import detect_fake_mode
 from torch._prims_common import is_contiguous_for_memory_format_or_false
@@ -24,6 +25,7 @@ __all__ = [
     "TorchDispatchMode",
     "detect_fake_mode",
     "disable_current_modes",
+    "dispatch_keys_of",
     "enable_python_dispatcher",
     "fake_behind",
     "get_fast_op_impls",
@@ -35,6 +37,9 @@ __all__ = [
 
 # Real tensors within a capture: to look at weights, or to run a function on made-up values.
 disable_current_modes = _disable_current_modes
+
+# The kernels that a tensor asks for, as text.
+dispatch_keys_of = _dispatch_key_set
 
 
 def fake_behind(tensor: torch.Tensor) -> FakeTensor | None:

@@ -21,6 +21,7 @@ from onnxport.capture.patches.low_precision import low_precision_as_computed
 from onnxport.capture.patches.packed import sequences_packed
 from onnxport.capture.patches.quick_shapes import shapes_told_at_once
 from onnxport.capture.patches.recurrent import recurrences_of_any_length
+from onnxport.capture.patches.remembered_shapes import shapes_remembered_at_once
 from onnxport.capture.patches.result_types import types_as_computed
 from onnxport.capture.patches.shifts import shifts_of_truth_values
 from onnxport.capture.patches.tensor_numbers import numbers_in_and_out_of_tensors
@@ -226,6 +227,14 @@ PATCHES: tuple[Patch, ...] = (
         known="torch 2.13",
         until="torch tells these shapes as fast",
         enter=shapes_told_at_once,
+    ),
+    Patch(
+        replaces=("torch._subclasses.fake_tensor.FakeTensorMode._get_output_info_for_cache_entry",),
+        why="Every result is made a second time to see that it can be kept for calls on the same shapes, which takes a "
+        "third of a capture with sizes that are computed.",
+        known="torch 2.13: _make_cache_entry in fake_tensor.py",
+        until="torch no longer makes a result again to keep it",
+        enter=shapes_remembered_at_once,
     ),
     Patch(
         replaces=("torch._prims_common.compute_elementwise_output_logical_to_physical_perm",),

@@ -14,6 +14,7 @@ from onnxport.generation.files import FeaturesAndText, pieces_of
 from onnxport.pretrained.images import find_images, prompts_with_images
 from onnxport.pretrained.library_loop import counted_positions
 from onnxport.pretrained.model_inputs import find_inputs, main_input
+from onnxport.pretrained.plain_generation import generate_plainly
 from onnxport.pretrained.sounds import find_sounds
 from onnxport.pretrained.tasks import detect_task, find_task
 from onnxport.provenance import HEARD_WHOLE
@@ -187,6 +188,16 @@ def test_positions_are_counted_in_a_prompt_with_an_image() -> None:
     assert (counted_positions(model).rows, counted_positions(model, prompt).rows) == (0, 4)
     # The loop leaves in the model how far positions are ahead of tokens.
     assert model.model.rope_deltas is None
+
+
+def test_a_model_that_asks_for_images_in_every_call_generates_by_the_one_inside_it() -> None:
+    model = small_models.small_model("blip-2", find_task("image-text-to-text"))
+    *_, decoder = find_task("image-text-to-text").parts(model)
+    given = decoder.inputs(decoder.sizes)
+    with torch.no_grad():
+        assert decoder.forward(given)["logits"].shape == (2, 4, 99)
+    _, prompt = prompts_with_images(find_images(model), 1)
+    assert generate_plainly(model, prompt, max_new_tokens=3).sequences.shape == (1, prompt["input_ids"].shape[1] + 3)
 
 
 def test_features_of_a_model_without_its_head() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 
 from onnxport.errors import Problem
 from onnxport.pretrained.library import transformers
+from onnxport.pretrained.model_inputs import required_besides
 
 NEW_TOKENS = 20
 _TIES = {torch.float16: 2e-2, torch.bfloat16: 1e-1}
@@ -29,6 +31,9 @@ def generate_plainly(model: Any, inputs: Mapping[str, torch.Tensor], **settings:
     kept, model.generation_config = model.generation_config, plain
     try:
         with torch.no_grad():
+            if required_besides((), inspect.signature(model.forward).parameters):
+                # Its loop calls a model inside it.
+                return model.generate(**inputs, generation_config=plain)
             # Models of speech have a generate of their own around it, for long recordings and time stamps.
             return library.GenerationMixin.generate(model, **inputs)
     finally:

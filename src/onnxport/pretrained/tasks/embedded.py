@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from onnxport.pretrained.library_loop import counted_positions, generated_type
-from onnxport.pretrained.model_inputs import draw_numbers, draw_tokens, placeholder
+from onnxport.pretrained.model_inputs import draw_numbers, draw_tokens, placeholder, required_besides
 from onnxport.pretrained.parts import Part, Sizes, Tensors
 from onnxport.pretrained.tasks.task import Model
 from onnxport.pretrained.tasks.text_generation import EXAMPLE, OTHERS, Decoder
@@ -93,11 +94,18 @@ def embedding_part(model: Model, kind: str) -> Part:
 
 def embedded_decoder_part(model: Model, prompt: Tensors | None = None, *, last_logits: bool) -> Part:
     """The decoder behind the embedding; a prompt with features shows how its positions are counted."""
-    decoder = EmbeddedDecoder(model, prompt, last_logits=last_logits)
+    decoder = EmbeddedDecoder(_generating(model), prompt, last_logits=last_logits)
     metadata = {}
-    if decoder.has_types and (kind := generated_type(model)) is not None:
+    if decoder.has_types and (kind := generated_type(decoder.model)) is not None:
         metadata[GENERATED_TYPE] = str(kind)
     outputs = ("logits", *decoder.states.output_names)
     return Part(
         "model", model, decoder.step, decoder.inputs, decoder.axes(), EXAMPLE, OTHERS, outputs, metadata=metadata
     )
+
+
+def _generating(model: Model) -> Model:
+    """The model that the library's loop calls: one inside it where its own forward asks for images in every call."""
+    inner = getattr(model, "language_model", None)
+    is_whole = inner is not None and required_besides((), inspect.signature(model.forward).parameters)
+    return inner if is_whole else model

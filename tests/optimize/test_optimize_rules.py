@@ -88,6 +88,14 @@ ROWS = {
         "t = Transpose<perm = [1, 0]>(d) y = MatMul(z, t) }",
         ["QuantizeLinear", "DequantizeLinear", "Transpose", "MatMul"],
     ),
+    "length of another": (
+        "(float[2,3] x, float[2,3] z) => (float[2,3] y) <int64[1] at = {1}> { a = ReduceL2(x, at) y = Div(z, a) }",
+        ["ReduceSumSquare", "Sqrt", "Div"],
+    ),
+    "length of its own": (
+        "(float[2,3] x) => (float[2,3] y) <int64[1] at = {1}> { a = ReduceL2(x, at) y = Div(x, a) }",
+        ["ReduceL2", "Div"],
+    ),
     "concat of one": ("(float[2] x) => (float[2] y) { a = Concat<axis = 0>(x) y = Relu(a) }", ["Relu"]),
     "cast to the same type": ("(float[2] x) => (float[2] y) { a = Cast<to = 1>(x) y = Relu(a) }", ["Relu"]),
     "cast by way of a wider type": (

@@ -137,6 +137,32 @@ def test_losses_are_rewritten_for_tensorrt() -> None:
     assert_close(program(*example)[0], Loss()(*example))
 
 
+class Scaled(nn.Module):
+    """Something over the length of something else, and a vector over its own."""
+
+    def __init__(self, kept: bool) -> None:
+        super().__init__()
+        self.kept = kept
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return y / x.norm(dim=1, keepdim=self.kept), x / x.norm(dim=-1, keepdim=True)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_opencv_does_not_take_a_division_by_a_length_for_a_normalization(kept: bool) -> None:
+    axes = ({0: "batch"}, {0: "batch"})
+
+    def given(batch: int) -> tuple[Tensor, Tensor]:
+        return x(batch), torch.randn(batch, 3, 8) if kept else torch.randn(batch, 8)
+
+    # A file of the default target may be saved for OpenCV afterwards.
+    program = onnxport.export(Scaled(kept), given(2), target="opencv" if kept else "onnx", dynamic_shapes=axes)
+    (own,) = [node for node in program.model.graph if node.op_type == "ReduceL2"]
+    assert [user.inputs[0] is own.inputs[0] for user, _ in own.outputs[0].uses()] == [True]
+    other = given(5)
+    assert_close(list(program(*other)), list(Scaled(kept)(*other)))
+
+
 def test_what_does_not_go_together_is_refused() -> None:
     with pytest.raises(TargetError, match="rknn reads opsets 12 to 19, not 20"):
         onnxport.export(Block(), (x(),), target="rknn", opset_version=20)

@@ -11,6 +11,7 @@ from onnxport.optimize.scope import Scope
 
 _LAYER_NORM_SINCE = 17
 _RMS_NORM_SINCE = 23
+_SQUARES_FIT = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
 
 
 def _is_square(value: ir.Value | None, of: ir.Value | None, scope: Scope) -> bool:
@@ -125,4 +126,28 @@ def _norm_with_bias(node: ir.Node, scope: Scope) -> Literal[True] | None:
     return None
 
 
-RULES = [Rule("norm", "Mul", _norm), Rule("bias of a norm", "Add", _norm_with_bias)]
+def _divided_by_length_of_another(node: ir.Node, scope: Scope) -> Literal[True] | None:
+    """``y / ReduceL2(x)`` as ``y / Sqrt(ReduceSumSquare(x))``.
+
+    Up to opset 17 OpenCV 5.0 takes what is divided by ReduceL2 for the vector itself, and gives ``x / ReduceL2(x)``
+    without a word. Files of newer opsets may be saved as older ones.
+    """
+    length = made_by(node.inputs[1], "ReduceL2")
+    value = node.inputs[1]
+    if length is None or value is None:
+        return None
+    x = length.inputs[0]
+    if x is None or x is node.inputs[0] or value.dtype not in _SQUARES_FIT or value.shape is None:
+        return None
+    given = [one for one in length.inputs if one is not None]
+    dims, attributes = list(value.shape), list(length.attributes.values())
+    squares = scope.insert_before(node, "ReduceSumSquare", given, value.dtype, dims, attributes)
+    scope.set_input(node, 1, scope.insert_before(node, "Sqrt", [squares], value.dtype, dims))
+    return True
+
+
+RULES = [
+    Rule("norm", "Mul", _norm),
+    Rule("bias of a norm", "Add", _norm_with_bias),
+    Rule("length of another", "Div", _divided_by_length_of_another),
+]

@@ -28,7 +28,7 @@ from onnxport.capture.request.contexts import check_contexts
 from onnxport.capture.request.dynamic_shapes import declare
 from onnxport.capture.request.fake_mode import enable_fake_mode, on_the_models_device
 from onnxport.capture.request.input_names import names_in_file
-from onnxport.capture.request.inputs import Inputs, bind, check_names
+from onnxport.capture.request.inputs import Inputs, bind, check_model, check_names
 from onnxport.capture.request.outputs import check_outputs
 from onnxport.capture.rewriting.called import Helpers
 from onnxport.capture.rewriting.functions import Rewriting
@@ -97,6 +97,7 @@ def capture(
     ['batch']
     """
     given_model = model
+    check_model(model)
     check_contexts(model)
     args, kwargs = on_the_models_device(model, (args, kwargs))
     model, inputs = _call_to_capture(model, args, kwargs, lambda message: events.add("note", "capture", message))

@@ -69,6 +69,13 @@ class Chunks(torch.nn.Module):
         return torch.cat([part * 2 for part in x.chunk(4)])
 
 
+class CutsPieces(torch.nn.Module):
+    """The size of a piece of a piece of a piece is an expression that takes minutes to reason about."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.chunk(3)[-1].chunk(3)[-1].chunk(3)[-1] + 1
+
+
 class CutsIntoWindows(torch.nn.Module):
     """What is asked of the memory of padded windows has remainders in it, and is torch's question."""
 
@@ -101,6 +108,7 @@ WARNED = {
     PadsToWhole: "columns is a multiple of 3",
     ComparesRatio: "equals 1.2",
     Chunks: "equals 3",
+    CutsPieces: "comes out as for the example",
     Squeezes: "rows differs from 1, which squeeze would drop",
 }
 

@@ -24,6 +24,11 @@ def _written(index: Callable[[Tensor], object], value: Callable[[Tensor], Tensor
     return body
 
 
+def _changed_if(number: Tensor, condition: Tensor) -> Tensor:
+    number[condition] *= 2
+    return number
+
+
 ROWS: dict[str, Body] = {
     "row": _written(lambda k: k),
     "row of one row": _written(lambda k: k, lambda row: row[None]),
@@ -38,6 +43,7 @@ ROWS: dict[str, Body] = {
     "from there on": _written(lambda k: (slice(k, None), 0), lambda row: 1.0),
     "all or nothing": _written(lambda k: k > 0),
     "all or nothing, a number": _written(lambda k: k > 0, lambda row: 5.0),
+    "changed if": lambda x, k, row: _changed_if(x.sum() * 0 + 3, k > 0),
     "read if": lambda x, k, row: x[k > 0].sum(0) + row,
 }
 

@@ -13,6 +13,9 @@ from onnxport.capture.patches.pieces import Cut, Pieces, Size, chunks_of, split_
 from onnxport.torch_internals.symbolic_sizes import get_proxy_mode
 
 _Parts = Callable[..., Sequence[torch.Tensor]]
+_LONGEST_EXPRESSION = 24
+"""Of a size that is cut, in operations: that of a piece is some thirty longer, and sympy takes minutes for a piece of a
+piece of a piece. Beyond it torch's own number of pieces stands, of which its guards tell."""
 
 
 def cuts_left_open(rewrite: Callable[..., None]) -> Iterator[tuple[object, str, object]]:
@@ -30,7 +33,10 @@ def _is_open(tensor: torch.Tensor, dim: int) -> bool:
     """Whether the model's code cuts an axis whose size varies."""
     if not isinstance(dim, int) or not -tensor.dim() <= dim < tensor.dim():
         return False
-    return isinstance(tensor.shape[dim], torch.SymInt) and get_proxy_mode() is not None and asker() != "torch"
+    size = tensor.shape[dim]
+    if not isinstance(size, torch.SymInt) or get_proxy_mode() is None or asker() == "torch":
+        return False
+    return bool(size.node.expr.count_ops() <= _LONGEST_EXPRESSION)
 
 
 def _pieces(cut: Cut, plain: Callable[[], Sequence[torch.Tensor]]) -> Sequence[torch.Tensor]:

@@ -162,7 +162,10 @@ def _write_if(tensor: torch.Tensor, condition: torch.Tensor, value: Any) -> None
     """All of a tensor or nothing: a mask of one truth has as many rows as it is true."""
     if isinstance(value, torch.Tensor):
         value = value.to(tensor.dtype)
-        tensor.copy_(torch.where(condition, value[0] if value.dim() > tensor.dim() else value, tensor))
+        if value.dim() > tensor.dim():
+            # Where there is no row, that of the tensor itself is the first.
+            value = torch.cat([value.expand(-1, *tensor.shape), tensor.unsqueeze(0)])[0]
+        tensor.copy_(torch.where(condition, value, tensor))
     else:
         tensor.copy_(tensor.masked_fill(condition, value))
 

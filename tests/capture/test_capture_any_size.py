@@ -284,6 +284,12 @@ CUT: dict[str, Case] = {
     ),
     "written": (_written_to_the_last, _MATRIX, _MATRICES, _BOTH),
     "written-after-stacking": (_written_after_stacking, _MATRIX, _ROWS, _BOTH),
+    "as-many-as-data-decide": (
+        lambda x: (x[x > 0].roll(1), *x[x > 0].cummax(0), *x[x > 0].cummin(0), x[x > 0].logsumexp(0)),
+        _MATRIX,
+        [[(8, 7)], [(3, 9)], [(0, 2)]],
+        _BOTH,
+    ),
     "pieces-of-what-data-decides": (
         lambda x: (x[x > 0].split(2)[0], torch.cat(x[x > 0].chunk(2)[::-1])),
         _MATRIX,

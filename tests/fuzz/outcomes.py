@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import onnx_ir as ir
@@ -164,16 +165,32 @@ def _unstable(program: Program, size: tuple[int, int], name: str) -> bool:
     """Whether eager's result jumps when inputs, or inexact results on the way, move by a rounding: a tie, or a step."""
     place = program.returned.index(name)
     still = _eager(program, inputs(size))[place]
-    for factor in (1 + 1e-6, 1 - 1e-6):
-        moved = tuple(x * factor if x.is_floating_point() else x for x in inputs(size))
+    for move in (_all_up, _all_down, _each_to_a_side):
+        moved = tuple(move(x) if x.is_floating_point() else x for x in inputs(size))
         if not _close(_eager(program, moved)[place], still) or not _close(
-            _moved_on_the_way(program, size, factor)[name], still
+            _moved_on_the_way(program, size, move)[name], still
         ):
             return True
     return False
 
 
-def _moved_on_the_way(program: Program, size: tuple[int, int], factor: float) -> dict[str, torch.Tensor]:
+def _all_up(x: torch.Tensor) -> torch.Tensor:
+    return x * (1 + 1e-6)
+
+
+def _all_down(x: torch.Tensor) -> torch.Tensor:
+    return x * (1 - 1e-6)
+
+
+def _each_to_a_side(x: torch.Tensor) -> torch.Tensor:
+    """Those that were equal are no longer."""
+    sides = torch.arange(x.numel(), dtype=torch.float64).reshape(x.shape) % 3 - 1
+    return (x * (1 + 1e-6 * sides)).to(x.dtype)
+
+
+def _moved_on_the_way(
+    program: Program, size: tuple[int, int], move: Callable[[torch.Tensor], torch.Tensor]
+) -> dict[str, torch.Tensor]:
     """The results where those of calls that round are a rounding away from what they are."""
     scope = scope_of(size)
     with torch.no_grad():
@@ -182,5 +199,5 @@ def _moved_on_the_way(program: Program, size: tuple[int, int], factor: float) ->
             result = scope[name]
             assert isinstance(result, torch.Tensor)
             if result.is_floating_point() and any(call in statement for call in _ROUNDING):
-                scope[name] = result * factor
+                scope[name] = move(result)
     return {name: value for name, value in scope.items() if isinstance(value, torch.Tensor)}

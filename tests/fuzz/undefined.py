@@ -10,8 +10,21 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from fuzz.programs import Program, scope_of
 
 OF_NOTHING = {"median"}
-# ONNX says nothing of NaN in ReduceMax, ArgMax, MaxPool and TopK, and onnxruntime's kernels go by where it stands.
-IN_ORDER = {"amax", "amin", "argmax", "argmin", "argsort", "kthvalue", "max", "median", "min", "sort", "topk"}
+# ONNX says nothing of NaN in ReduceMax, ArgMax, MaxPool, TopK and Unique; kernels of onnxruntime go by where it stands.
+IN_ORDER = {
+    "amax",
+    "amin",
+    "argmax",
+    "argmin",
+    "argsort",
+    "kthvalue",
+    "max",
+    "median",
+    "min",
+    "sort",
+    "topk",
+    "_unique2",
+}
 
 
 class Watch(TorchDispatchMode):

@@ -4,6 +4,7 @@ Where sizes vary, torch finds the shape of an activation or a batch norm by runn
 dozen operators long, for every shape it meets: a fifth of the capture of a convolutional network. For tensors in
 one of the usual layouts the answer is that of the input. What ``unbind`` gives has an axis less, whatever the sizes.
 The reference of ``unfold`` asks on the way whether the example has a single window, and takes the answer for all sizes.
+Those of ``roll``, ``cummax`` and others ask whether there is any element, which is not known of as many as data decide.
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ def shapes_told_at_once() -> contextlib.AbstractContextManager[None]:
     rules[_NORM] = _batch_norm
     rules[_aten.unbind.int] = _unbind
     rules[_aten.im2col.default] = _im2col
+    rules[_aten.roll.default] = _roll
+    rules |= dict.fromkeys((_aten.cummax.default, _aten.cummin.default), _extremes_so_far)
+    rules[_aten.logsumexp.default] = _logsumexp
     return items_replaced(get_fast_op_impls(), rules)
 
 
@@ -93,7 +97,28 @@ def _im2col(
     for count in windows:
         torch._check(count > 0, lambda: f"unfold finds {windows} windows in an input of {list(input.shape)}")
     shape = [*input.shape[:-3], input.shape[-3] * math.prod(kernel_size), math.prod(windows)]
-    return FakeTensor(mode, torch.empty(shape, dtype=input.dtype, device="meta"), device=input.device)
+    return _made(mode, input, shape)
+
+
+def _roll(mode: FakeTensorMode, self: FakeTensor, *_: object) -> FakeTensor:
+    return _made(mode, self, self.shape)
+
+
+def _extremes_so_far(mode: FakeTensorMode, self: FakeTensor, dim: int) -> tuple[FakeTensor, FakeTensor]:
+    return _made(mode, self, self.shape), _made(mode, self, self.shape, torch.int64)
+
+
+def _logsumexp(mode: FakeTensorMode, self: FakeTensor, dim: Sequence[int], keepdim: bool = False) -> FakeTensor:
+    gone = {axis % max(self.dim(), 1) for axis in dim} if dim else set(range(self.dim()))
+    kept = [1 if axis in gone else size for axis, size in enumerate(self.shape) if keepdim or axis not in gone]
+    return _made(mode, self, kept, self.dtype if self.dtype.is_floating_point else torch.get_default_dtype())
+
+
+def _made(
+    mode: FakeTensorMode, like: FakeTensor, shape: Sequence[int | torch.SymInt], dtype: torch.dtype | None = None
+) -> FakeTensor:
+    empty = torch.empty(shape, dtype=like.dtype if dtype is None else dtype, device="meta")
+    return FakeTensor(mode, empty, device=like.device)
 
 
 def _like(mode: FakeTensorMode, x: FakeTensor) -> FakeTensor | None:

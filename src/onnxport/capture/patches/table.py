@@ -223,7 +223,8 @@ PATCHES: tuple[Patch, ...] = (
         replaces=("torch._subclasses.fake_impls.get_fast_op_impls()",),
         why="The shapes of batch norm and activations come from reference implementations, anew for each shape: "
         "a fifth of the capture of a convolutional network. That of unbind keeps an axis that it can't simplify to 1, "
-        "and that of unfold takes it for known that the example has a single window.",
+        "and that of unfold takes it for known that the example has a single window. Those of roll, cummax, cummin and "
+        "logsumexp ask whether there is any element, which is not known of as many as data decide.",
         known="torch 2.13",
         until="torch tells these shapes as fast",
         enter=shapes_told_at_once,

@@ -41,6 +41,8 @@ def shapes_remembered_at_once() -> contextlib.AbstractContextManager[None]:
             found = remember(mode, state, key, func, args, kwargs, output)
             compared.add(kind)
             return found
+        # Asked here, where it is torch's question; C++ would ask from the line of the model that comes next.
+        output.is_contiguous()
         with attributes_replaced([(mode, "_output_from_cache_entry", lambda *_: output)]):
             return remember(mode, state, key, func, args, kwargs, output)
 

@@ -17,6 +17,7 @@ import torch
 from onnxport.capture.patches.replacing import attributes_replaced
 from onnxport.torch_internals.fake_tensors import FakeTensor, FakeTensorMode, dispatch_keys_of
 from onnxport.torch_internals.operators import OpOverload
+from onnxport.torch_internals.symbolic_sizes import free_unbacked_symbols
 
 
 def shapes_remembered_at_once() -> contextlib.AbstractContextManager[None]:
@@ -33,8 +34,12 @@ def shapes_remembered_at_once() -> contextlib.AbstractContextManager[None]:
         kwargs: Mapping[str, object],
         output: object,
     ) -> object:
-        if not isinstance(output, FakeTensor) or not output._has_symbolic_sizes_strides:
-            # Of plain sizes it is quick.
+        if (
+            not isinstance(output, FakeTensor)
+            or not output._has_symbolic_sizes_strides
+            or free_unbacked_symbols(output.shape)
+        ):
+            # Of plain sizes it is quick, and of those that data decide it may fail, which torch expects there.
             return remember(mode, state, key, func, args, kwargs, output)
         kind = _kind(func, output)
         if kind not in compared:

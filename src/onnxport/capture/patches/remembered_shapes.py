@@ -46,8 +46,9 @@ def shapes_remembered_at_once() -> contextlib.AbstractContextManager[None]:
             found = remember(mode, state, key, func, args, kwargs, output)
             compared.add(kind)
             return found
-        # Asked here, where it is torch's question; C++ would ask from the line of the model that comes next.
-        output.is_contiguous()
+        # As torch does, so that no guard is made of it: C++ would ask from the line of the model that comes next.
+        with mode.shape_env.suppress_guards():
+            output.is_contiguous()
         with attributes_replaced([(mode, "_output_from_cache_entry", lambda *_: output)]):
             return remember(mode, state, key, func, args, kwargs, output)
 

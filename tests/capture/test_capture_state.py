@@ -240,11 +240,87 @@ def test_lists_that_forward_appends_to_are_as_before() -> None:
             return x + self.seen[-1]
 
     model = Appends()
-    # torch 2.9 names it otherwise, and says no more.
-    with pytest.warns(UserWarning, match=r"self\.seen.*register_buffer|side effects.*'self'\]\.seen"):
-        program = onnxport.export(model, (torch.ones(2),))
+    program = onnxport.export(model, (torch.ones(2),))
     assert model.seen == []
     assert program(torch.ones(2))[0].tolist() == [2.0, 2.0]
+
+
+HELD: dict[str, torch.Tensor] = {}
+LATEST: torch.Tensor | None = None
+CALLED = 0
+
+
+class Remembers(nn.Module):
+    """Keeps a result of one call for the next, in one of many places."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self.where = where
+        self.before: torch.Tensor | None = None
+        self.table: dict[int, torch.Tensor] = {}
+        self.items: list[torch.Tensor] = []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return getattr(self, f"in_{self.where}")(x)  # type: ignore[no-any-return]
+
+    def in_attribute(self, x: torch.Tensor) -> torch.Tensor:
+        y = x if self.before is None else x + self.before
+        self.before = x
+        return y
+
+    def in_list(self, x: torch.Tensor) -> torch.Tensor:
+        self.items.append(x)
+        return x * len(self.items)
+
+    def in_variable(self, x: torch.Tensor) -> torch.Tensor:
+        global LATEST
+        y = x if LATEST is None else x + LATEST
+        LATEST = x * 2
+        return y
+
+    def in_table(self, x: torch.Tensor) -> torch.Tensor:
+        y = x + HELD["x"] if "x" in HELD else x
+        HELD["x"] = x
+        return y
+
+    def in_count(self, x: torch.Tensor) -> torch.Tensor:
+        global CALLED
+        CALLED += 1
+        return x * CALLED
+
+    def in_memory_of_positions(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[1] not in self.table:
+            self.table[x.shape[1]] = torch.arange(x.shape[1])
+        return x + self.table[x.shape[1]]
+
+    def in_sight(self, x: torch.Tensor) -> torch.Tensor:
+        self.before = x.mean()
+        return x * 2
+
+
+@pytest.mark.parametrize(
+    ("where", "named"),
+    [
+        ("attribute", "self.before"),
+        ("list", "self.items"),
+        ("variable", "LATEST"),
+        ("table", "HELD"),
+        ("count", "CALLED"),
+    ],
+)
+def test_what_is_kept_for_the_next_call_is_told(where: str, named: str) -> None:
+    model = Remembers(where)
+    with pytest.warns(OnnxExporterWarning, match=f"`{named}` has nothing of an earlier call") as caught:
+        onnxport.export(model, (torch.ones(2, 3),), dynamic_shapes=({0: "n"},))
+    (told,) = [str(warning.message) for warning in caught]
+    assert f"{__file__}:" in told and f" in in_{where}: " in told
+    assert (HELD, LATEST, CALLED, model.before, model.items) == ({}, None, 0, None, [])
+
+
+@pytest.mark.parametrize("where", ["memory_of_positions", "sight"])
+def test_what_makes_no_difference_to_the_next_call_is_not(where: str) -> None:
+    with warnings.catch_warnings(action="error", category=OnnxExporterWarning):
+        onnxport.export(Remembers(where), (torch.ones(2, 3),), dynamic_shapes=({0: "n"},))
 
 
 def test_exports_leave_little_behind() -> None:

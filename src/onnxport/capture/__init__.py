@@ -14,6 +14,7 @@ from onnxport.capture.diagnosis import forced_sizes
 from onnxport.capture.diagnosis.changed_attributes import ChangedAttributes
 from onnxport.capture.diagnosis.drawn_numbers import DrawnNumbers
 from onnxport.capture.diagnosis.guards import report_assumptions
+from onnxport.capture.diagnosis.kept_values import report_kept_values
 from onnxport.capture.exploring import Explored, explore
 from onnxport.capture.forks.choosing import Choosing
 from onnxport.capture.forks.paths import Fork
@@ -118,7 +119,7 @@ def capture(
     recorder = forced_sizes.Recorder()
     tensors = [leaf.value for leaf in inputs.tensors]
     drawn = DrawnNumbers()
-    changed = ChangedAttributes()
+    changed = ChangedAttributes(request.kept)
     with _made_ready(model, tensors), drawn.noted(), changed.noted(), rewriting:
         success, explored = _all_ways(request, recorder, candidates, branches, branch_limit, input_names or ())
     program = explored.program
@@ -138,6 +139,7 @@ def capture(
     )
     drawn.report(events)
     changed.report(events)
+    report_kept_values(request.kept, given_model, inputs.args, inputs.kwargs, events)
     return captured
 
 

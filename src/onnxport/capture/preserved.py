@@ -6,15 +6,29 @@ import contextlib
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from onnxport.source_files import is_librarys_file, is_users_file
-from onnxport.torch_internals.fake_tensors import FakeTensor
 from onnxport.torch_internals.symbolic_sizes import config as symbolic_config
 
 Restore = Callable[[], object]
+_PLAIN = (bool, int, float, str)
+_OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
+
+
+@dataclass(frozen=True)
+class KeptValue:
+    """What a run of a model's own code left in an attribute of a module, or in a variable of its file."""
+
+    file: str
+    name: str
+    is_attribute: bool
+
+    def __str__(self) -> str:
+        return f"self.{self.name}" if self.is_attribute else self.name
 
 
 @contextlib.contextmanager
@@ -30,14 +44,31 @@ def preserved(model: object, tensors: Iterable[torch.Tensor] = ()) -> Iterator[N
 
 
 @contextlib.contextmanager
-def attributes_preserved(model: object) -> Iterator[None]:
-    """Put back what the model's modules and files hold: what a run of its code leaves there is not for the next."""
-    restores = [*_modules(model), *_files(model)] if isinstance(model, torch.nn.Module) else []
+def attributes_preserved(model: object, kept: set[KeptValue] | None = None) -> Iterator[None]:
+    """Put back what the model's modules and files hold: what a run of its code leaves there is not for the next.
+
+    ``kept`` is given what code outside of torch left behind in attributes, and the user's own in variables.
+    """
+    kept = set() if kept is None else kept
+    restores = [*_modules(model, kept), *_files(model, kept)] if isinstance(model, torch.nn.Module) else []
     try:
         yield
     finally:
         for restore in restores:
             restore()
+
+
+@contextlib.contextmanager
+def buffers_preserved(model: object) -> Iterator[None]:
+    """Put back the values of buffers that a real run of forward updates."""
+    buffers = list(model.buffers()) if isinstance(model, torch.nn.Module) else []
+    before = [(buffer, buffer._version, buffer.detach().clone()) for buffer in buffers]
+    try:
+        yield
+    finally:
+        for buffer, version, value in before:
+            if buffer._version != version:
+                buffer.data.copy_(value)
 
 
 def _globals() -> Iterator[Restore]:
@@ -103,52 +134,100 @@ def _markers(tensors: Iterable[torch.Tensor]) -> Iterator[Restore]:
         yield _table(tensor.__dict__)
 
 
-def _modules(model: torch.nn.Module) -> Iterator[Restore]:
+def _modules(model: torch.nn.Module, kept: set[KeptValue]) -> Iterator[Restore]:
     """Everything a module holds lives in its dictionary: mode, hooks, parameters, buffers, plain attributes."""
     for module in model.modules():
+        path = getattr(sys.modules.get(type(module).__module__), "__file__", None)
+        if is_users_file(path):
+            yield from _noted(vars(module), path or "", kept, is_attribute=True)
         yield _module(module)
     flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
     # Only a leaf may be switched, and only a changed one needs it.
     yield lambda: [p.requires_grad_(flag) for p, flag in flags if p.requires_grad != flag]
 
 
-def _files(model: torch.nn.Module) -> Iterator[Restore]:
-    """What the files of the model's own classes remember: tensors in their variables, and results of functions."""
+def _files(model: torch.nn.Module, kept: set[KeptValue]) -> Iterator[Restore]:
+    """What the files of the model's own classes remember: in their variables, and results of functions."""
     for name in sorted({type(module).__module__ for module in model.modules()}):
-        file = sys.modules.get(name)
-        path = getattr(file, "__file__", None)
-        if file is None or not is_users_file(path) or (path is not None and is_librarys_file(path)):
+        own = _users_file(name)
+        if own is None:
             continue
-        variables = vars(file)
-        yield _without_traces(variables)
+        path, variables = own
+        yield from _noted(variables, path, kept, is_attribute=False)
+        yield _without_changes(variables)
         for value in list(variables.values()):
             if type(value) is dict:
-                yield _without_traces(value)
+                yield _without_changes(value)
             elif type(value) is list:
-                yield _without_new_traces(value)
+                yield _without_new_results(value)
             elif callable(getattr(type(value), "cache_clear", None)):
                 yield _forgetting(value)
 
 
-def _without_traces(table: dict[Any, Any]) -> Restore:
+def _users_file(name: str) -> tuple[str, dict[str, Any]] | None:
+    """The path and the variables of a module of Python that the user wrote; None of a library's."""
+    file = sys.modules.get(name)
+    path = getattr(file, "__file__", None)
+    if file is None or not is_users_file(path) or (path is not None and is_librarys_file(path)):
+        return None
+    return path or "", vars(file)
+
+
+def _noted(table: dict[str, Any], file: str, kept: set[KeptValue], *, is_attribute: bool) -> Iterator[Restore]:
+    """Note, before it is put back, which names hold what a run has left there.
+
+    What is assigned to an attribute is put back by torch.export already, and noted where it is assigned; the same
+    containers hold what was put into them.
+    """
+    before = table.copy()
+    containers = {
+        name: (value, value.copy())
+        for name, value in table.items()
+        if type(value) in (dict, list) and not (is_attribute and name in _OF_EVERY_MODULE)
+    }
+
+    def note() -> None:
+        names = {name for name, (value, held) in containers.items() if _gained_results(value, held)}
+        if not is_attribute:
+            changed = ((name, value) for name, value in table.items() if value is not before.get(name))
+            names |= {
+                name for name, value in changed if _is_result(value) or _is_another_number(value, before.get(name))
+            }
+        kept.update(KeptValue(file, name, is_attribute) for name in names)
+
+    yield note
+
+
+def _is_another_number(value: object, before: object) -> bool:
+    return type(value) in _PLAIN and type(before) in _PLAIN and value != before
+
+
+def _gained_results(value: Any, before: Any) -> bool:
+    held = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    known = {id(item) for item in (before.values() if isinstance(before, dict) else before)}
+    return any(id(item) not in known and _is_result(item) for item in held)
+
+
+def _without_changes(table: dict[Any, Any]) -> Restore:
     before = table.copy()
 
     def restore() -> None:
-        for name in [name for name, value in table.items() if value is not before.get(name) and _is_traced(value)]:
-            if name in before:
-                table[name] = before[name]
-            else:
+        for name, value in list(table.items()):
+            if name not in before and _is_result(value):
                 del table[name]
+            elif name in before and (
+                _is_another_number(value, before[name]) or (value is not before[name] and _is_result(value))
+            ):
+                table[name] = before[name]
 
     return restore
 
 
-def _without_new_traces(items: list[object]) -> Restore:
+def _without_new_results(items: list[object]) -> Restore:
     before = items.copy()
 
     def restore() -> None:
-        known = {id(item) for item in before}
-        if any(id(item) not in known and _is_traced(item) for item in items):
+        if _gained_results(items, before):
             items[:] = before
 
     return restore
@@ -160,11 +239,11 @@ def _forgetting(function: Any) -> Restore:
     return lambda: function.cache_clear() if function.cache_info().currsize != size else None
 
 
-def _is_traced(value: object) -> bool:
-    """Whether a value is one of a capture, or holds some: it means nothing outside of that."""
+def _is_result(value: object) -> bool:
+    """Whether a value is one that a run computes, or holds some; of a capture it means nothing outside of that."""
     if isinstance(value, tuple | list):
-        return any(map(_is_traced, value))
-    return isinstance(value, FakeTensor | torch.SymInt | torch.SymFloat | torch.SymBool)
+        return any(map(_is_result, value))
+    return isinstance(value, torch.Tensor | torch.SymInt | torch.SymFloat | torch.SymBool)
 
 
 def _module(module: torch.nn.Module) -> Restore:

@@ -30,7 +30,7 @@ from onnxport.capture.forks.paths import completed, violates
 from onnxport.capture.naming import name_axes
 from onnxport.capture.patches import patched_torch
 from onnxport.capture.patches.quiet import torch_kept_quiet
-from onnxport.capture.preserved import attributes_preserved
+from onnxport.capture.preserved import KeptValue, attributes_preserved, buffers_preserved
 from onnxport.capture.replay import Mirror, Recording, replaying, traced
 from onnxport.capture.request.dynamic_shapes import Declarations
 from onnxport.capture.request.inputs import Inputs, explicit_forward
@@ -48,7 +48,8 @@ class Request:
     """All that a strategy needs.
 
     ``schedule`` answers what Python asks of sizes and data, in the strategy that runs the code; without one the example
-    does. ``rewriting`` holds the functions of the model that were rewritten because they made plain numbers of sizes.
+    does. ``rewriting`` holds the functions of the model that were rewritten because they made plain numbers of sizes,
+    and ``kept`` what the code left in attributes and variables.
     """
 
     model: Any
@@ -59,6 +60,7 @@ class Request:
     follows_example: bool = False
     schedule: Schedule | None = None
     fitting: Fitting = field(default_factory=Fitting)
+    kept: set[KeptValue] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -169,7 +171,7 @@ class DraftExport:
             watched(request.model, _note(request.events)),
             explicit_forward(request.model, request.inputs),
             sizes_as_plain_numbers(),
-            _same_buffers(request.model),
+            buffers_preserved(request.model),
         ):
             program = torch.export.draft_export(
                 request.model,
@@ -182,18 +184,6 @@ class DraftExport:
             request.events.add("warning", "capture", problem.what, where=problem.where)
             warn(str(problem))
         return program
-
-
-@contextlib.contextmanager
-def _same_buffers(model: torch.nn.Module) -> Iterator[None]:
-    """A draft export computes with the real values, so a forward that updates a buffer would really update it."""
-    before = [(buffer, buffer._version, buffer.detach().clone()) for buffer in model.buffers()]
-    try:
-        yield
-    finally:
-        for buffer, version, value in before:
-            if buffer._version != version:
-                buffer.data.copy_(value)
 
 
 class Replay:
@@ -225,7 +215,7 @@ class Tracing:
 
     def capture(self, request: Request) -> torch.export.ExportedProgram:
         facts: list[Problem] = []
-        with watched(request.model, _note(request.events)), _same_buffers(request.model):
+        with watched(request.model, _note(request.events)), buffers_preserved(request.model):
             recording = traced(request.model, request.inputs, facts.append)
             _check_nothing_lost(request, recording)
         with replaying(recording), explicit_forward(request.model, request.inputs):
@@ -408,7 +398,7 @@ def run_path(
 
 
 def _attempt(strategy: Strategy, request: Request, recorder: forced_sizes.Recorder) -> torch.export.ExportedProgram:
-    with recorder.listening(), patched_torch(), torch_kept_quiet(), attributes_preserved(request.model):
+    with recorder.listening(), patched_torch(), torch_kept_quiet(), attributes_preserved(request.model, request.kept):
         try:
             return strategy.capture(request)
         except Exception as error:

@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind
 
 from onnxport.capture.forks.decisions import OtherWay
-from onnxport.capture.preserved import preserved
+from onnxport.capture.preserved import buffers_preserved, preserved
 from onnxport.capture.replay.values.sequences import unpack
 from onnxport.errors import ArgumentTypeError, OnnxExporterError
 from onnxport.events import EventLog
@@ -29,7 +29,7 @@ from onnxport.verification.info import Compared
 def model_outputs(model: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> list[Compared]:
     """Call a model on copies of the arguments; return its outputs flat, without None, and leave it as it was."""
     own_args, own_kwargs = pytree.tree_map_only(torch.Tensor, _copy, (tuple(args), dict(kwargs)))
-    with preserved(model), _same_buffers(model), torch.no_grad():
+    with preserved(model), buffers_preserved(model), torch.no_grad():
         result = model(*own_args, **own_kwargs)
         # A result may be a view of a buffer that is put back afterwards.
         return [_copy(leaf) for leaf in pytree.tree_leaves(result) if leaf is not None]
@@ -184,16 +184,3 @@ def _equal(one: object, other: object) -> bool:
 
 def _copy(value: Compared) -> Compared:
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
-
-
-@contextlib.contextmanager
-def _same_buffers(model: object) -> Iterator[None]:
-    """Put back the buffers that a call writes to."""
-    buffers = list(model.buffers()) if isinstance(model, torch.nn.Module) else []
-    before = [(buffer, buffer._version, buffer.detach().clone()) for buffer in buffers]
-    try:
-        yield
-    finally:
-        for buffer, version, value in before:
-            if buffer._version != version:
-                buffer.data.copy_(value)

@@ -12,6 +12,7 @@ import torch
 
 from onnxport.capture.diagnosis.user_lines import Place, describe
 from onnxport.capture.patches.replacing import attributes_replaced
+from onnxport.capture.preserved import KeptValue
 from onnxport.errors import Problem, listing, warn
 from onnxport.events import EventLog
 from onnxport.source_files import is_librarys_file, is_users_file
@@ -21,9 +22,13 @@ _CHANGED = (*_PLAIN, torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 class ChangedAttributes:
-    """The lines of a model that give its attributes another number, text or truth, and what those held before."""
+    """The lines of a model that give its attributes another number, text or truth, and what those held before.
 
-    def __init__(self) -> None:
+    ``kept`` is given the attributes that are assigned a tensor.
+    """
+
+    def __init__(self, kept: set[KeptValue]) -> None:
+        self._kept = kept
         self._lines: dict[Place, tuple[str, object]] = {}
         #: What was assigned to; what happens to it later is known to the call that did.
         self._assigned: set[tuple[int, str]] = set()
@@ -37,11 +42,13 @@ class ChangedAttributes:
             frame = sys._getframe(1)
             filename = frame.f_code.co_filename
             before = module.__dict__.get(name)
-            if is_users_file(filename) and not is_librarys_file(filename) and (id(module), name) not in self._assigned:
+            if is_users_file(filename) and (id(module), name) not in self._assigned:
                 self._assigned.add((id(module), name))
                 changed = isinstance(value, _CHANGED) and (not isinstance(value, _PLAIN) or value != before)
-                if isinstance(before, _PLAIN) and changed:
+                if isinstance(before, _PLAIN) and changed and not is_librarys_file(filename):
                     self._lines[filename, frame.f_lineno, frame.f_code.co_name] = (name, before)
+                if isinstance(value, torch.Tensor) and name not in module._buffers | module._parameters:
+                    self._kept.add(KeptValue(filename, name, is_attribute=True))
             assign(module, name, value)
 
         return noting

@@ -9,14 +9,16 @@ from collections.abc import Iterator
 
 from onnxport.capture.patches.replacing import attributes_replaced
 
-_OF_RECURRENT_LAYERS = r"The tensor attributes? (self\.[\w.]*_flat_weights\[\d+\](, )?)+ (was|were) assigned"
+# In torch 2.9 it is "certain side effects happened", with their places.
+_OF_ATTRIBUTES = r"The tensor attributes? .* (was|were) assigned during export|.*side effects.*'self'\]"
 
 
 @contextlib.contextmanager
 def torch_kept_quiet() -> Iterator[None]:
     """Keep torch's account of a failure off stderr, unless the user asked for those logs.
 
-    And its warning that recurrent layers assign to attributes: torch's own code does, to a list it keeps of weights.
+    And its warning that a model assigns tensors to attributes: torch's own recurrent layers do, and of others we tell
+    where that makes a difference (``diagnosis/kept_values.py``).
     """
     from onnxport.torch_internals.exporting import LOGGERS, export_trace
 
@@ -26,7 +28,7 @@ def torch_kept_quiet() -> Iterator[None]:
     shadow = (export_trace, "print", lambda *_, **__: None)
     disabled = [(logger, "disabled", True) for logger in silenced]
     with attributes_replaced([shadow, *disabled]), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", _OF_RECURRENT_LAYERS)
+        warnings.filterwarnings("ignore", _OF_ATTRIBUTES)
         # Arrays of NumPy are tensors for the bytecode tracer; where the user's are, eager says so.
         warnings.filterwarnings("ignore", "To copy construct from a tensor")
         yield

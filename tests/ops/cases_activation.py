@@ -85,7 +85,10 @@ CASES = [
         name="dtype",
     ),
     case(
-        "aten::softmax.int aten::log_softmax.int", lambda x: (x[0].softmax(0), x[0].log_softmax(-1)), R("n"), name="0d"
+        "aten::softmax.int aten::log_softmax.int",
+        lambda x: (x[0].softmax(0), x[0].log_softmax(-1), (x[0] / 0).softmax(0), (x[0] / 0).log_softmax(0)),
+        R("n"),
+        name="0d",
     ),
     case(
         "aten::_softmax aten::_log_softmax",

@@ -138,7 +138,7 @@ def softmax(
     op: Builder, self: Tensor, dim: int, dtype: torch.dtype | None = None, half_to_float: bool = False
 ) -> Tensor:
     self = _in_dtype(op, self, dtype, half_to_float)
-    return op.Softmax(self, axis=dim) if self.rank else op.full(1, [], self.dtype)
+    return op.Softmax(self, axis=dim) if self.rank else op.Exp(self - self)
 
 
 @translates("aten::log_softmax.int", "aten::_log_softmax", "aten::special_log_softmax")
@@ -146,7 +146,7 @@ def log_softmax(
     op: Builder, self: Tensor, dim: int, dtype: torch.dtype | None = None, half_to_float: bool = False
 ) -> Tensor:
     self = _in_dtype(op, self, dtype, half_to_float)
-    return op.LogSoftmax(self, axis=dim) if self.rank else op.full(0, [], self.dtype)
+    return op.LogSoftmax(self, axis=dim) if self.rank else self - self
 
 
 def _in_dtype(op: Builder, x: Tensor, dtype: torch.dtype | None, half_to_float: bool) -> Tensor:

@@ -32,7 +32,7 @@ def report_kept_values(
         problems.append(Problem(what, _where_written(value)))
         events.add("assumption", "capture", what, where=problems[-1].where)
     headline = (
-        "The model keeps values for its next call, whose result depends on them; every call of the file is a first:"
+        "A result depends on what the model kept from the call before, and every call of the file is a first one:"
     )
     warn(listing(headline, problems, "Make them inputs and outputs of forward."))
 

@@ -139,7 +139,7 @@ def _modules(model: torch.nn.Module, kept: set[KeptValue]) -> Iterator[Restore]:
     for module in model.modules():
         path = getattr(sys.modules.get(type(module).__module__), "__file__", None)
         if is_users_file(path):
-            yield from _noted(vars(module), path or "", kept, is_attribute=True)
+            yield _noting(vars(module), path or "", kept, is_attribute=True)
         yield _module(module)
     flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
     # Only a leaf may be switched, and only a changed one needs it.
@@ -153,7 +153,7 @@ def _files(model: torch.nn.Module, kept: set[KeptValue]) -> Iterator[Restore]:
         if own is None:
             continue
         path, variables = own
-        yield from _noted(variables, path, kept, is_attribute=False)
+        yield _noting(variables, path, kept, is_attribute=False)
         yield _without_changes(variables)
         for value in list(variables.values()):
             if type(value) is dict:
@@ -173,7 +173,7 @@ def _users_file(name: str) -> tuple[str, dict[str, Any]] | None:
     return path or "", vars(file)
 
 
-def _noted(table: dict[str, Any], file: str, kept: set[KeptValue], *, is_attribute: bool) -> Iterator[Restore]:
+def _noting(table: dict[str, Any], file: str, kept: set[KeptValue], *, is_attribute: bool) -> Restore:
     """Note, before it is put back, which names hold what a run has left there.
 
     What is assigned to an attribute is put back by torch.export already, and noted where it is assigned; the same
@@ -195,7 +195,7 @@ def _noted(table: dict[str, Any], file: str, kept: set[KeptValue], *, is_attribu
             }
         kept.update(KeptValue(file, name, is_attribute) for name in names)
 
-    yield note
+    return note
 
 
 def _is_another_number(value: object, before: object) -> bool:

@@ -58,9 +58,14 @@ def _differs_when_called_again(model: torch.nn.Module, args: Sequence[Any], kwar
 
 
 def _is_same(one: object, other: object) -> bool:
-    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return one.shape == other.shape and torch.allclose(one, other, equal_nan=True)
-    return type(one) is type(other)
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+        return type(one) is type(other)
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    if not one.is_floating_point():
+        return torch.equal(one, other)
+    # Small types of floating-point numbers have no kernels to compare them.
+    return torch.allclose(one.double(), other.double(), equal_nan=True)
 
 
 def _where_written(value: KeptValue) -> str:

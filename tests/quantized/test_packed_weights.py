@@ -224,3 +224,27 @@ def test_fake_weights_stay_packed() -> None:
     real = GPTQ(INPUTS, OUTPUTS)
     program.apply_weights(dict(real.named_buffers()) | dict(real.named_parameters()))
     assert_agrees(program, real, (torch.randn(5, INPUTS),), rtol=1e-4, atol=1e-4)
+
+
+class ReadTwice(nn.Module):
+    """Integers moved to unsigned ones before they are multiplied, as kernels do, and the weight read once more."""
+
+    def __init__(self, *, turned: bool) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.randint(-100, 100, (16, 64), dtype=torch.int8))
+        self.turned = turned
+
+    def forward(self, x: Tensor) -> Tensor:
+        integers = (x * 10).round().clamp(-60, 60).to(torch.int8)
+        product = torch._int_mm(integers, self.weight.t())
+        sums = self.weight.t().to(torch.int32).sum(0) if self.turned else self.weight.to(torch.int32).sum(1)
+        return product - 4 * sums
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_weight_of_a_product_of_integers_that_is_read_twice_is_stored_once(turned: bool) -> None:
+    model = ReadTwice(turned=turned)
+    program = onnxport.export(model, (torch.randn(32, 64),), dynamic_shapes=({0: "batch"},))
+    assert_agrees(program, model, (torch.randn(48, 64),))
+    held = [tensor for tensor in program.model.graph.initializers.values() if len(tensor.shape or ()) == 2]
+    assert [str(value.shape) for value in held] == ["[64,16]"]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
+from onnxport.onnx_build.operators import operator_set
 from onnxport.optimize.scope import Scope
 from onnxport.weights.kinds import is_weight
 from onnxport.weights.stored_form import HALF_BYTES, StoredForm, in_form
@@ -15,6 +16,7 @@ from onnxport.weights.torch_tensor import TorchTensor
 _D = ir.DataType
 _EIGHT_BITS = frozenset({_D.INT8, _D.UINT8, _D.FLOAT8E4M3FN, _D.FLOAT8E4M3FNUZ, _D.FLOAT8E5M2, _D.FLOAT8E5M2FNUZ})
 _WHOLE = (_D.INT32, _D.INT64)
+_MOVES = operator_set("Transpose Reshape Squeeze Unsqueeze Cast Identity")
 Stored = tuple[ir.Value, StoredForm]
 """A weight, and what a part of the graph makes of it that the file can hold instead."""
 
@@ -33,6 +35,7 @@ def store_quantized_weights(scope: Scope) -> None:
         step = _STEPS.get(node.op_type)
         if step is not None and node.domain == "" and node not in scope.dead:
             step(node, weights)
+    weights.store_once()
     weights.take_over_names()
 
 
@@ -59,7 +62,7 @@ class _Weights:
             return None
         if node.op_type == "Cast" and not _is_narrowing(node):
             return None
-        if node.op_type not in ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Cast", "Identity"):
+        if node.op_type not in _MOVES:
             return None
         found = self.find(node.inputs[0])
         if found is None:
@@ -89,6 +92,27 @@ class _Weights:
             made.metadata_props.update(weight.metadata_props)
             self._made[stored] = made
         return self._made[stored]
+
+    def store_once(self) -> None:
+        """Let what else reads a weight in a form read that one, so that the file doesn't hold it twice."""
+        if not any(self.scope.counts.get(weight, 0) for weight, _ in self._made):
+            return
+        for node in list(self.scope.graph):
+            if node.op_type in _MOVES and node.domain == "" and node not in self.scope.dead:
+                found = self.find(node.outputs[0])
+                if found in self._made and not node.outputs[0].is_graph_output():
+                    self.scope.replace(node.outputs[0], self._made[found])
+        for (weight, form), made in self._made.items():
+            match form.steps:
+                case (("permute", order),) if form.dtype is None and not weight.is_graph_output():
+                    back = ir.AttrInt64s("perm", sorted(range(len(order)), key=order.__getitem__))
+                    for user, index in _users(weight, self.scope):
+                        turned = self.scope.insert_before(
+                            user, "Transpose", [made], weight.dtype, _sizes(weight), [back]
+                        )
+                        self.scope.set_input(user, index, turned)
+                case _:
+                    pass
 
     def take_over_names(self) -> None:
         """Let the weights in other forms have the names of those whose place they took."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 
 from onnxport.aten.linalg.products import transposed
+from onnxport.aten.reduction.reduce import flat
 from onnxport.errors import TranslationError
 from onnxport.translate import Builder, Int, Tensor, translates
 from onnxport.translate.dims import is_static
@@ -112,8 +113,8 @@ def gemm_4bit(
         nested = dequantize_blockwise(op, absmax_8bit, absmax, absmax_code, _NESTED_BLOCK, torch.float32)
         absmax = nested + op.cast(absmax_offset, torch.float32)
     weight = dequantize_4bit(op, B, absmax, blocksize, quant_type, shapeB, A.dtype)
-    product = A @ transposed(op, weight)
-    return product if bias is None else product + op.cast(bias, A.dtype)
+    result = A @ transposed(op, weight)
+    return result if bias is None else result + op.cast(bias, A.dtype)
 
 
 @translates("bitsandbytes::gemv_4bit")
@@ -140,7 +141,7 @@ def int8_vectorwise_quant(op: Builder, A: Tensor, threshold: float) -> tuple[Ten
     columns = op.ReduceMax(op.cast(large, torch.int32), [0], keepdims=1)
     integers, largest = _rows_as_integers(op, op.Where(large, op.like(0, A), A).with_shape(A.shape))
     kept = op.Where(op.cast(columns, torch.bool), op.const(0, torch.int8), integers).with_shape(A.shape)
-    return kept, largest, op.reshape(op.NonZero(op.reshape(columns, [A.shape[1]])), [-1])
+    return kept, largest, op.Squeeze(op.NonZero(op.reshape(columns, [A.shape[1]])), [0])
 
 
 def _rows_as_integers(op: Builder, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -159,7 +160,7 @@ def int8_linear_matmul(op: Builder, A: Tensor, B: Tensor) -> Tensor:
 def int8_mm_dequant(
     op: Builder, A: Tensor, row_stats: Tensor, col_stats: Tensor, dtype: torch.dtype | None, bias: Tensor | None
 ) -> Tensor:
-    rows, columns = op.unsqueeze(op.reshape(row_stats, [-1]), [1]), op.unsqueeze(op.reshape(col_stats, [-1]), [0])
+    rows, columns = op.unsqueeze(flat(op, row_stats), [1]), op.unsqueeze(flat(op, col_stats), [0])
     # 1 / 127², with the digits that the library has.
     real = op.cast(A, torch.float32) * (rows * columns) * op.const(6.200124e-05, torch.float32)
     if bias is not None:
@@ -182,7 +183,7 @@ def int8_scaled_mm(
 
 @translates("bitsandbytes::int8_vectorwise_dequant")
 def int8_vectorwise_dequant(op: Builder, A: Tensor, stats: Tensor) -> Tensor:
-    factor = op.unsqueeze(op.reshape(stats, [-1]), [1]) * op.const(1 / 127, torch.float32)
+    factor = op.unsqueeze(flat(op, stats), [1]) * op.const(1 / 127, torch.float32)
     return (op.cast(A, torch.float32) * factor).with_shape(A.shape)
 
 
@@ -198,10 +199,10 @@ def int8_mixed_scaled_mm(
     bias: Tensor | None,
 ) -> tuple[Tensor, Tensor | None]:
     """The product of integers, and that of the columns that were left out in the type of the input."""
-    product = int8_scaled_mm(op, CA, CB, SCA, SCB, bias, A.dtype)
+    result = int8_scaled_mm(op, CA, CB, SCA, SCB, bias, A.dtype)
     if outlier_cols is None:
-        return product, op.full(0, [0], A.dtype)
+        return result, op.full(0, [0], A.dtype)
     left = op.Gather(A, outlier_cols, axis=1)
     right = op.cast(int8_vectorwise_dequant(op, CB, SCB), A.dtype)
     apart = op.MatMul(left, op.Gather(transposed(op, right), outlier_cols, axis=0))
-    return (product + apart.with_shape(product.shape)).with_shape(product.shape), left
+    return (result + apart.with_shape(result.shape)).with_shape(result.shape), left

@@ -68,7 +68,7 @@ def padded_rows(op: Builder, data: Tensor, packing: Packing) -> Tensor:
     if isinstance(known, PackedRows) and known.packing.lengths.value is packing.lengths.value:
         return inside(op, known.padded)
     places = packing.places
-    counted = op.CumSum(op.cast(op.reshape(places, [-1]), torch.int64), op.scalar(0, torch.int64))
+    counted = op.CumSum(op.cast(op.Reshape(places, [-1]), torch.int64), op.scalar(0, torch.int64))
     rows = op.Max(counted - 1, op.scalar(0, torch.int64))
     numbers = op.Reshape(rows, op.shape(places)).with_shape(places.shape)
     return op.Gather(data, numbers, axis=0).with_shape([*places.shape, *data.shape[1:]])

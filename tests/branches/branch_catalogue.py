@@ -1041,3 +1041,41 @@ def asked_without_gradients(self: Any, x: Any) -> Any:
             x = x @ x.t() @ x
     with torch.autocast("cpu", enabled=False):
         return x.float() + 1 if x.sum() > 0 else x * 2
+
+
+PICTURES = [(torch.linspace(-1, 1.5, h * w).reshape(1, 1, h, w),) for h, w in ((8, 8), (7, 8), (8, 9), (5, 3), (4, 12))]
+
+
+@program(PICTURES, axes=({2: "h", 3: "w"},), ifs=1)
+def several_truths_that_are_one(self: Any, x: Any) -> Any:
+    h, w = x.shape[2:]
+    if h % 4 != 0 or w % 4 != 0:
+        return x + x.mean()
+    return x.view(1, h // 4, 4, w // 4, 4).amax((2, 4))[None]
+
+
+@program(PICTURES, axes=({2: "h", 3: "w"},), ifs=0)
+def padding_that_a_variable_remembers(self: Any, x: Any) -> Any:
+    h, w = x.shape[2:]
+    amounts = (0, (4 - w % 4) % 4, 0, (4 - h % 4) % 4)
+    padded = amounts[1] > 0 or amounts[3] > 0
+    x = F.pad(x, amounts)
+    x = x.view(1, 1, x.shape[2] // 4, 4, x.shape[3] // 4, 4).flip(3).reshape(x.shape) + 1
+    if padded:
+        x = x[:, :, :h, :w].contiguous()
+    return x
+
+
+@program([*SIZES, *rows(0)])
+def truths_of_which_the_second_may_fail(self: Any, x: Any) -> Any:
+    n = x.shape[0]
+    return x + 1 if n > 0 and 12 % n == 0 else x * 2
+
+
+@program(PICTURES, axes=({2: "h", 3: "w"},))
+def truths_of_sizes_and_data(self: Any, x: Any) -> Any:
+    odd = x.shape[2] % 2 == 1 and x.shape[3] % 2 == 1
+    either = not (odd or x.shape[2] > 7)
+    if either or x.sum() > 0:
+        x = x * 2
+    return x + 1 if odd and either else x - 1

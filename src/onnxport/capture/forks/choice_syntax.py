@@ -1,4 +1,8 @@
-"""Reading an ``if`` that only chooses between numbers: ``if n % 2 == 0: pad = 1`` and ``else: pad = 2``."""
+"""Reading what a condition on sizes is asked for: ``if n % 2 == 0: pad = 1`` and ``else: pad = 2`` choose a number.
+
+``if n % 4 or m % 4`` asks for two truths in the place of one, and ``padded = n % 4 > 0 or m % 4 > 0`` before there is a
+branch. Both stay one condition, so that there are two ways and not three.
+"""
 
 from __future__ import annotations
 
@@ -74,6 +78,49 @@ def _is_pure(node: ast.expr) -> bool:
     if isinstance(node, ast.Attribute):
         return _is_pure(node.value)
     return isinstance(node, ast.Name | ast.Constant)
+
+
+def asks_joined(node: Choice) -> bool:
+    """Whether a branch asks for ``and`` or ``or`` of what runs no code of the model's.
+
+    One that raises is none: there each part is a limit of its own.
+    """
+    raises = isinstance(node, ast.If) and any(isinstance(part, ast.Raise) for part in (*node.body, *node.orelse))
+    return not raises and _is_joined_test(node.test)
+
+
+def _is_joined_test(test: ast.expr) -> bool:
+    operand = test.operand if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else test
+    return isinstance(operand, ast.BoolOp) and _is_condition(operand)
+
+
+def is_joined_truth(value: ast.expr) -> bool:
+    """Whether a value is ``and`` or ``or`` of truths, and so a truth itself."""
+    return _is_joined_test(value) and all(map(_is_truth, _truths_in(value)))
+
+
+def _truths_in(value: ast.expr) -> Sequence[ast.expr]:
+    if isinstance(value, ast.BoolOp):
+        return [inner for part in value.values for inner in _truths_in(part)]
+    return [value]
+
+
+def _is_truth(value: ast.expr) -> bool:
+    return isinstance(value, ast.Compare) or (isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.Not))
+
+
+def is_joined(frame: FrameType) -> bool:
+    """Whether what a frame asks right now is part of a condition that may be one, asked by a branch or kept."""
+    place = place_of(frame)
+    return place is not None and any(is_within(place, one) for one in _joined(frame.f_code.co_filename))
+
+
+@functools.lru_cache(maxsize=64)
+def _joined(filename: str) -> Sequence[ast.expr]:
+    nodes = list(nodes_of_file(filename))
+    tests = [node.test for node in nodes if isinstance(node, ast.If | ast.IfExp) and asks_joined(node)]
+    values = [node.value for node in nodes if isinstance(node, ast.Assign) and is_joined_truth(node.value)]
+    return [*tests, *values]
 
 
 def _is_function(function: ast.expr) -> bool:

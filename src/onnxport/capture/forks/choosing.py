@@ -113,7 +113,7 @@ class Choosing:
         if not isinstance(number, _SYMBOLIC) or number.node.expr.is_number:
             return number
         expression = number.node.expr
-        if free_unbacked_symbols(expression) or not _is_defined(expression):
+        if free_unbacked_symbols(expression) or not is_defined(expression):
             raise Unchosen
         simple = without_condition(number) if isinstance(number, torch.SymInt) else None
         line = _line()
@@ -216,8 +216,8 @@ def _kind(value: object) -> type | None:
     return float if isinstance(value, float | torch.SymFloat) else None
 
 
-def _is_defined(expression: sympy.Basic) -> bool:
-    """Whether nothing in it divides by what may be 0: in the file both sides of a choice are computed."""
+def is_defined(expression: sympy.Basic) -> bool:
+    """Whether nothing in it divides by what may be 0: in the file all parts of it are computed."""
     return all(
         part.args[1].is_Integer and part.args[1] != 0
         for part in sympy.preorder_traversal(expression)

@@ -25,7 +25,7 @@ from onnxport.capture.diagnosis.guards import Followed
 from onnxport.capture.diagnosis.user_lines import Asker, asked_by, asker, frame_of_caller, line_of_caller
 from onnxport.capture.diagnosis.zero_sizes import is_otherwise_at_zero
 from onnxport.capture.forks.array_functions import functions_of_numbers
-from onnxport.capture.forks.choice_syntax import is_choice_of_numbers
+from onnxport.capture.forks.choice_syntax import is_choice_of_numbers, is_joined
 from onnxport.capture.forks.choosing import Choosing, refuse_truth
 from onnxport.capture.forks.cutting import cuts_left_open
 from onnxport.capture.forks.data_truths import comparisons_of_data, unordered_numbers
@@ -187,8 +187,10 @@ class Schedule:
             return self.fitting.takes(frame)
 
     def chooses(self, frame: FrameType) -> bool:
-        """Whether what a frame asks only chooses between numbers."""
-        return self.rewritten is not None and self.rewritten.choosing.may() and is_choice_of_numbers(frame)
+        """Whether what a frame asks only chooses between numbers, or is one of several truths that it asks for one."""
+        if self.rewritten is None or not self.rewritten.choosing.may():
+            return False
+        return is_choice_of_numbers(frame) or is_joined(frame)
 
     def answer(self, condition: torch.SymBool, by: Asker) -> bool:
         """Decide, note the decision and mark it in the graph."""

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from onnxport.capture.diagnosis.user_lines import line_of_caller
-from onnxport.capture.forks.choosing import Choosing, Unchosen, truths_refused
+from onnxport.capture.forks.choosing import Choosing, Unchosen, is_defined, truths_refused
 from onnxport.capture.forks.decisions import MOST_AT_ONE_LINE, is_of_data, unasked
 from onnxport.capture.forks.kinds import is_literal, with_plain_truths
 from onnxport.capture.rewriting.choices import counting_choices, either, way_taken
@@ -99,6 +99,17 @@ class Helpers:
         ways = (lambda value: (one(),)), (lambda value: (other(),))
         chosen = self.number_chosen(test, ways, ("value",), {})
         return plain() if chosen is None else chosen[0]
+
+    def joined_truths(self, test: Callable[[], Any], plain: Callable[[], Any]) -> Any:
+        """A condition of several truths that sizes tell, as one; else what Python makes of them, one by one."""
+        if not self._choosing.may():
+            return plain()
+        try:
+            with truths_refused():
+                condition = test()
+        except (Unchosen, *_FAILING):
+            return plain()
+        return condition if _is_of_sizes(condition) and is_defined(condition.node.expr) else plain()
 
     @staticmethod
     def every(*parts: Any) -> Any:

@@ -22,7 +22,8 @@ from typing import TypeGuard, TypeVar
 from onnxport.capture.forks.choosing import Choosing
 from onnxport.capture.patches.replacing import code_replaced, items_replaced
 from onnxport.capture.rewriting.identities import functions_with_identities
-from onnxport.capture.rewriting.syntax import HELPERS, rewritten_definition, with_plain_identities
+from onnxport.capture.rewriting.syntax import rewritten_definition, with_plain_identities
+from onnxport.capture.rewriting.syntax_parts import HELPERS
 from onnxport.errors import OnnxExporterError, Problem
 
 _Refusal = TypeVar("_Refusal", bound=OnnxExporterError)

@@ -24,7 +24,7 @@ from onnxport.capture.rewriting.effects import Place, Surroundings
 from onnxport.capture.rewriting.open_blocks import OpenBlock, Operand, Reading, Substituting, symbols_so_far
 from onnxport.capture.rewriting.open_lists import OpenItems, Size
 from onnxport.capture.rewriting.open_numbers import as_tensor, is_open_truth
-from onnxport.capture.rewriting.syntax import OWN
+from onnxport.capture.rewriting.syntax_parts import OWN
 from onnxport.capture.rewriting.variables import Sequential, Variable
 from onnxport.capture.rewriting.watching import UnevenList, Unlike, Watch, variable_of
 from onnxport.errors import CaptureError, Problem

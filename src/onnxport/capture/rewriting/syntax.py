@@ -31,7 +31,7 @@ import copy
 from collections.abc import Sequence
 from typing import TypeVar
 
-from onnxport.capture.forks.choice_syntax import is_choice
+from onnxport.capture.forks.choice_syntax import asks_joined, is_choice, is_joined_truth
 from onnxport.capture.rewriting.leaving import (
     BROKEN,
     CannotBeFlagged,
@@ -41,13 +41,21 @@ from onnxport.capture.rewriting.leaving import (
     is_no_function,
     with_flag,
 )
-from onnxport.capture.rewriting.names import may_matter, names_assigned, names_changed, names_of, names_read
+from onnxport.capture.rewriting.names import names_assigned, names_changed, names_of, names_read
+from onnxport.capture.rewriting.syntax_parts import (
+    HELPERS,
+    OWN,
+    call_of,
+    helper,
+    placed,
+    statement_of,
+    texts_of,
+    tuple_of,
+)
+from onnxport.capture.rewriting.truth_syntax import Truths, TruthsOfSizes
 
-_Made = TypeVar("_Made", bound=ast.AST)
 _Loop = TypeVar("_Loop", ast.For, ast.While)
-# Two underscores would make another name of it in the methods of a class.
-OWN = "_onnxport_"
-HELPERS = "__onnxport_helpers__"
+_Asking = TypeVar("_Asking", ast.If, ast.IfExp)
 _ATTRIBUTES = {"unbind", "stack", "cat", "concat", "concatenate", "get", "index"}
 _ATTRIBUTES |= {"isqrt", "gcd", "fmod", "isnan", "isinf", "isfinite"}
 _ATTRIBUTES |= {"sqrt", "log2", "exp", "log", "log10", "sin", "cos", "tan", "tanh", "atan"}
@@ -87,22 +95,22 @@ class _Identities(ast.NodeTransformer):
             return node
         self.found = True
         # As a call: Python warns of `is` with a literal wherever it compiles one.
-        asked = _helper("is_literal", node.left, other)
-        return _at(node, asked if isinstance(node.ops[0], ast.Is) else ast.UnaryOp(ast.Not(), asked))
+        asked = helper("is_literal", node.left, other)
+        return placed(node, asked if isinstance(node.ops[0], ast.Is) else ast.UnaryOp(ast.Not(), asked))
 
     def visit_Match(self, node: ast.Match) -> ast.stmt:
         self.generic_visit(node)
         patterns = [inner for case in node.cases for inner in ast.walk(case.pattern)]
         if any(isinstance(one, ast.MatchSingleton) and isinstance(one.value, bool) for one in patterns):
             self.found = True
-            node.subject = _at(node.subject, _helper("with_truths", node.subject))
+            node.subject = placed(node.subject, helper("with_truths", node.subject))
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
         if isinstance(node.func, ast.Name) and node.func.id == "type" and len(node.args) == 1 and not node.keywords:
             self.found = True
-            node.func = _at(node, _helper("open", node.func))
+            node.func = placed(node, helper("open", node.func))
         return node
 
 
@@ -128,25 +136,25 @@ class _Rewriter(_Identities):
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
         if self._in_body and isinstance(node.func, ast.Attribute) and node.func.attr in ("equal", "allclose"):
-            node.func = _at(node, _helper("compared", node.func.value, ast.Constant(node.func.attr)))
+            node.func = placed(node, helper("compared", node.func.value, ast.Constant(node.func.attr)))
             return node
         named = isinstance(node.func, ast.Name) and node.func.id not in _OF_THE_FRAME and not _makes_class(node)
         if named or (isinstance(node.func, ast.Attribute) and node.func.attr in _ATTRIBUTES):
-            node.func = _at(node, _helper("open", node.func))
+            node.func = placed(node, helper("open", node.func))
         return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         made = super().visit_Compare(node)
         if made is not node or len(node.ops) != 1 or not isinstance(node.ops[0], ast.In | ast.NotIn):
             return made
-        asked = _helper("contains", node.left, node.comparators[0])
-        return _at(node, asked if isinstance(node.ops[0], ast.In) else ast.UnaryOp(ast.Not(), asked))
+        asked = helper("contains", node.left, node.comparators[0])
+        return placed(node, asked if isinstance(node.ops[0], ast.In) else ast.UnaryOp(ast.Not(), asked))
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load) or isinstance(node.slice, ast.Slice | ast.Tuple | ast.Constant):
             return node
-        return _at(node, _helper("item", node.value, node.slice))
+        return placed(node, helper("item", node.value, node.slice))
 
     def visit_List(self, node: ast.List) -> ast.expr:
         self.generic_visit(node)
@@ -156,23 +164,25 @@ class _Rewriter(_Identities):
             parts = [
                 item.value if isinstance(item, ast.Starred) else ast.List([item], ast.Load()) for item in node.elts
             ]
-            return _at(node, _helper("joined", *parts))
-        return node if node.elts else _at(node, _helper("listed", node))
+            return placed(node, helper("joined", *parts))
+        return node if node.elts else placed(node, helper("listed", node))
 
     def visit_Assign(self, node: ast.Assign) -> ast.stmt:
+        joined = self._joined(node.value) if not self._in_body and is_joined_truth(node.value) else None
         self.generic_visit(node)
+        node.value = node.value if joined is None else joined
         if isinstance(node.value, ast.List):
-            node.value = _at(node.value, _helper("listed", node.value))
+            node.value = placed(node.value, helper("listed", node.value))
         elif isinstance(node.value, ast.Tuple):
             node.value.elts = [
-                _at(item, _helper("listed", item)) if isinstance(item, ast.List) else item for item in node.value.elts
+                placed(item, helper("listed", item)) if isinstance(item, ast.List) else item for item in node.value.elts
             ]
         return node
 
     def visit_Return(self, node: ast.Return) -> ast.stmt:
         self.generic_visit(node)
         if node.value is not None:
-            node.value = _at(node.value, _helper("returned", node.value))
+            node.value = placed(node.value, helper("returned", node.value))
         return node
 
     def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
@@ -194,7 +204,7 @@ class _Rewriter(_Identities):
         arguments = ast.arguments([], [ast.arg(item)], None, [], [], None, [])
         function = ast.Lambda(arguments, ast.Subscript(one, ast.Constant(0), ast.Load()))
         name = "collected" if isinstance(node, ast.ListComp) else "generated"
-        return _at(node, _helper(name, first.iter, function))
+        return placed(node, helper(name, first.iter, function))
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
         in_body, self._in_body = self._in_body, False
@@ -205,24 +215,26 @@ class _Rewriter(_Identities):
     def visit_For(self, node: ast.For) -> ast.stmt | list[ast.stmt]:
         reads = self._reads_around(node)
         items, item, loop = self._fresh("items"), self._fresh("item"), self._fresh("loop")
-        start = ast.Assign([ast.Name(items, ast.Store())], _helper("items", self.visit(copy.deepcopy(node.iter))))
+        start = ast.Assign([ast.Name(items, ast.Store())], helper("items", self.visit(copy.deepcopy(node.iter))))
         plain = self._plain(node, reads)
         plain.iter = ast.Name(items, ast.Load())
         found = self._unflagged(node)
         if isinstance(found, CannotBeFlagged):
-            reason = _helper("refuse_open", ast.Name(items, ast.Load()), *map(ast.Constant, (_text(node), str(found))))
-            return [_at(node.iter, start), _at(node.iter, ast.Expr(reason)), plain]
+            reason = helper("refuse_open", ast.Name(items, ast.Load()), *map(ast.Constant, (_text(node), str(found))))
+            return [placed(node.iter, start), placed(node.iter, ast.Expr(reason)), plain]
         names = self._changed([node.target, *found.loop.body])
         body = self._function("body", names, found.loop.body, first=item)
         body.body.insert(0, ast.Assign([node.target], ast.Name(item, ast.Load())))
         described = _described(body.name, names, reads, node, found.flag)
-        made = _helper("counted", ast.Name(items, ast.Load()), *described, _call("locals"))
+        made = helper("counted", ast.Name(items, ast.Load()), *described, call_of("locals"))
         run: list[ast.stmt] = [
-            _written(f"if {loop}.needs_first and ({loop}.surely_runs or {loop}.length > 0): {loop}.take_first()"),
+            statement_of(f"if {loop}.needs_first and ({loop}.surely_runs or {loop}.length > 0): {loop}.take_first()"),
             _assigned(names, loop),
             *(part for one in found.after for part in self.statements(one)),
         ]
-        return [_at(node.iter, line) for line in (start, *_flag(found), body, *_loop_or_plain(loop, made, run, plain))]
+        return [
+            placed(node.iter, line) for line in (start, *_flag(found), body, *_loop_or_plain(loop, made, run, plain))
+        ]
 
     def visit_While(self, node: ast.While) -> ast.stmt | list[ast.stmt]:
         reads = self._reads_around(node)
@@ -236,12 +248,12 @@ class _Rewriter(_Identities):
         test = self._function("test", names, [])
         # Once the loop was left its condition is not asked, and may be one that fails: `while x[i] > 0`.
         asked = ast.BoolOp(ast.And(), [_goes_on(found.flag), node.test]) if found.flag else node.test
-        test.body = [ast.Return(self._truth(_at(node.test, asked)))]
+        test.body = [ast.Return(self._truth(placed(node.test, asked)))]
         described = _described(body.name, names, reads, node, found.flag)
-        made = _helper("repeated", ast.Name(test.name, ast.Load()), *described, _call("locals"))
+        made = helper("repeated", ast.Name(test.name, ast.Load()), *described, call_of("locals"))
         after = [part for one in found.after for part in self.statements(one)]
         lines = _loop_or_plain(loop, made, [_assigned(names, loop), *after], plain)
-        return [_at(node.test, line) for line in (*_flag(found), test, body, *lines)]
+        return [placed(node.test, line) for line in (*_flag(found), test, body, *lines)]
 
     def _plain(self, node: _Loop, reads: Sequence[str]) -> _Loop:
         """A loop as it is, for when Python knows how often it runs."""
@@ -250,14 +262,14 @@ class _Rewriter(_Identities):
         if flag:
             going = _goes_on(flag)
             if isinstance(plain, ast.While):
-                plain.test = _at(plain.test, ast.BoolOp(ast.And(), [going, plain.test]))
+                plain.test = placed(plain.test, ast.BoolOp(ast.And(), [going, plain.test]))
             else:
                 if set(names_assigned(plain.target)) & set(reads):
                     # What the target holds is that of the iteration that left the loop.
                     item = self._fresh("item")
                     plain.body.insert(0, ast.Assign([plain.target], ast.Name(item, ast.Load())))
-                    plain.target = _at(plain.target, ast.Name(item, ast.Store()))
-                plain.body = [_at(plain.iter, ast.If(going, plain.body, []))]
+                    plain.target = placed(plain.target, ast.Name(item, ast.Store()))
+                plain.body = [placed(plain.iter, ast.If(going, plain.body, []))]
         plain.body = [made for part in plain.body for made in self.statements(part)]
         plain.orelse = [made for part in plain.orelse for made in self.statements(part)]
         if isinstance(plain, ast.While):
@@ -294,22 +306,21 @@ class _Rewriter(_Identities):
         if not self._in_body and is_choice(node):
             return self._choice(node)
         if not self._in_body:
-            self.generic_visit(node)
-            return node
+            return self._with_joined_test(node)
         reads = self._reads_around(node)
         names = self._changed([*node.body, *node.orelse])
         ways = [self._function("way", names, body) for body in (node.body, node.orelse)]
         raises = [bool(body) and isinstance(body[-1], ast.Raise) for body in (node.body, node.orelse)]
-        made = _helper(
+        made = helper(
             "chosen",
             self._truth(node.test),
             ast.Tuple([ast.Name(way.name, ast.Load()) for way in ways], ast.Load()),
             ast.Tuple([ast.Constant(one) for one in raises], ast.Load()),
-            *_texts(names, [name for name in names if name in reads or name.startswith(OWN)]),
-            _call("locals"),
+            *texts_of(names, [name for name in names if name in reads or name.startswith(OWN)]),
+            call_of("locals"),
         )
-        taken = ast.Assign([_tuple(names, ast.Store())], made) if names else ast.Expr(made)
-        return [_at(node.test, line) for line in (*ways, taken)]
+        taken = ast.Assign([tuple_of(names, ast.Store())], made) if names else ast.Expr(made)
+        return [placed(node.test, line) for line in (*ways, taken)]
 
     def _choice(self, node: ast.If) -> list[ast.stmt]:
         """An ``if`` between numbers: one number where a condition on sizes chooses."""
@@ -317,16 +328,16 @@ class _Rewriter(_Identities):
         ways = [self._function("way", names, body, in_body=False) for body in (node.body, node.orelse)]
         functions = ast.Tuple([ast.Name(way.name, ast.Load()) for way in ways], ast.Load())
         chosen = self._fresh("chosen")
-        made = _helper("number_chosen", self._on_sizes(node.test), functions, *_texts(names), _call("locals"))
+        made = helper("number_chosen", self._on_sizes(node.test), functions, *texts_of(names), call_of("locals"))
         plain = copy.deepcopy(node)
         self.generic_visit(plain)
-        taken = ast.Assign([_tuple(names, ast.Store())], ast.Name(chosen, ast.Load()))
-        return [_at(node.test, line) for line in (*ways, *_loop_or_plain(chosen, made, [taken], plain))]
+        taken = ast.Assign([tuple_of(names, ast.Store())], ast.Name(chosen, ast.Load()))
+        return [placed(node.test, line) for line in (*ways, *_loop_or_plain(chosen, made, [taken], plain))]
 
     def _on_sizes(self, test: ast.expr) -> ast.Lambda:
         """A function for a condition whose ``and``, ``or`` and ``not`` are operations on truths that sizes tell."""
         nothing = ast.arguments([], [], None, [], [], None, [])
-        return ast.Lambda(nothing, self.visit(_TruthsOfSizes().visit(copy.deepcopy(test))))
+        return ast.Lambda(nothing, self.visit(TruthsOfSizes().visit(copy.deepcopy(test))))
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         if not self._in_body and is_choice(node):
@@ -335,23 +346,35 @@ class _Rewriter(_Identities):
             plain = copy.deepcopy(node)
             self.generic_visit(plain)
             test = self._on_sizes(node.test)
-            return _at(node, _helper("number_either", test, *sides, ast.Lambda(nothing, plain)))
+            return placed(node, helper("number_either", test, *sides, ast.Lambda(nothing, plain)))
         if not self._in_body:
-            self.generic_visit(node)
-            return node
+            return self._with_joined_test(node)
         nothing = ast.arguments([], [], None, [], [], None, [])
         ways = [ast.Lambda(nothing, self.visit(value)) for value in (node.body, node.orelse)]
-        return _at(node, _helper("either", self._truth(node.test), *ways))
+        return placed(node, helper("either", self._truth(node.test), *ways))
+
+    def _with_joined_test(self, node: _Asking) -> _Asking:
+        """A branch whose ``and`` and ``or`` of sizes are one condition."""
+        joined = self._joined(node.test) if asks_joined(node) else None
+        self.generic_visit(node)
+        if joined is not None:
+            node.test = joined
+        return node
+
+    def _joined(self, test: ast.expr) -> ast.expr:
+        nothing = ast.arguments([], [], None, [], [], None, [])
+        plain = ast.Lambda(nothing, self.visit(copy.deepcopy(test)))
+        return placed(test, helper("joined_truths", self._on_sizes(test), plain))
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
         self.generic_visit(node)
         if self._in_body:
-            node.test = _at(node.test, _helper("holds", node.test))
+            node.test = placed(node.test, helper("holds", node.test))
         return node
 
     def _truth(self, test: ast.expr) -> ast.expr:
         """A condition whose ``and``, ``or`` and ``not`` are operations on truths that only run time knows."""
-        truth: ast.expr = self.visit(_Truths().visit(copy.deepcopy(test)))
+        truth: ast.expr = self.visit(Truths().visit(copy.deepcopy(test)))
         return truth
 
     def _function(
@@ -363,7 +386,7 @@ class _Rewriter(_Identities):
         was_in_body, self._in_body = self._in_body, in_body
         made = [one for part in copy.deepcopy(list(body)) for one in self.statements(part)]
         self._in_body = was_in_body
-        return ast.FunctionDef(self._fresh(name), arguments, [*made, ast.Return(_tuple(names, ast.Load()))], [])
+        return ast.FunctionDef(self._fresh(name), arguments, [*made, ast.Return(tuple_of(names, ast.Load()))], [])
 
     def _reads_around(self, loop: Loop | ast.If) -> list[str]:
         """The names that are read outside of a block: a variable that is not has no use after it."""
@@ -393,34 +416,6 @@ def _goes_on(flag: str) -> ast.Compare:
     return ast.Compare(ast.Name(flag, ast.Load()), [ast.Lt()], [ast.Constant(BROKEN)])
 
 
-class _Truths(ast.NodeTransformer):
-    """Makes ``and``, ``or`` and ``not`` of a loop's condition operations on truths that only run time knows."""
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
-        self.generic_visit(node)
-        nothing = ast.arguments([], [], None, [], [], None, [])
-        parts = [ast.Lambda(nothing, value) for value in node.values]
-        # What follows may fail where the first does not hold: `i < n and x[i] > 0`.
-        in_turn = any(map(may_matter, node.values[1:]))
-        return _at(node, _helper("all_of" if isinstance(node.op, ast.And) else "any_of", ast.Constant(in_turn), *parts))
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
-        self.generic_visit(node)
-        return _at(node, _helper("negated", node.operand)) if isinstance(node.op, ast.Not) else node
-
-
-class _TruthsOfSizes(ast.NodeTransformer):
-    """Makes ``and``, ``or`` and ``not`` of a condition operations on truths that sizes tell."""
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
-        self.generic_visit(node)
-        return _at(node, _helper("every" if isinstance(node.op, ast.And) else "some", *node.values))
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
-        self.generic_visit(node)
-        return _at(node, _helper("opposite", node.operand)) if isinstance(node.op, ast.Not) else node
-
-
 def _described(
     body: str, names: Sequence[str], reads: Sequence[str], loop: ast.For | ast.While, flag: str
 ) -> list[ast.expr]:
@@ -432,12 +427,8 @@ def _described(
         for inner in ast.walk(part)
         if isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store)
     ]
-    texts = _texts(names, needed, attributes)
+    texts = texts_of(names, needed, attributes)
     return [ast.Name(body, ast.Load()), *texts, ast.Constant(_text(loop)), ast.Constant(flag)]
-
-
-def _texts(*lists: Sequence[str]) -> list[ast.expr]:
-    return [ast.Tuple([ast.Constant(text) for text in texts], ast.Load()) for texts in lists]
 
 
 def _flag(found: Unflagged) -> list[ast.stmt]:
@@ -456,34 +447,5 @@ def _text(loop: ast.For | ast.While) -> str:
     return f"for {ast.unparse(loop.target)} in {ast.unparse(loop.iter)}"
 
 
-def _helper(name: str, *arguments: ast.expr) -> ast.Call:
-    return ast.Call(ast.Attribute(ast.Name(HELPERS, ast.Load()), name, ast.Load()), list(arguments), [])
-
-
-def _call(name: str) -> ast.Call:
-    return ast.Call(ast.Name(name, ast.Load()), [], [])
-
-
-def _tuple(names: Sequence[str], context: ast.expr_context) -> ast.Tuple:
-    return ast.Tuple([ast.Name(name, context) for name in names], context)
-
-
 def _assigned(names: Sequence[str], loop: str) -> ast.stmt:
-    return _written(f"({', '.join(names)},) = {loop}.run()" if names else f"{loop}.run()")
-
-
-def _written(text: str) -> ast.stmt:
-    """A statement without a place."""
-    (statement,) = ast.parse(text).body
-    for inner in ast.walk(statement):
-        for attribute in inner._attributes:
-            delattr(inner, attribute)
-    return statement
-
-
-def _at(place: ast.stmt | ast.expr, made: _Made) -> _Made:
-    """What was made, with the place in the file of what it stands for wherever it has none."""
-    for inner in ast.walk(made):
-        if "lineno" in inner._attributes and getattr(inner, "lineno", None) is None:
-            ast.copy_location(inner, place)
-    return made
+    return statement_of(f"({', '.join(names)},) = {loop}.run()" if names else f"{loop}.run()")

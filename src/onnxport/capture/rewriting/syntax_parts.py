@@ -1,0 +1,49 @@
+"""Pieces that the syntax of rewritten functions is made of: calls of our helpers, statements without a place."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import TypeVar
+
+_Made = TypeVar("_Made", bound=ast.AST)
+# Two underscores would make another name of it in the methods of a class.
+OWN = "_onnxport_"
+HELPERS = "__onnxport_helpers__"
+
+
+def helper(name: str, *arguments: ast.expr) -> ast.Call:
+    """A call of one of our helpers."""
+    return ast.Call(ast.Attribute(ast.Name(HELPERS, ast.Load()), name, ast.Load()), list(arguments), [])
+
+
+def call_of(name: str) -> ast.Call:
+    """A call of a function without arguments."""
+    return ast.Call(ast.Name(name, ast.Load()), [], [])
+
+
+def tuple_of(names: Sequence[str], context: ast.expr_context) -> ast.Tuple:
+    """A tuple of variables, read or assigned to."""
+    return ast.Tuple([ast.Name(name, context) for name in names], context)
+
+
+def texts_of(*lists: Sequence[str]) -> list[ast.expr]:
+    """Tuples of texts."""
+    return [ast.Tuple([ast.Constant(text) for text in texts], ast.Load()) for texts in lists]
+
+
+def statement_of(text: str) -> ast.stmt:
+    """A statement without a place."""
+    (statement,) = ast.parse(text).body
+    for inner in ast.walk(statement):
+        for attribute in inner._attributes:
+            delattr(inner, attribute)
+    return statement
+
+
+def placed(place: ast.stmt | ast.expr, made: _Made) -> _Made:
+    """What was made, with the place in the file of what it stands for wherever it has none."""
+    for inner in ast.walk(made):
+        if "lineno" in inner._attributes and getattr(inner, "lineno", None) is None:
+            ast.copy_location(inner, place)
+    return made

@@ -104,12 +104,10 @@ class _Weights:
                     self.scope.replace(node.outputs[0], self._made[found])
         for (weight, form), made in self._made.items():
             match form.steps:
-                case (("permute", order),) if form.dtype is None and not weight.is_graph_output():
+                case (("permute", order),) if weight.dtype == made.dtype is not None and not weight.is_graph_output():
                     back = ir.AttrInt64s("perm", sorted(range(len(order)), key=order.__getitem__))
                     for user, index in _users(weight, self.scope):
-                        turned = self.scope.insert_before(
-                            user, "Transpose", [made], weight.dtype, _sizes(weight), [back]
-                        )
+                        turned = self.scope.insert_before(user, "Transpose", [made], made.dtype, _sizes(weight), [back])
                         self.scope.set_input(user, index, turned)
                 case _:
                     pass

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 
 from onnxport.errors import OpsetError
 from onnxport.quantize.candidates import Candidate, Left, find_candidates
 from onnxport.quantize.dynamic import DynamicForm, RoundedInputs
+from onnxport.quantize.experts import find_mixtures
+from onnxport.quantize.experts_form import ExpertsForm
 from onnxport.quantize.graph_edits import GraphEdits
 from onnxport.quantize.grid import IntegerGrid
 from onnxport.quantize.half import convert_to_half
@@ -67,7 +69,10 @@ def quantize_model(
     if quantization.scheme == "static-int8" and observe is not None:
         ranges = observe(observed_values(candidates, model.graph))
     grids = StaticGrids(edits, ranges)
-    layers = []
+    layers: list[QuantizedLayer] = []
+    if target.name == "onnxruntime":
+        written = _write_mixtures(edits, candidates, quantization, layers)
+        candidates = [candidate for candidate in candidates if candidate.name not in written]
     for candidate in candidates:
         weight = _quantized(candidate, quantization, target)
         form = _form(edits, candidate, weight, quantization, target, rounded)
@@ -85,14 +90,48 @@ def quantize_model(
         form.write()
         if ranges and takes_static_grids(candidate):
             grids.round(candidate, weight)
-        written = sum(one.const_value.nbytes for one in form.initializers if one.const_value is not None)
-        replaced = not any(source.uses() for source in candidate.sources)
-        layers.append(
-            QuantizedLayer(candidate.name, operators, weight.form, weight.bytes_before, written, replaced, weight)
-        )
+        layers.append(_layer(candidate, weight, operators, form.initializers))
     if target.name == "onnxruntime":
         join_products(edits)
     return QuantizationReport(layers, left, scheme=quantization.scheme)
+
+
+def _layer(
+    candidate: Candidate, weight: QuantizedWeight, operators: tuple[str, ...], initializers: Sequence[ir.Value]
+) -> QuantizedLayer:
+    written = sum(one.const_value.nbytes for one in initializers if one.const_value is not None)
+    replaced = not any(source.uses() for source in candidate.sources)
+    return QuantizedLayer(candidate.name, operators, weight.form, weight.bytes_before, written, replaced, weight)
+
+
+def _write_mixtures(
+    edits: GraphEdits, candidates: Sequence[Candidate], quantization: Quantization, layers: list[QuantizedLayer]
+) -> set[str]:
+    """Write mixtures of experts as one operator each where it fits; the names of the weights that they read."""
+    readers = {reader.node: one for one in candidates for reader in one.readers if one.uses == {"matrices"}}
+    written: set[str] = set()
+    level, size = quantization.accuracy_level, 1 << quantization.bits
+    grid = IntegerGrid(0, size - 1, quantization.is_symmetric)
+    for mixture in list(find_mixtures(edits.model)) if readers else ():
+        both = [readers[node] for node in (mixture.up, mixture.down) if node in readers]
+        if len(both) != 2 or any(len(one.readers) > 1 or len(one.sources) > 1 for one in both):
+            continue
+        up, down = (
+            QuantizedWeight(
+                one.name, one.load, one.dtype, grid, quantization.block, refine=quantization.refine is not None
+            )
+            for one in both
+        )
+        if not ExpertsForm.fits(mixture, up, down, level):
+            continue
+        form = ExpertsForm(edits, mixture, up, down, level)
+        form.write((both[0].sources[0], both[1].sources[0]))
+        for candidate, weight, held in zip(both, (up, down), form.initializers, strict=True):
+            edits.drop(candidate.sources)
+            edits.take_name(held[0], candidate.name)
+            layers.append(_layer(candidate, weight, ("QMoE",), held))
+            written.add(candidate.name)
+    return written
 
 
 def _form(
@@ -151,7 +190,7 @@ def _quantized(candidate: Candidate, quantization: Quantization, target: Target)
         quantization = quantization.with_eight_bits()
     signed = quantization.scheme != "uint4"
     if quantization.bits == 4:
-        signed = signed and candidate.uses != {"table"}
+        signed = signed and candidate.uses not in ({"table"}, {"matrices"})
     signed = signed and not (for_microsoft and quantization.block is not None)
     size = 1 << quantization.bits
     least = -size // 2 if signed else 0

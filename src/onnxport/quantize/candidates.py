@@ -18,7 +18,7 @@ from onnxport.weights.arrangement import Arranged, weights_behind
 from onnxport.weights.dtypes import from_torch_dtype
 from onnxport.weights.torch_tensor import storage_key
 
-Use = Literal["right", "left", "table", "channels", "recurrent"]
+Use = Literal["right", "left", "table", "matrices", "channels", "recurrent"]
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 _REAL = {from_torch_dtype(dtype): dtype for dtype in _FLOATS}
 _HEADS = ("lm_head", "embed_out", "output_projection")
@@ -26,7 +26,9 @@ _HEADS = ("lm_head", "embed_out", "output_projection")
 
 @dataclass(frozen=True)
 class Reader:
-    """A node that reads a weight: as the right or left side of a product, as a table of rows, by channels, by gates."""
+    """A node that reads a weight: as the right or left side of a product, as a table of rows or of such right sides, by
+    channels, by gates.
+    """
 
     node: ir.Node
     index: int
@@ -89,6 +91,9 @@ def find_candidates(model: ir.Model, quantization: Quantization) -> tuple[list[C
     tables = {candidate.load().shape[0] for candidate in found.values() if "table" in candidate.uses}
     chosen = []
     for candidate in found.values():
+        if len(candidate.uses) > 1:
+            # No form of the integers serves products and look-ups of matrices both.
+            candidate.readers[:] = [reader for reader in candidate.readers if reader.use != "matrices"]
         reason = _excluded(candidate, quantization, tables)
         if reason:
             left[candidate.name] = Left(candidate.name, reason)
@@ -142,7 +147,7 @@ def _readers(node: ir.Node) -> Iterator[Reader]:
                 yield Reader(node, 1, "right")
         case "Gather":
             if node.attributes.get_int("axis", 0) == 0 and node.outputs[0].shape is not None:
-                yield Reader(node, 0, "table")
+                yield Reader(node, 0, "matrices" if _takes_a_matrix(node) else "table")
         case "Conv" | "ConvTranspose":
             yield Reader(node, 1, "channels")
         case "LSTM" | "GRU" | "RNN":
@@ -152,9 +157,19 @@ def _readers(node: ir.Node) -> Iterator[Reader]:
             return
 
 
+def _takes_a_matrix(gather: ir.Node) -> bool:
+    """Whether one of several matrices is taken, and products read it as their right side."""
+    table, index = gather.inputs[:2]
+    if table is None or table.shape is None or len(table.shape) != 3 or index is None or index.shape is None:
+        return False
+    users = gather.outputs[0].uses()
+    products = all(user.op_type == "MatMul" and user.domain == "" and place == 1 for user, place in users)
+    return len(index.shape) == 0 and bool(users) and products
+
+
 def _rows(arranged: Arranged, reader: Reader) -> Callable[[], torch.Tensor]:
     """What gives a weight as matrices with a row for each output."""
-    transposed = reader.use == "right" and reader.node.attributes.get_int("transB", 0) == 0
+    transposed = reader.use in ("right", "matrices") and reader.node.attributes.get_int("transB", 0) == 0
 
     def load() -> torch.Tensor:
         tensor = arranged.joined()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.graphs import graphs
+from onnxport.graphs import bodies, graphs
 from onnxport.onnx_build.literals import Contents, Literals, initializer, shown_name
 from onnxport.onnx_build.names import UniqueNames, names_in
 from onnxport.provenance import ALIASES, INPUT_KIND, pass_on
@@ -165,6 +165,7 @@ class GraphEdits:
             if graph is None or any(output.uses() or output.is_graph_output() for output in node.outputs):
                 continue
             pending += [one for one in node.inputs if one is not None]
+            pending += _let_go(node)
             graph.remove(node, safe=True)
 
     def take_name(self, made: ir.Value, name: str) -> None:
@@ -177,3 +178,14 @@ class GraphEdits:
         if made.const_value is not None:
             made.const_value.name = name
         initializers.add(made)
+
+
+def _let_go(node: ir.Node) -> list[ir.Value]:
+    """Let the bodies of a node that goes read nothing any more; what they read."""
+    read = []
+    for body in bodies(node):
+        for inner in body:
+            read += [*(value for value in inner.inputs if value is not None), *_let_go(inner)]
+            for index in range(len(inner.inputs)):
+                inner.replace_input_with(index, None)
+    return read

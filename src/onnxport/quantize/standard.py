@@ -25,8 +25,8 @@ class StandardForm:
         self._edits = edits
         self._candidate = candidate
         self._weight = weight
-        self._by_columns = "right" in candidate.uses
-        self._halves = candidate.uses == {"table"} and weight.grid.most - weight.grid.least == 15
+        self._by_columns = bool({"right", "matrices"} & candidate.uses)
+        self._halves = candidate.uses in ({"table"}, {"matrices"}) and weight.grid.most - weight.grid.least == 15
         self._real = from_torch_dtype(weight.dtype)
         self._kind = _D.UINT8 if self._halves else _KINDS[weight.grid.least, weight.grid.most]
         self.initializers: list[ir.Value] = []
@@ -44,6 +44,8 @@ class StandardForm:
         for reader in self._candidate.readers:
             if reader.use == "table":
                 self._look_up(reader)
+            elif reader.use == "matrices":
+                self._take_matrix(reader.node)
             else:
                 self._edits.point(reader.node, reader.index, self._dequantize(reader))
                 if reader.use == "right":
@@ -61,8 +63,8 @@ class StandardForm:
     def _integers_tensor(self) -> LazyIntegers:
         weight = self._weight
         if self._halves:
-            return LazyIntegers(self._half_rows, _D.UINT8, (weight.outputs, -(-weight.inputs // 2)), "")
-        shape = (weight.inputs, weight.outputs) if self._by_columns else (weight.outputs, weight.inputs)
+            return LazyIntegers(self._half_rows, _D.UINT8, (*weight.lead, self._length, -(-self._width // 2)), "")
+        shape = (self._length, self._width)
         if self._candidate.uses == {"channels"}:
             value = self._candidate.readers[0].node.inputs[1]
             assert value is not None and value.shape is not None
@@ -70,10 +72,20 @@ class StandardForm:
         pieces = weight.by_columns if self._by_columns else weight.by_rows
         return LazyIntegers(pieces, self._kind, (*weight.lead, *shape), "")
 
+    @property
+    def _length(self) -> int:
+        """How many rows are written."""
+        return self._weight.inputs if self._by_columns else self._weight.outputs
+
+    @property
+    def _width(self) -> int:
+        """How many integers there are in a row."""
+        return self._weight.outputs if self._by_columns else self._weight.inputs
+
     def _half_rows(self) -> Iterator[torch.Tensor]:
         """Two integers in a byte: one of the first half of a row, and one of the second half."""
-        half = -(-self._weight.inputs // 2)
-        for rows in self._weight.by_rows():
+        half = -(-self._width // 2)
+        for rows in self._weight.by_columns() if self._by_columns else self._weight.by_rows():
             high = torch.nn.functional.pad(rows[:, half:], (0, 2 * half - rows.shape[1]))
             yield rows[:, :half] | (high << 4)
 
@@ -81,6 +93,8 @@ class StandardForm:
         weight = self._weight
         if self._is_plain():
             return (weight.outputs,)
+        if self._has_a_scale_for_each_output():
+            return (*weight.lead, weight.outputs)
         shape = (weight.blocks, weight.outputs) if self._by_columns else (weight.outputs, weight.blocks)
         return (*weight.lead, *shape)
 
@@ -88,6 +102,10 @@ class StandardForm:
         """Whether there is one scale for each output: what all opsets have."""
         weight = self._weight
         return weight.blocks == 1 and not weight.lead and not self._halves
+
+    def _has_a_scale_for_each_output(self) -> bool:
+        """Whether matrices that are taken one at a time have scales for their columns: what all opsets have."""
+        return self._weight.blocks == 1 and self._candidate.uses == {"matrices"}
 
     def _in_order(self, parameters: torch.Tensor) -> torch.Tensor:
         moved = parameters.transpose(-1, -2) if self._by_columns else parameters
@@ -163,9 +181,32 @@ class StandardForm:
             )
         self._edits.replace(node, real)
 
+    def _take_matrix(self, node: ir.Node) -> None:
+        """Take the integers of one matrix and its scales, and dequantize only those."""
+        integers = self._gathered(node, self._integers, 0, "matrix")
+        if self._halves:
+            integers = self._unpacked(node, integers, 1)
+        scale = self._gathered(node, self._scale, 0, "scales")
+        zero = None if self._zero is None else self._gathered(node, self._zero, 0, "zero_points")
+        if self._halves and zero is None:
+            zero = self._constant_zero(node, scale)
+        each = self._has_a_scale_for_each_output()
+        attributes = {"axis": 1} if each else {"axis": 0, "block_size": self._weight.block}
+        real = self._edits.add(
+            node,
+            "DequantizeLinear",
+            self._parameters(integers, scale, zero),
+            dict(attributes),
+            name=f"{node.outputs[0].name}_dequantized",
+            dtype=self._real,
+            shape=integers.shape,
+        )
+        self._edits.replace(node, real)
+
     def _gathered(self, node: ir.Node, table: ir.Value, axis: int, suffix: str) -> ir.Value:
         assert table.dtype is not None and table.shape is not None and node.inputs[1] is not None
-        indices = _dims(node.outputs[0])[:-1]
+        row = len(self._weight.lead) + 1
+        indices = _dims(node.outputs[0])[:-row]
         sizes = list(table.shape)
         return self._edits.add(
             node,
@@ -189,17 +230,15 @@ class StandardForm:
             dtype=_D.UINT8,
             shape=shape,
         )
-        width = 2 * -(-self._weight.inputs // 2)
+        width = 2 * -(-self._width // 2)
         lead = _dims(node.outputs[0])[:-1]
         both = edits.add(
             node, "Concat", [low, high], {"axis": rank}, name=f"{name}_both", dtype=_D.UINT8, shape=[*lead, width]
         )
-        if width == self._weight.inputs:
+        if width == self._width:
             return both
-        bounds = [edits.ints([number]) for number in (0, self._weight.inputs, rank)]
-        return edits.add(
-            node, "Slice", [both, *bounds], name=f"{name}_cut", dtype=_D.UINT8, shape=[*lead, self._weight.inputs]
-        )
+        bounds = [edits.ints([number]) for number in (0, self._width, rank)]
+        return edits.add(node, "Slice", [both, *bounds], name=f"{name}_cut", dtype=_D.UINT8, shape=[*lead, self._width])
 
     def _constant_zero(self, node: ir.Node, scale: ir.Value) -> ir.Value:
         name, shape = str(node.outputs[0].name), scale.shape
@@ -244,7 +283,8 @@ class StandardForm:
 
 def blocks_needed(candidate: Candidate, weight: QuantizedWeight, opset: int) -> bool:
     """Whether a weight can't be written because the opset has no scales for blocks."""
-    return opset < _BLOCKS_SINCE and (weight.blocks > 1 or bool(weight.lead) or "recurrent" in candidate.uses)
+    lead = bool(weight.lead) and candidate.uses != {"matrices"}
+    return opset < _BLOCKS_SINCE and (weight.blocks > 1 or lead or "recurrent" in candidate.uses)
 
 
 def _first(graph: ir.Graph, readers: list[Reader]) -> ir.Node:

@@ -57,7 +57,7 @@ def coarseness(report: QuantizationReport | None, model: ir.Model) -> float | No
         return _COARSE[report.scheme]
     if not all(layer.replaced and _is_view(layer.weight) for layer in report.layers):
         return _WEIGHTS_ELSEWHERE
-    if any(node.op_type == "MatMulNBits" and _rounds_inputs(node) for node in model.graph.all_nodes()):
+    if any(node.op_type in ("MatMulNBits", "QMoE") and _rounds_inputs(node) for node in model.graph.all_nodes()):
         return _COARSE["dynamic-int8"]
     return None
 

@@ -420,15 +420,18 @@ def _rows_by_group(op: Builder, rows: Tensor, matrices: Tensor, ends: Tensor) ->
     """The rows of each group times its matrix, one group after the other; rows of no group are 0."""
     starts = _starts(op, ends)
     width = matrices.shape[2]
+    # To take the matrix of a group is to copy it, so groups without rows are passed over.
+    filled = op.Squeeze(op.NonZero(op.Greater(ends, starts)), [0])
 
     def body(inner: Builder, iteration: Tensor, state: Sequence[Tensor]) -> list[Tensor]:
-        group = inner.unsqueeze(iteration, [0])
+        number = inner.Gather(filled, iteration, axis=0)
+        group = inner.unsqueeze(number.with_shape([]), [0])
         first, last = (inner.Gather(inside(inner, bound), group) for bound in (starts, ends))
-        product = inner.MatMul(inner.Slice(rows, first, last, [0]), inner.Gather(matrices, iteration, axis=0))
+        product = inner.MatMul(inner.Slice(rows, first, last, [0]), inner.Gather(matrices, number, axis=0))
         return [inner.Concat(state[0], product, axis=0)]
 
     nothing = op.full(0, [0, width], rows.dtype)
-    (done,) = emit_loop(op, body, ends.shape[0], [Tensor(op, nothing.value, nothing.dtype, None)])
+    (done,) = emit_loop(op, body, op.Size(filled), [Tensor(op, nothing.value, nothing.dtype, None)])
     left = op.ints([rows.shape[0]]) - op.Gather(ends, op.const([-1], torch.int64))
     rest = op.Expand(op.scalar(0, rows.dtype), op.Concat(left, op.ints([width]), axis=0))
     return op.Concat(done, rest, axis=0).with_shape([rows.shape[0], width])

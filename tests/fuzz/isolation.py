@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import multiprocessing
 import signal
 from collections.abc import Callable
@@ -14,6 +16,7 @@ from fuzz.programs import Program
 SECONDS = 120
 COMPARISONS = 200
 """A process makes so many: what torch and sympy remember makes each of them faster, but it grows."""
+COMPARISONS_BETWEEN_COLLECTIONS = 10
 Judge = Callable[[Program], Outcome]
 _FORK = multiprocessing.get_context("fork")
 
@@ -67,7 +70,12 @@ class Isolated:
 
 def _serve(told: Connection, of_the_parent: Connection) -> None:
     of_the_parent.close()
-    while True:
+    # Nearly all that a comparison makes is kept until its end: looking for cycles meanwhile is a sixth of its time.
+    gc.freeze()
+    gc.disable()
+    for made in itertools.count(1):
+        if made % COMPARISONS_BETWEEN_COLLECTIONS == 0:
+            gc.collect()
         try:
             program = told.recv()
         except EOFError:

@@ -51,6 +51,12 @@ VIEW = [
     case("aten::expand aten::broadcast_to", lambda x: x.expand(3, 2).broadcast_to(2, 3, 2), R(), name="0-d"),
     case("aten::expand_as", lambda x, y: x.expand_as(y), R("n", 1), R("b", "n", 3)),
     case("aten::broadcast_tensors", lambda x, y: torch.broadcast_tensors(x, y), R("n", 1), R(3)),
+    case(
+        "aten::broadcast_tensors",
+        lambda x: (torch.broadcast_tensors(x[0][x[0] > -9], x[x > -9]), torch.broadcast_tensors(x[x > -9], x[:, 0])),
+        R("n", 1),
+        name="counts",
+    ),
     case("aten::transpose.int", lambda x: x.transpose(0, -1), R("b", 3, "n")),
     case("aten::transpose.int aten::slice.Tensor", lambda x: x.transpose(0, -1)[1:, None], C, name="complex"),
     case(

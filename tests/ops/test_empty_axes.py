@@ -44,6 +44,8 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
         torch.einsum("ij,ik->jk", x, x),
         torch.einsum("bqhd,bkhd->bhqk", x[:, :, None, None] * torch.ones(3, 2), torch.ones(x.shape[0], 2, 3, 2)),
     ),
+    "like the first element": lambda x: (torch.zeros_like(x[:1]), torch.full_like(x.t()[:, :1] * 2, 3), x[:1].fill_(2)),
+    "means of the first element": lambda x: (x[:1].mean(0), x[None].diagonal().mean(1), x[:1].var(0, correction=0)),
     "running sums of exponentials": lambda x: (x.logcumsumexp(0), x.logcumsumexp(1)),
 }
 

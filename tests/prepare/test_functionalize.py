@@ -512,6 +512,31 @@ def test_a_copy_at_some_sizes_only_is_an_assumption_where_a_write_tells(take, wa
     assert all(__file__ in text for text in ours)
 
 
+@pytest.mark.parametrize(
+    ("take", "warns"),
+    [
+        (lambda x: (x.contiguous(), x), True),
+        (lambda x: (x, x.contiguous()), True),
+        (lambda x: (x.clone(), x), False),
+        (lambda x: (x[:, 1:].flatten(), x), False),
+        (lambda x: (x.contiguous(), x * 2), False),
+    ],
+)
+def test_a_copy_at_some_sizes_only_is_an_assumption_where_another_shape_in_place_tells(take, warns):
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            reshaped, read = take((x * 2).t())
+            reshaped.unsqueeze_(0)
+            return read
+
+    axes = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    log = EventLog()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        prepare(torch.export.export(Model(), (ramp(3, 4),), dynamic_shapes=(axes,)), translated, log)
+    assert len(log.of("assumption")) == warns
+
+
 @pytest.fixture
 def library():
     with torch.library._scoped_library("onnxport_prepare", "DEF") as library:

@@ -11,7 +11,7 @@ import torch
 
 from onnxport.errors import Problem, listing, warn
 from onnxport.events import EventLog
-from onnxport.prepare.effects import copies_at_some_sizes, effects
+from onnxport.prepare.effects import Effects, copies_at_some_sizes, effects
 from onnxport.prepare.emit import bind_node
 from onnxport.provenance import source_line
 
@@ -25,7 +25,9 @@ def report_uncertain_copies(graph: torch.fx.Graph, shared: set[Node], events: Ev
         if node not in shared or effects(node.target).view_of is None:
             continue
         source = bind_node(node)[effects(node.target).view_of or ""]
-        if copies_at_some_sizes(node, source) and _write_tells(graph, node, shared):
+        if copies_at_some_sizes(node, source) and (
+            _write_tells(graph, node, shared) or _reshaping_tells(graph, node, source)
+        ):
             what = (
                 f"{node.target} copies at some sizes only, and what is written afterwards is seen through it where not"
             )
@@ -55,3 +57,32 @@ def _write_tells(graph: torch.fx.Graph, node: Node, shared: set[Node]) -> bool:
                 targets = [bound[name] for name in known.writes]
                 written |= {target in shown for target in targets if isinstance(target, Node) and target in shared}
     return False
+
+
+def _reshaping_tells(graph: torch.fx.Graph, node: Node, source: Node) -> bool:
+    """Whether one of the two tensors is given another shape in place after the call, and the other is read then.
+
+    What does not copy may return its argument itself, not a view of it: ``x.contiguous().unsqueeze_(0)``.
+    """
+    if node.meta["val"].dim() != source.meta["val"].dim():
+        return False
+    itself: dict[Node, Node] = {}
+    reshaped: set[Node] = set()
+    after = False
+    for later in graph.nodes:
+        theirs = itself.get(source, source)
+        read = {itself.get(each, each) for each in later.all_input_nodes}
+        if (node in reshaped and theirs in read) or (theirs in reshaped and node in read):
+            return True
+        known = effects(later.target)
+        target = bind_node(later)[known.returns[0]] if _in_place(known) and known.returns[0] is not None else None
+        if isinstance(target, Node):
+            itself[later] = itself.get(target, target)
+            if after and known.as_view is not None:
+                reshaped.add(itself[later])
+        after = after or later is node
+    return False
+
+
+def _in_place(known: Effects) -> bool:
+    return (known.as_view is not None or bool(known.writes)) and bool(known.returns)

@@ -10,6 +10,7 @@ import torch
 from onnxport.aten.axes import axes_of, axis_of
 from onnxport.translate import Builder, Int, Tensor, translates
 from onnxport.translate.dims import product
+from onnxport.translate.first_elements import shape_if_empty
 from onnxport.translate.ranges import EXACT_BITS, beyond_int32, bits_of
 
 Dims = int | Sequence[int] | None
@@ -93,6 +94,9 @@ def mean(
         # Runtimes give 0 here; the mean of nothing is NaN.
         return op.full(math.nan, reduced_shape(self, axes, keepdim), self.dtype)
     result = reduced(op, "ReduceMean", self, axes, keepdim)
+    if count == 1:
+        elements = shape_if_empty(op, self)
+        count = product(elements[axis] for axis in axes)
     return nan_of_nothing(op, result, count) if op.may_be_empty([count]) else result
 
 

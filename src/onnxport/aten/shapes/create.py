@@ -9,6 +9,7 @@ import torch
 
 from onnxport.aten.shapes.rearrange import counter
 from onnxport.translate import Builder, Dim, Int, Number, Tensor, translates
+from onnxport.translate.first_elements import shape_if_empty
 
 
 def _or_default(dtype: torch.dtype | None) -> torch.dtype:
@@ -16,6 +17,12 @@ def _or_default(dtype: torch.dtype | None) -> torch.dtype:
 
 
 # One value
+
+
+def _like(op: Builder, x: Tensor, value: Tensor | Number | Dim, dtype: torch.dtype | None) -> Tensor:
+    """One value in the shape of a tensor."""
+    dtype = x.dtype if dtype is None else dtype
+    return op.full(value, shape_if_empty(op, x), dtype)
 
 
 @translates("aten::zeros", "aten::empty.memory_format", complex="same")
@@ -50,17 +57,17 @@ def full(op: Builder, size: Sequence[Int], fill_value: Number | Dim, dtype: torc
 
 @translates("aten::zeros_like", "aten::empty_like", complex="same")
 def zeros_like(op: Builder, self: Tensor, dtype: torch.dtype | None) -> Tensor:
-    return op.full(0, self.shape, self.dtype if dtype is None else dtype)
+    return _like(op, self, 0, dtype)
 
 
 @translates("aten::ones_like", complex="same")
 def ones_like(op: Builder, self: Tensor, dtype: torch.dtype | None) -> Tensor:
-    return op.full(1, self.shape, self.dtype if dtype is None else dtype)
+    return _like(op, self, 1, dtype)
 
 
 @translates("aten::full_like", complex="same")
 def full_like(op: Builder, self: Tensor, fill_value: Number | Dim, dtype: torch.dtype | None) -> Tensor:
-    return op.full(fill_value, self.shape, self.dtype if dtype is None else dtype)
+    return _like(op, self, fill_value, dtype)
 
 
 @translates("aten::new_zeros", "aten::new_empty", complex="same")
@@ -89,12 +96,12 @@ def new_full(
 
 @translates("aten::zero", complex="same")
 def zero(op: Builder, self: Tensor) -> Tensor:
-    return op.full(0, self.shape, self.dtype)
+    return _like(op, self, 0, None)
 
 
 @translates("aten::fill.Scalar", "aten::fill.Tensor", complex="same")
 def fill(op: Builder, self: Tensor, value: Tensor | Number | Dim) -> Tensor:
-    return op.full(value, self.shape, self.dtype)
+    return _like(op, self, value, None)
 
 
 @translates("aten::scalar_tensor", complex="same")

@@ -10,7 +10,7 @@ from onnxport.aten.axes import axis_of
 from onnxport.errors import TranslationError
 from onnxport.onnx_build.literals import INT64_MAX
 from onnxport.translate import Builder, Dim, Int, Tensor, translates
-from onnxport.translate.dims import product
+from onnxport.translate.dims import broadcast, product
 
 
 @translates(
@@ -165,7 +165,15 @@ def expand_as(op: Builder, self: Tensor, other: Tensor) -> Tensor:
 
 @translates("aten::broadcast_tensors", complex="same")
 def broadcast_tensors(op: Builder, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-    return [op.expand(tensor, shape) for tensor, shape in zip(tensors, op.result_shapes(), strict=True)]
+    shapes = op.result_shapes()
+    expanded = [op.expand(tensor, shape) for tensor, shape in zip(tensors, shapes, strict=True)]
+    if broadcast([tensor.known_shape for tensor in tensors]) is not None:
+        return expanded
+    # torch takes sizes that data decide for equal, but one of them may be 1.
+    for other in tensors:
+        lengths = op.Shape(other)
+        expanded = [op.Expand(x, lengths).with_shape(shape) for x, shape in zip(expanded, shapes, strict=True)]
+    return expanded
 
 
 # Order of dimensions

@@ -1,0 +1,64 @@
+"""Sizes of 1 that are 0 where an axis is empty at run time.
+
+torch takes an axis that varies for one that has elements, so that ``x[:1]`` has one, and so has what is computed of it.
+In ONNX a slice of nothing is nothing, and what follows goes by that of itself; only what makes a tensor of sizes that
+are known, or divides by them, has to ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from onnxport.torch_internals.operators import OpOverload
+from onnxport.translate.builder import Builder
+from onnxport.translate.dims import Dim, Int
+from onnxport.translate.tensor import Tensor
+
+_PARTS = {"aten::slice", "aten::diagonal", "aten::linalg_diagonal"}
+
+
+def shape_if_empty(op: Builder, x: Tensor) -> Sequence[Int]:
+    """The shape of an argument of the call, where a size of 1 that is part of an axis that is empty is none."""
+    # Most have no such axis, and then nothing was looked at.
+    if x.shape.count(1) != 1 or op.call is None or (axis := _axis_cut_to_one(op.call)) is None:
+        return x.shape
+    length = op.shared.dim_names.read(axis)
+    if not isinstance(length, Dim) or not op.may_be_empty([length]):
+        return x.shape
+    return [(2 * length) // (length + 1) if size == 1 else size for size in x.shape]
+
+
+def _axis_cut_to_one(call: torch.fx.Node) -> torch.SymInt | None:
+    """The axis that varies of which a size of 1 that the call is given is a part, if there is one."""
+    seen: set[torch.fx.Node] = set()
+    waiting = list(call.all_input_nodes)
+    while waiting:
+        source = waiting.pop()
+        if source in seen or not _has_one(source):
+            continue
+        seen.add(source)
+        if (axis := _cut(source)) is not None:
+            return axis
+        waiting += source.all_input_nodes
+    return None
+
+
+def _has_one(node: torch.fx.Node) -> bool:
+    """Whether a size of 1 is known of a result; sizes themselves and lists of tensors are not followed."""
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and any(isinstance(size, int) and size == 1 for size in value.shape)
+
+
+def _cut(node: torch.fx.Node) -> torch.SymInt | None:
+    target = node.target
+    if not isinstance(target, OpOverload) or target._schema.name not in _PARTS:
+        return None
+    kept = [size.node.expr for size in node.meta["val"].shape if isinstance(size, torch.SymInt)]
+    for size in node.all_input_nodes[0].meta["val"].shape:
+        if isinstance(size, torch.SymInt):
+            if size.node.expr not in kept:
+                return size
+            kept.remove(size.node.expr)
+    return None

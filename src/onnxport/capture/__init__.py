@@ -20,6 +20,7 @@ from onnxport.capture.forks.choosing import Choosing
 from onnxport.capture.forks.paths import Fork
 from onnxport.capture.naming import name_axes, user_inputs
 from onnxport.capture.patches import one_export_at_a_time
+from onnxport.capture.patches.distributed import distributed_weights_local
 from onnxport.capture.patches.export_flag import exporting, is_in_onnx_export
 from onnxport.capture.patches.fake_quantization import switches_as_numbers
 from onnxport.capture.patches.weight_attributes import weight_attributes_kept
@@ -166,6 +167,7 @@ def _made_ready(model: object, tensors: Sequence[torch.Tensor]) -> Iterator[None
     with (
         preserved(model, tensors),
         switches_as_numbers(model),
+        distributed_weights_local(model),
         weight_attributes_kept(model),
         exporting(),
         scripts_replayed(model),

@@ -426,6 +426,18 @@ PATCHES: tuple[Patch, ...] = (
         entered_in="onnxport.capture.patches.fake_quantization",
     ),
     Patch(
+        replaces=(
+            "torch.distributed.tensor.DTensor.from_local",
+            "torch.distributed.tensor.distribute_tensor",
+            "to_local, full_tensor, redistribute, device_mesh and placements of torch.Tensor, which has none",
+            "weights that are DTensors",
+        ),
+        why="A distributed tensor is made of a description that no graph can hold; over one process it is a tensor.",
+        known="torch 2.13",
+        until="torch.export takes DTensorSpec as a constant",
+        entered_in="onnxport.capture.patches.distributed",
+    ),
+    Patch(
         replaces=("torch.nn.utils.stateless._reparametrize_module",),
         why="Plain tensors stand in for weights, without what a class of parameters (bitsandbytes) keeps beside them.",
         known="torch 2.13",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from collections import deque
 from typing import Any
@@ -230,6 +231,17 @@ def test_the_code_is_as_it_was() -> None:
     onnxport.export(row.module, row.example, dynamic_shapes=row.axes, verbose=False)
     assert row.module.function.__code__ is before
     assert not any("onnxport_helpers" in name for name in row.module.function.__globals__)
+
+
+def test_functions_are_found_among_frozen_objects() -> None:
+    row = LOOPS["recurrence"]
+    gc.freeze()
+    try:
+        program = onnxport.export(row.module, row.example, dynamic_shapes=row.axes, verbose=False)
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
+    assert_close(program(*row.others[0]), row.module(*row.others[0]))
 
 
 @pytest.mark.filterwarnings("ignore:The exported model follows the example")

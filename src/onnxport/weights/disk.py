@@ -29,6 +29,13 @@ class Disk:
         """Append to an open file."""
         file.write(chunk)
 
+    def begin(self, file: IO[bytes], start: int, length: int) -> None:
+        """Let the system begin to bring a part of what was written to the device, where it can be asked for that."""
+        if self._sync and hasattr(os, "posix_fadvise"):
+            file.flush()
+            # Linux writes pages that are said to be needed no more; as they are not clean yet, it keeps them as well.
+            os.posix_fadvise(file.fileno(), start, length, os.POSIX_FADV_DONTNEED)
+
     def finish(self, file: IO[bytes]) -> None:
         """Bring all that was written to the device."""
         file.flush()

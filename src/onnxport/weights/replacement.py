@@ -24,6 +24,8 @@ from onnxport.weights.wire import external_locations
 Chunks = Iterable[bytes | memoryview]
 
 _BUFFER_BYTES = 1 << 20
+# Waiting for the device at the end only would let it rest while weights are copied and turned.
+_BEGUN_BYTES = 1 << 24
 _TEMPORARY = re.compile(r"(?:\.data)?\.[0-9a-f]{8}\.tmp")
 
 
@@ -66,8 +68,13 @@ class _Temporary:
         hold(self._file)
 
     def write(self, chunks: Chunks) -> None:
+        begun = written = 0
         for chunk in chunks:
             self._disk.write(self._file, chunk)
+            written += len(chunk)
+            if written - begun >= _BEGUN_BYTES:
+                self._disk.begin(self._file, begun, written - begun)
+                begun = written
         self._disk.finish(self._file)
         if not stays_open():
             self._file.close()

@@ -80,8 +80,7 @@ class Rewriting:
         if new is None:
             return
         self._tried.add(new)
-        functions = [one for one in gc.get_referrers(code) if isinstance(one, FunctionType) and one.__code__ is code]
-        for function in functions:
+        for function in _functions_that_run(code):
             self._replaced.enter_context(items_replaced(function.__globals__, {HELPERS: self.helpers}))
             self._replaced.enter_context(code_replaced(function, new))
             self.in_force = True
@@ -97,6 +96,23 @@ class Rewriting:
         """Put the code of all functions back; none is rewritten again."""
         self._replaced.close()
         self.in_force = False
+
+
+def _functions_that_run(code: CodeType) -> list[FunctionType]:
+    """The functions of the process with this code, which the garbage collector finds.
+
+    It does not look among objects that were set aside with ``gc.freeze()``, as servers do before they fork: they are
+    let in for the look.
+    """
+    frozen = gc.get_freeze_count() > 0
+    if frozen:
+        gc.unfreeze()
+    try:
+        return [one for one in gc.get_referrers(code) if isinstance(one, FunctionType) and one.__code__ is code]
+    finally:
+        if frozen:
+            gc.collect()
+            gc.freeze()
 
 
 def _compiled(code: CodeType, rewritten: Callable[[ast.FunctionDef], ast.FunctionDef | None]) -> CodeType | None:

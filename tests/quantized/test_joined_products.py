@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+import onnx_ir as ir
 import pytest
 import torch
 from torch import Tensor, nn
@@ -64,3 +65,35 @@ def test_scales_by_channel_are_refused_where_the_opset_has_none() -> None:
     options: dict[str, Any] = {"opset_version": 11, "quantize": "int8", "target": "onnxruntime"}
     with pytest.raises(OpsetError, match="int8 needs opset 13"):
         onnxport.export(nn.Linear(96, 96), (torch.randn(2, 96),), **options)
+
+
+class SideBySide(nn.Module):
+    """One product of three weights, as attention's queries, keys and values are written for onnxruntime."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(96, width, bias=False) for width in (64, 32, 48))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ torch.cat([layer.weight.t() for layer in (self.q, self.k, self.v)], 1)
+
+
+@pytest.mark.parametrize("target", ["onnx", "onnxruntime"])
+@pytest.mark.parametrize("options", [{"exclude": ["v.*"]}, {"include": ["[qk].*"]}])
+def test_patterns_are_of_weights_that_are_joined(options: dict[str, Any], target: str) -> None:
+    model = SideBySide().eval()
+    way = Quantization("int4", **options)
+    program = onnxport.export(model, (torch.randn(2, 96),), opset_version=21, quantize=way, target=target, verify=True)
+    report = program.quantization
+    assert report is not None and program.verification.matches
+    assert [layer.name for layer in report.layers] == ["q.weight", "k.weight"]
+    assert [one.name for one in report.left] == ["v.weight"]
+    assert program.model.graph.initializers["v.weight"].dtype == ir.DataType.FLOAT
+
+
+def test_what_is_joined_is_one_product_again() -> None:
+    program = onnxport.export(
+        SideBySide().eval(), (torch.randn(2, 96),), opset_version=21, quantize="int4", target="onnxruntime", verify=True
+    )
+    assert program.verification.matches
+    assert [node.op_type for node in program.model.graph] == ["MatMulNBits"]

@@ -14,13 +14,14 @@ from onnxport.quantize.experts_form import ExpertsForm
 from onnxport.quantize.graph_edits import GraphEdits
 from onnxport.quantize.grid import IntegerGrid
 from onnxport.quantize.half import convert_to_half
-from onnxport.quantize.joined_products import join_products
+from onnxport.quantize.joined_products import SPLIT_SINCE, join_products
 from onnxport.quantize.layers import QuantizationReport, QuantizedLayer
 from onnxport.quantize.lazy_weight import QuantizedWeight
 from onnxport.quantize.microsoft import MicrosoftForm
 from onnxport.quantize.scheme import Quantization, as_quantization
 from onnxport.quantize.standard import CHANNELS_SINCE, StandardForm, blocks_needed
 from onnxport.quantize.static import Ranges, StaticGrids, observed_values, takes_static_grids
+from onnxport.quantize.unjoined_products import unjoin_products
 from onnxport.targets import Target
 
 __all__ = [
@@ -62,8 +63,10 @@ def quantize_model(
     if quantization.half is not None:
         names = convert_to_half(model, quantization.half)
         return QuantizationReport([], [], converted=names, scheme=quantization.scheme)
-    candidates, left = find_candidates(model, quantization)
     edits = GraphEdits(model)
+    joined_again = target.name == "onnxruntime" and quantization.block is not None and edits.opset >= SPLIT_SINCE
+    unjoin_products(edits, quantization, always=joined_again)
+    candidates, left = find_candidates(model, quantization)
     rounded = RoundedInputs(edits)
     ranges: Ranges = {}
     if quantization.scheme == "static-int8" and observe is not None:

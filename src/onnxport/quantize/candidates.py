@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -102,13 +102,26 @@ def find_candidates(model: ir.Model, quantization: Quantization) -> tuple[list[C
     return chosen, list(left.values())
 
 
-def _excluded(candidate: Candidate, quantization: Quantization, tables: set[int]) -> str:
-    """Why a weight is not quantized, empty if it is; a table that only products may have so loses its other readers."""
-    names = [candidate.name, *(alias for source in candidate.sources for alias in aliases(source))]
+def state_dict_names(sources: Iterable[ir.Value]) -> list[str]:
+    """The names of weights in the state dict, where tied weights have several."""
+    return [name for source in sources for name in (str(source.name), *aliases(source))]
+
+
+def left_by_pattern(names: Sequence[str], quantization: Quantization) -> str:
+    """Why patterns leave a weight with these names as it is, empty if they don't."""
     if not any(fnmatch.fnmatch(name, pattern) for name in names for pattern in quantization.include):
         return "not included by a pattern"
     if any(fnmatch.fnmatch(name, pattern) for name in names for pattern in quantization.exclude):
         return "excluded by a pattern"
+    return ""
+
+
+def _excluded(candidate: Candidate, quantization: Quantization, tables: set[int]) -> str:
+    """Why a weight is not quantized, empty if it is; a table that only products may have so loses its other readers."""
+    names = state_dict_names(candidate.sources)
+    reason = left_by_pattern(names, quantization)
+    if reason:
+        return reason
     if not quantization.include_lm_head and _is_head(candidate, names, tables):
         candidate.readers[:] = [reader for reader in candidate.readers if reader.use == "table"]
         if not candidate.readers or not quantization.include_embeddings:

@@ -15,7 +15,7 @@ from onnxport.quantize.microsoft import DOMAIN
 from onnxport.weights.lazy_integers import LazyIntegers, LazyParameters
 
 # From here on Split has its sizes as an input.
-_SPLIT_SINCE = 13
+SPLIT_SINCE = 13
 
 
 def join_products(edits: GraphEdits) -> None:
@@ -24,7 +24,7 @@ def join_products(edits: GraphEdits) -> None:
     ``q, k, v = MatMulNBits(x, Q), MatMulNBits(x, K), MatMulNBits(x, V)`` becomes
     ``q, k, v = Split(MatMulNBits(x, Q+K+V))``.
     """
-    if edits.opset < _SPLIT_SINCE:
+    if edits.opset < SPLIT_SINCE:
         return
     for graph in graphs(edits.model):
         alike: dict[object, list[ir.Node]] = {}
@@ -34,6 +34,21 @@ def join_products(edits: GraphEdits) -> None:
         for nodes in alike.values():
             if len(nodes) > 1:
                 _join(edits, nodes)
+        for node in list(graph):
+            _leave_whole(edits, node)
+
+
+def _leave_whole(edits: GraphEdits, node: ir.Node) -> None:
+    """Let readers have what was split and is joined again: ``Concat(Split(x))`` is ``x``."""
+    if node.op_type != "Concat" or node.domain != "" or node.inputs[0] is None:
+        return
+    split = node.inputs[0].producer()
+    if split is None or split.op_type != "Split" or split.domain != "" or split.inputs[0] is None:
+        return
+    rank = 0 if node.outputs[0].shape is None else len(node.outputs[0].shape)
+    same = rank and split.attributes.get_int("axis", 0) % rank == node.attributes.get_int("axis", 0) % rank
+    if same and list(node.inputs) == list(split.outputs) and not any(one.is_graph_output() for one in split.outputs):
+        edits.replace(node, split.inputs[0])
 
 
 def _manner(node: ir.Node) -> tuple[object, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import importlib
 import io
 import threading
@@ -227,3 +228,23 @@ def test_counts_have_their_own_type_whatever_the_fake_kernel_says(monkeypatch: p
     x, weights = torch.tensor([1, 2, 2, 5], dtype=torch.int32), torch.tensor([0.5, 1.0, 2.0, 4.0])
     program = onnxport.export(Counts(), (x, weights), dynamic_shapes=({0: "n"}, {0: "n"}))
     assert_agrees(program, Counts(), (x[1:], weights[1:]))
+
+
+class Copying(torch.nn.Module):
+    """A deep copy of what holds a weight and an input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(4))
+        self.register_buffer("steps", torch.arange(4.0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        held = copy.deepcopy({"x": x.detach(), "steps": self.steps})
+        held["x"].mul_(2)
+        return held["x"] + x * self.weight + held["steps"]
+
+
+def test_deep_copies_of_tensors() -> None:
+    model = Copying()
+    program = onnxport.export(model, (torch.randn(3, 4),), dynamic_shapes=({0: "rows"},))
+    assert_agrees(program, model, [torch.randn(5, 4)])

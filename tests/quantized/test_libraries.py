@@ -64,6 +64,20 @@ def test_bitsandbytes_4_bits(kind: str, nested: bool) -> None:
     assert check(Network(quantized_4bit(kind, nested=nested))) == {"UINT8": 2}
 
 
+@pytest.mark.parametrize("kind", ["nf4", "fp4"])
+def test_bitsandbytes_4_bit_embeddings(kind: str) -> None:
+    library: Any = pytest.importorskip("bitsandbytes")
+    torch.manual_seed(0)
+    model = library.nn.Embedding4bit(64, 128, quant_type=kind)
+    model.load_state_dict(nn.Embedding(64, 128).state_dict())
+    model = model.to("cpu").eval()
+    example, numbers = (torch.randint(0, 64, (count, 5)) for count in (2, 3))
+    program = onnxport.export(model, (example,), dynamic_shapes=({0: "batch"},), opset_version=21)
+    assert_agrees(program, model, (numbers,))
+    kinds = [value.dtype.name for value in program.model.graph.initializers.values() if value.const_value.size > 1024]
+    assert kinds == ["UINT8"]
+
+
 @pytest.mark.parametrize("threshold", [0.0, 2.5])
 def test_bitsandbytes_8_bits(threshold: float) -> None:
     library: Any = pytest.importorskip("bitsandbytes")

@@ -248,3 +248,13 @@ def test_a_weight_of_a_product_of_integers_that_is_read_twice_is_stored_once(tur
     assert_agrees(program, model, (torch.randn(48, 64),))
     held = [tensor for tensor in program.model.graph.initializers.values() if len(tensor.shape or ()) == 2]
     assert [str(value.shape) for value in held] == ["[64,16]"]
+
+
+@pytest.mark.parametrize(("opset", "kind"), [(17, "INT8"), (21, "INT4")])
+def test_integers_are_in_the_file_once(opset: int, kind: str, tmp_path: Path) -> None:
+    model = Int4ForCPU(128, 64)
+    program = onnxport.export(model, (torch.randn(3, 128),), dynamic_shapes=({0: "batch"},), opset_version=opset)
+    assert_agrees(program, model, (torch.randn(5, 128),), rtol=1e-4, atol=1e-4)
+    program.save(tmp_path / "model.onnx", external_data=False)
+    held = [tensor for tensor in onnx.load(tmp_path / "model.onnx").graph.initializer if tensor.dims == [128, 64]]
+    assert [onnx.TensorProto.DataType.Name(tensor.data_type) for tensor in held] == [kind]

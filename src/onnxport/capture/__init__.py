@@ -23,6 +23,7 @@ from onnxport.capture.patches import one_export_at_a_time
 from onnxport.capture.patches.distributed import distributed_weights_local
 from onnxport.capture.patches.export_flag import exporting, is_in_onnx_export
 from onnxport.capture.patches.fake_quantization import switches_as_numbers
+from onnxport.capture.patches.packed_tables import rows_of_packed_tables
 from onnxport.capture.patches.weight_attributes import weight_attributes_kept
 from onnxport.capture.preserved import preserved
 from onnxport.capture.replay import as_mirror, has_packed_weights, script_of, scripts_replayed
@@ -168,6 +169,7 @@ def _made_ready(model: object, tensors: Sequence[torch.Tensor]) -> Iterator[None
         preserved(model, tensors),
         switches_as_numbers(model),
         distributed_weights_local(model),
+        rows_of_packed_tables(model),
         weight_attributes_kept(model),
         exporting(),
         scripts_replayed(model),

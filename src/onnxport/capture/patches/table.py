@@ -253,10 +253,11 @@ PATCHES: tuple[Patch, ...] = (
         enter=divisions_left_unsolved,
     ),
     Patch(
-        replaces=("torch.Tensor.data",),
-        why="No tracer sees the attribute being read, and makes a constant of what it gives for the example.",
+        replaces=("torch.Tensor.data", "torch.Tensor.__deepcopy__"),
+        why="No tracer sees the attribute being read, and makes a constant of what it gives for the example. A deep "
+        "copy is one of the storage, which fake tensors have none of.",
         known="torch 2.13",
-        until="`x.data` is captured as `x.detach()`",
+        until="`x.data` is captured as `x.detach()`, and a deep copy as a clone",
         enter=data_as_detached,
     ),
     Patch(
@@ -436,6 +437,13 @@ PATCHES: tuple[Patch, ...] = (
         known="torch 2.13",
         until="torch.export takes DTensorSpec as a constant",
         entered_in="onnxport.capture.patches.distributed",
+    ),
+    Patch(
+        replaces=("bitsandbytes.nn.Embedding4bit._forward_with_partial_dequantize",),
+        why="The operator that it calls takes plain numbers for the sizes of its result, which fixes them.",
+        known="bitsandbytes 0.50",
+        until="bitsandbytes::dequantize_4bit takes SymInt",
+        entered_in="onnxport.capture.patches.packed_tables",
     ),
     Patch(
         replaces=("torch.nn.utils.stateless._reparametrize_module",),

@@ -8,6 +8,7 @@ import onnx_ir as ir
 from onnxport.legalize.rewriter import Replacement, lowers
 from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 from onnxport.legalize.rules.arithmetic import rounded
+from onnxport.weights.kinds import is_weight
 from onnxport.weights.lazy_integers import LazyIntegers, LazyParameters
 from onnxport.weights.stored_form import HALF_BYTES, StoredTensor
 
@@ -17,9 +18,11 @@ _BYTES = (ir.DataType.INT8, ir.DataType.UINT8)
 @lowers("DequantizeLinear", below=21)
 def dequantize_blocks(op: RuleBuilder, node: ir.Node) -> Replacement:
     """One scale for each of the blocks along an axis: each block as a channel of its own, and 8 bits for 4."""
-    inputs = [None if value is None else _in_bytes(op, value) for value in node.inputs]
-    for index, value in enumerate(inputs):
-        node.replace_input_with(index, value)
+    for index, value in enumerate(node.inputs):
+        if value is not None and value.dtype in HALF_BYTES:
+            node.replace_input_with(index, _in_bytes(op, value))
+            if value.graph is not None and value.is_initializer() and not value.uses() and not is_weight(value):
+                value.graph.initializers.pop(str(value.name), None)
     attribute = node.attributes.pop("block_size", None)
     size = 0 if attribute is None else attribute.as_int()
     if size == 0:
@@ -55,8 +58,7 @@ def _rows(op: RuleBuilder, value: ir.Value, order: list[int], shape: list[int]) 
 
 def _in_bytes(op: RuleBuilder, value: ir.Value) -> ir.Value:
     """A value whose elements are not in four bits: before the weight was stored or converted so."""
-    if value.dtype not in HALF_BYTES:
-        return value
+    assert value.dtype is not None
     if isinstance(value.const_value, StoredTensor | LazyIntegers | LazyParameters):
         value.const_value = value.const_value.in_bytes()
         value.dtype = value.const_value.dtype

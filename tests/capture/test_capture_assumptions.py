@@ -156,3 +156,27 @@ def test_guards_of_compiled_functions_are_torchs() -> None:
     with warnings.catch_warnings(action="error", category=OnnxExporterWarning):
         program = onnxport.export(Calling(), (torch.ones(5, 3),), dynamic_shapes=({0: "n"},))
     torch.testing.assert_close(program(torch.ones(4, 3))[0], double(torch.ones(4, 3)))
+
+
+@pytest.mark.parametrize(
+    ("function", "warns"),
+    [
+        (lambda x, y: y + x[x > 0], True),
+        (lambda x, y: y.copy_(x[x > 0]), True),
+        (lambda x, y: x[x > 0].view(y.shape[0], 2), False),
+        (lambda x, y: torch.stack([x[x > 0], torch._check(x[x > 0].shape[0] == y.shape[0]) or y]), False),
+        (lambda x, y: x.masked_scatter(x > 0, x[x > 0] * 2) + y[:, None], False),
+    ],
+)
+def test_a_count_that_is_broadcast_against_an_axis_is_an_assumption(function, warns):
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> object:
+            return function(x, y * 2)
+
+    axes = ({0: torch.export.Dim.DYNAMIC}, {0: torch.export.Dim.DYNAMIC})
+    log = EventLog()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        capture(Model(), (torch.ones(4, 2), torch.ones(4)), None, dynamic_shapes=axes, events=log)
+    told = [str(one.message) for one in caught if issubclass(one.category, OnnxExporterWarning)]
+    assert ["a count of data" in text and __file__ in text for text in told] == [True] * warns

@@ -81,6 +81,7 @@ BITS = [
     ],
     case("BitwiseAnd", I(9, dtype=np.int16), I(9, dtype=np.int16)),
     case("BitwiseXor", I(3, 1), I(2), dynamic=True),
+    case("BitwiseXor", I(0), I(1)),
     case("BitwiseNot", I(9, dtype=np.int8)),
 ]
 

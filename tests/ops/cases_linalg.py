@@ -158,6 +158,13 @@ CASES = [
     case("aten::linalg_ldl_factor_ex", torch.linalg.ldl_factor, R(0, 0), name="empty"),
     case(
         "aten::linalg_ldl_solve",
+        lambda x, y: torch.linalg.ldl_solve(x, x[..., 0].int(), y),
+        R(0, "n", "n"),
+        R("n", 2),
+        name="no batch",
+    ),
+    case(
+        "aten::linalg_ldl_solve",
         lambda x, y: (
             torch.linalg.ldl_solve(*torch.linalg.ldl_factor(x + x.mT + torch.diag_embed(x[..., 0] * 9)), y),
             torch.linalg.ldl_solve(*torch.linalg.ldl_factor((x + x.mT) * (1 - torch.eye(x.shape[-1]))), y),

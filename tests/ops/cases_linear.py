@@ -243,6 +243,7 @@ EMBEDDING = [
     ),
     case("aten::_embedding_bag_forward_only", _bags("mean", padding_idx=1), I(6), R(5, 3), name="mean"),
     case("aten::_embedding_bag_forward_only", _bags("max", padding_idx=-2), I(6), R(5, 3), name="max"),
+    case("aten::embedding_bag.padding_idx", _bags("mean", padding_idx=-1), I(6), R(5, 3), name="last row"),
     case(
         "aten::_embedding_bag_forward_only",
         lambda x, w, s: F.embedding_bag(x, w, mode="sum", per_sample_weights=s),

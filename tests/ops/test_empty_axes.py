@@ -46,6 +46,12 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
     ),
     "like the first element": lambda x: (torch.zeros_like(x[:1]), torch.full_like(x.t()[:, :1] * 2, 3), x[:1].fill_(2)),
     "means of the first element": lambda x: (x[:1].mean(0), x[None].diagonal().mean(1), x[:1].var(0, correction=0)),
+    "like one beside the first elements": lambda x: (
+        torch.zeros_like(x[:1].sum(0, keepdim=True)),
+        torch.ones_like(x[:2, None].sum(0)),
+        torch.ones_like(x[:1, None].sum(0)),
+        x[:1].sum(0)[None].fill_(2),
+    ),
     "running sums of exponentials": lambda x: (x.logcumsumexp(0), x.logcumsumexp(1)),
 }
 

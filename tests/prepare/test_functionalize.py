@@ -517,6 +517,7 @@ def test_a_copy_at_some_sizes_only_is_an_assumption_where_a_write_tells(take, wa
     [
         (lambda x: (x.contiguous(), x), True),
         (lambda x: (x, x.contiguous()), True),
+        (lambda x: ((padded := torch.nn.functional.pad(x.t(), (0, 0, 1, 0)).t()).contiguous(), padded), True),
         (lambda x: (x.clone(), x), False),
         (lambda x: (x[:, 1:].flatten(), x), False),
         (lambda x: (x.contiguous(), x * 2), False),

@@ -178,7 +178,7 @@ def copies_at_some_sizes(node: torch.fx.Node, source: torch.fx.Node) -> bool:
     symbols = {symbol for dim in dims if not isinstance(dim, int) for symbol in dim.node.expr.free_symbols}
     layout = node.kwargs.get("memory_format", torch.contiguous_format) if "contiguous" in str(target) else None
     assert layout is None or isinstance(layout, torch.memory_format)
-    trials = [dict.fromkeys(symbols, 8) | {symbol: size} for symbol in symbols for size in (1, 2, 3, 8)]
+    trials = [dict.fromkeys(symbols, 8) | {symbol: size} for symbol in symbols for size in (0, 1, 2, 3, 8)]
     answers = {_view_at(given, result, layout, sizes) for sizes in trials}
     return {True, False} <= answers
 
@@ -195,7 +195,7 @@ def _view_at(
         shape, strides, wanted = at(given.shape), at(given.stride()), at(result.shape)
     except ZeroDivisionError:
         return None
-    if math.prod(shape) != math.prod(wanted) or 0 in shape:
+    if math.prod(shape) != math.prod(wanted) or any(size <= 0 for size in shape):
         return None
     source = torch.empty_strided(shape, strides, dtype=given.dtype, device="meta")
     made = source.reshape(wanted) if layout is None else source.contiguous(memory_format=layout)

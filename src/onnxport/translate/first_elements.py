@@ -16,7 +16,8 @@ from onnxport.translate.builder import Builder
 from onnxport.translate.dims import Dim, Int
 from onnxport.translate.tensor import Tensor
 
-_PARTS = {"aten::slice", "aten::diagonal", "aten::linalg_diagonal"}
+_KEPT = {"clone", "contiguous", "detach", "flip", "mT", "permute", "swapaxes", "t", "to", "transpose", "_to_copy"}
+"""What has the sizes of its first argument in some order, beside what computes element by element."""
 
 
 def shape_if_empty(op: Builder, x: Tensor) -> Sequence[Int]:
@@ -33,7 +34,7 @@ def shape_if_empty(op: Builder, x: Tensor) -> Sequence[Int]:
 def _axis_cut_to_one(call: torch.fx.Node) -> torch.SymInt | None:
     """The axis that varies of which a size of 1 that the call is given is a part, if there is one."""
     seen: set[torch.fx.Node] = set()
-    waiting = list(call.all_input_nodes)
+    waiting = list(call.all_input_nodes[:1])
     while waiting:
         source = waiting.pop()
         if source in seen or not _has_one(source):
@@ -41,24 +42,39 @@ def _axis_cut_to_one(call: torch.fx.Node) -> torch.SymInt | None:
         seen.add(source)
         if (axis := _cut(source)) is not None:
             return axis
-        waiting += source.all_input_nodes
+        if _keeps_sizes(source):
+            waiting += source.all_input_nodes
     return None
 
 
 def _has_one(node: torch.fx.Node) -> bool:
-    """Whether a size of 1 is known of a result; sizes themselves and lists of tensors are not followed."""
+    """Whether a single size of 1 is known of a result."""
     value = node.meta.get("val")
-    return isinstance(value, torch.Tensor) and any(isinstance(size, int) and size == 1 for size in value.shape)
+    return (
+        isinstance(value, torch.Tensor)
+        and [isinstance(size, int) and size == 1 for size in value.shape].count(True) == 1
+    )
+
+
+def _keeps_sizes(node: torch.fx.Node) -> bool:
+    target = node.target
+    if not isinstance(target, OpOverload):
+        return False
+    return torch.Tag.pointwise in target.tags or target._schema.name.removeprefix("aten::") in _KEPT
 
 
 def _cut(node: torch.fx.Node) -> torch.SymInt | None:
     target = node.target
-    if not isinstance(target, OpOverload) or target._schema.name not in _PARTS:
+    name = target._schema.name if isinstance(target, OpOverload) else ""
+    if name not in ("aten::slice", "aten::diagonal"):
         return None
-    kept = [size.node.expr for size in node.meta["val"].shape if isinstance(size, torch.SymInt)]
-    for size in node.all_input_nodes[0].meta["val"].shape:
-        if isinstance(size, torch.SymInt):
-            if size.node.expr not in kept:
-                return size
-            kept.remove(size.node.expr)
-    return None
+    given, result = node.all_input_nodes[0].meta["val"].shape, node.meta["val"].shape
+    if name == "aten::diagonal":
+        # It has the place of the last axis, and the size of the smaller of two.
+        rest = [size.node.expr for size in result[:-1] if isinstance(size, torch.SymInt)]
+        cut = [size for size in given if isinstance(size, torch.SymInt) and size.node.expr not in rest]
+        return cut[0] if len(cut) == 1 and isinstance(result[-1], int) and result[-1] == 1 else None
+    place = node.args[1] if len(node.args) > 1 else 0
+    assert isinstance(place, int)
+    size = given[place]
+    return size if isinstance(size, torch.SymInt) and isinstance(result[place], int) and result[place] == 1 else None

@@ -6,8 +6,9 @@ of the outer graph in reach of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+import onnx_ir as ir
 import torch
 
 from onnxport.translate.builder import Builder
@@ -45,6 +46,7 @@ def emit_scan(
     shapes = [[*x.shape[:axis], count, *x.shape[axis:]] for x, axis in zip(stacked, stack, strict=True)]
     if any(0 in x.shape for x, _ in over):
         # There is nothing to do, and runtimes stumble over slices of nothing.
+        _withdraw_uses(inner.nodes)
         return list(state), [op.full(0, shape, x.dtype) for x, shape in zip(stacked, shapes, strict=True)]
     results = op.multi(
         "Scan",
@@ -62,6 +64,16 @@ def emit_scan(
     last = [result.with_shape(x.shape) for result, x in zip(results[: len(state)], state, strict=True)]
     whole = [result.with_shape(shape) for result, shape in zip(results[len(state) :], shapes, strict=True)]
     return last, whole
+
+
+def _withdraw_uses(nodes: Iterable[ir.Node]) -> None:
+    """Let nodes that are in no graph read nothing: what is made for them alone may then go."""
+    for node in nodes:
+        for index in range(len(node.inputs)):
+            node.replace_input_with(index, None)
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH:
+                _withdraw_uses(attribute.as_graph())
 
 
 def emit_loop(

@@ -30,12 +30,27 @@ def embedding_renorm(op: Builder, self: Tensor, indices: Tensor, max_norm: float
     )
 
 
-@translates(
-    "aten::embedding_bag",
-    "aten::embedding_bag.padding_idx",
-    "aten::_embedding_bag",
-    "aten::_embedding_bag_forward_only",
-)
+@translates("aten::embedding_bag.padding_idx")
+def padded_embedding_bag(
+    op: Builder,
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool,
+    mode: int,
+    sparse: bool,
+    per_sample_weights: Tensor | None,
+    include_last_offset: bool,
+    padding_idx: int | None,
+) -> tuple[Tensor, None, None, None]:
+    """Here a row may be counted from the end, where -1 is no row to the other overloads."""
+    padding: Int | None = padding_idx
+    if padding_idx is not None and padding_idx < 0:
+        padding = weight.shape[0] + padding_idx
+    return _bags(op, weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding)
+
+
+@translates("aten::embedding_bag", "aten::_embedding_bag", "aten::_embedding_bag_forward_only")
 def embedding_bag(
     op: Builder,
     weight: Tensor,
@@ -46,13 +61,27 @@ def embedding_bag(
     sparse: bool,
     per_sample_weights: Tensor | None,
     include_last_offset: bool,
-    padding_idx: int | None = None,
+    padding_idx: int = -1,
+) -> tuple[Tensor, None, None, None]:
+    padding = None if padding_idx < 0 else padding_idx
+    return _bags(op, weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding)
+
+
+def _bags(
+    op: Builder,
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    mode: int,
+    per_sample_weights: Tensor | None,
+    include_last_offset: bool,
+    padded_row: Int | None,
 ) -> tuple[Tensor, None, None, None]:
     """Rows added up (or averaged, or the largest taken) by bag; the other three results serve gradients only."""
     count = indices.shape[0]
     indices, offsets = op.cast(indices, torch.int64), op.cast(offsets, torch.int64)
     bags = offsets.shape[0]
-    ends = include_last_offset and _ends_by_offset(weight, mode, padding_idx)
+    ends = include_last_offset and padded_row is None and _ends_by_offset(weight, mode)
     if include_last_offset and not ends:
         bags = bags - 1
         offsets = op.slice(offsets, 0, 0, -1).with_shape([bags])
@@ -64,11 +93,8 @@ def embedding_bag(
     rows = op.Gather(weight, indices).with_shape([count, weight.shape[1]])
     counted = op.full(1, [count, 1], weight.dtype)
     padding = None
-    if padding_idx is not None and padding_idx != -1:
-        if padding_idx < 0:
-            padding = op.Equal(indices, op.scalar(weight.shape[0] + padding_idx, torch.int64))
-        else:
-            padding = op.Equal(indices, op.scalar(padding_idx, torch.int64))
+    if padded_row is not None:
+        padding = op.Equal(indices, op.scalar(padded_row, torch.int64))
         padding = op.unsqueeze(padding.with_shape([count]), [1])
         counted = op.cast(~padding, weight.dtype)
     target = op.unsqueeze(bag.with_shape([count]), [1])
@@ -99,6 +125,6 @@ def embedding_bag(
     return result, None, None, None
 
 
-def _ends_by_offset(weight: Tensor, mode: int, padding_idx: int | None) -> bool:
+def _ends_by_offset(weight: Tensor, mode: int) -> bool:
     """Whether the last bag ends where the last offset points: the usual kernel does so, others add all that follow."""
-    return mode != _MAX and weight.dtype != torch.float64 and (padding_idx is None or padding_idx == -1)
+    return mode != _MAX and weight.dtype != torch.float64

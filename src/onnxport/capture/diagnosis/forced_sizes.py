@@ -11,11 +11,19 @@ from typing import Any
 import sympy  # type: ignore[import-untyped]
 import torch
 
-from onnxport.capture.diagnosis.user_lines import Asker, asker, line_of_caller, line_of_error, line_of_summary
+from onnxport.capture.diagnosis.user_lines import (
+    Asker,
+    asker,
+    is_asked_by_broadcast,
+    line_of_caller,
+    line_of_error,
+    line_of_summary,
+)
 from onnxport.capture.patches.replacing import attributes_replaced
 from onnxport.capture.request.dynamic_shapes import Axis, DerivedSize
 from onnxport.capture.request.resizing import AxisSizes
 from onnxport.errors import DynamicShapeError, Problem
+from onnxport.torch_internals.symbolic_sizes import TracingContext, example_sizes
 
 _STEP = re.compile(r"\['([^']*)'\]|\[(\d+)\]|\.(\w+)")
 _SIZE = re.compile(r"(?:L|inputs)((?:\['[^']*'\]|\[\d+\]|\.(?!size\b|shape\b)\w+)+)\.(?:size\(\)|shape)\[(\d+)\]")
@@ -53,20 +61,22 @@ class Recorder:
 
     forced: list[Forced] = field(default_factory=list)
     guarded: dict[object, Asked] = field(default_factory=dict)
+    #: Counts of data that were taken for the size of an axis which they meet in a broadcast.
+    counts_as_sizes: dict[sympy.Basic, str] = field(default_factory=dict)
 
     def clear(self) -> None:
         """Forget what was recorded, before another attempt."""
         self.forced.clear()
         self.guarded.clear()
+        self.counts_as_sizes.clear()
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
         """Record while the block runs. torch keeps the guard but, outside bytecode tracing, not the user's line."""
         from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-        from onnxport.torch_internals.symbolic_sizes import TracingContext
-
         set_replacement, log_guard = ShapeEnv._set_replacement, ShapeEnv._log_guard
+        require = ShapeEnv.guard_or_defer_runtime_assert
         recorder = self
 
         def line() -> str:
@@ -82,7 +92,14 @@ class Recorder:
             recorder.guarded.setdefault(guard, Asked(asker(), line()))
             log_guard(env, prefix, guard, forcing_spec)
 
-        with attributes_replaced([(ShapeEnv, "_set_replacement", record), (ShapeEnv, "_log_guard", record_guard)]):
+        def record_requirement(env: Any, expression: Any, *rest: Any, **named: Any) -> bool:
+            if _is_count_of_an_axis(env, expression) and is_asked_by_broadcast():
+                recorder.counts_as_sizes.setdefault(expression, line())
+            return bool(require(env, expression, *rest, **named))
+
+        listeners = [("_set_replacement", record), ("_log_guard", record_guard)]
+        listeners.append(("guard_or_defer_runtime_assert", record_requirement))
+        with attributes_replaced([(ShapeEnv, name, listener) for name, listener in listeners]):
             yield
 
     def line(self, axis: Axis, value: int) -> str:
@@ -93,6 +110,15 @@ class Recorder:
         # An axis tied to another by an equality has no record of its own; the other's value gives it away.
         same = {forced.where for forced in self.forced if forced.value == value}
         return same.pop() if len(same) == 1 else ""
+
+
+def _is_count_of_an_axis(env: Any, expression: Any) -> bool:
+    """Whether an equality says that a number which only run time knows is that of an axis."""
+    if not isinstance(expression, sympy.Eq):
+        return False
+    known = example_sizes(env)
+    backed = [symbol in known for symbol in expression.free_symbols]
+    return any(backed) and not all(backed)
 
 
 def _text(source: Any) -> str:

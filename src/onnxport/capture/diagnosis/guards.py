@@ -15,7 +15,7 @@ from typing import Any
 import sympy  # type: ignore[import-untyped]
 import torch
 
-from onnxport.capture.diagnosis.forced_sizes import Asked, fixed_value
+from onnxport.capture.diagnosis.forced_sizes import Asked, Recorder, fixed_value
 from onnxport.capture.diagnosis.size_words import condition_in_words
 from onnxport.capture.diagnosis.user_lines import Asker
 from onnxport.errors import Problem, listing, warn
@@ -48,17 +48,17 @@ def report_assumptions(
     programs: Sequence[GuardedProgram],
     names: Mapping[str, str],
     same: Mapping[str, str],
-    asked: Mapping[object, Asked],
+    recorder: Recorder,
     followed: Sequence[Followed],
     events: EventLog,
 ) -> None:
     """Record every guard of captured programs, and warn of those that quietly fix what should vary.
 
-    ``asked`` holds who asked and the user's line for guards of which it is known; for others it is what torch says.
+    ``recorder`` has who asked and the user's line for guards of which it is known; for others it is what torch says.
     ``followed`` are decisions of the model's code that the example took alone.
     """
     problems = []
-    for expression, by, where in _guards(programs, names, same, asked):
+    for expression, by, where in _guards(programs, names, same, recorder.guarded):
         misleads = _fixes_a_value(expression) or _is_branch(expression, by)
         shown = condition_in_words(expression, solve=misleads)
         events.add("assumption", "capture", shown, where=where)
@@ -71,6 +71,12 @@ def report_assumptions(
         events.add("assumption", "capture", f"{shown} ({decision.reason})", where=decision.where)
         if _is_branch(expression, decision.by):
             problems.append(Problem(f"It is right only where {shown}: {decision.reason}", decision.where))
+    for expression, where in recorder.counts_as_sizes.items():
+        unnamed = {str(symbol): "a count of data" for symbol in expression.free_symbols}
+        words = condition_in_words(_named(expression, {**unnamed, **names}, same))
+        shown = f"{words}, and neither is 1, which would be broadcast"
+        events.add("assumption", "capture", shown, where=where)
+        problems.append(Problem(f"It is right only where {shown}", where))
     for size, where in squeezed_sizes([guarded.program for guarded in programs]):
         shown = f"{_named(size, names, same)} differs from 1, which squeeze would drop"
         events.add("assumption", "capture", shown, where=where)

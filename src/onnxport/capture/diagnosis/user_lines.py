@@ -46,7 +46,30 @@ _BYTECODE_TRACER = os.path.join(TORCH_FOLDER, "_dynamo", "")
 _ASKED_IN_BYTECODE = os.path.join(_BYTECODE_TRACER, "variables", "tensor.py")
 _QUOTED_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 
+# Where torch finds the shape that shapes broadcast to, by file and function.
+_BROADCASTING = tuple(
+    (os.path.join(TORCH_FOLDER, *path.split("/")), function)
+    for path, function in (
+        ("_refs/__init__.py", "_broadcast_shapes"),
+        ("_prims/__init__.py", "_broadcast_in_dim_meta"),
+        ("_subclasses/fake_impls.py", "infer_size"),
+    )
+)
+_FRAMES_TO_BROADCASTING = 10
+
 Place = tuple[str, int, str]
+
+
+def is_asked_by_broadcast() -> bool:
+    """Whether what is asked of sizes is asked to find the shape that tensors broadcast to."""
+    frame: FrameType | None = sys._getframe(1)
+    for _ in range(_FRAMES_TO_BROADCASTING):
+        if frame is None:
+            return False
+        if (frame.f_code.co_filename, frame.f_code.co_name) in _BROADCASTING:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def describe(place: Place) -> str:

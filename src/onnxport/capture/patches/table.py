@@ -281,8 +281,10 @@ PATCHES: tuple[Patch, ...] = (
         replaces=(
             "torch.fx.experimental.symbolic_shapes.ShapeEnv._set_replacement",
             "torch.fx.experimental.symbolic_shapes.ShapeEnv._log_guard",
+            "torch.fx.experimental.symbolic_shapes.ShapeEnv.guard_or_defer_runtime_assert",
         ),
-        why="torch keeps guards and replacements of sizes, but outside bytecode tracing not the user's line.",
+        why="torch keeps guards and replacements of sizes, but outside bytecode tracing not the user's line, and takes "
+        "a count for the size that it is broadcast against.",
         known="torch 2.13",
         until="guards carry the user's stack in non-strict export",
         entered_in="onnxport.capture.diagnosis.forced_sizes",

@@ -270,7 +270,9 @@ def bitwise(op: RuleBuilder, node: ir.Node) -> Replacement:
 
 def _combined(op: RuleBuilder, logic: str, left: ir.Value, right: ir.Value, weights: ir.Value) -> ir.Value:
     bits = op.emit(logic, _bits(op, left, weights), _bits(op, right, weights))
-    return op.reduce("ReduceSum", op.Mul(op.cast(bits, ir.DataType.INT64), weights), [-1], keepdims=False)
+    # Counted from the front: onnxruntime keeps an axis counted from the end where there are no elements.
+    last = max(op.rank(left), op.rank(right))
+    return op.reduce("ReduceSum", op.Mul(op.cast(bits, ir.DataType.INT64), weights), [last], keepdims=False)
 
 
 def _negative(op: RuleBuilder, value: ir.Value) -> ir.Value:

@@ -105,6 +105,33 @@ POOLED: dict[str, Case] = {
         [{0: "b", 2: "h", 3: "w"}],
     ),
     "windows-of-one-image": (lambda x: F.unfold(x, (2, 3), 1, 1, 2), [(2, 4, 3)], [[(2, 9, 5)]], [{1: "h", 2: "w"}]),
+    "pools-of-the-whole": (
+        lambda x: (
+            F.avg_pool2d(x, x.shape[2:]),
+            torch.nn.AvgPool2d((x.size(2), 1))(x),
+            F.max_pool2d(x, kernel_size=x.size()[2:]).flatten(1),
+            F.lp_pool2d(x, 2.0, (1, x.shape[3])),
+        ),
+        [(2, 2, 4, 5)],
+        [[(3, 2, 7, 3)]],
+        [{0: "b", 2: "h", 3: "w"}],
+    ),
+    "features-of-a-text": (
+        lambda x: (F.max_pool1d(F.relu(x), x.shape[-1]).squeeze(-1), F.avg_pool1d(x, x.shape[-1], 1)),
+        [(2, 3, 6)],
+        [[(1, 3, 9)]],
+        [{0: "b", 2: "t"}],
+    ),
+    "pools-of-a-part": (
+        lambda x: (
+            F.max_pool1d(x, x.shape[-1] // 2, 1, dilation=2),
+            F.max_pool1d(x, x.shape[-1] // 2, padding=x.shape[-1] // 4),
+            F.avg_pool1d(x, x.shape[-1] // 3, 2, padding=1),
+        ),
+        [(1, 2, 8)],
+        [[(1, 2, 13)], [(1, 2, 6)]],
+        [{2: "n"}],
+    ),
     "average-pool-to-any-length": (
         lambda x: F.adaptive_avg_pool1d(x, x.shape[-1] // 2),
         [(1, 2, 8)],

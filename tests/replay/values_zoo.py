@@ -251,6 +251,12 @@ def squeeze_by_computed_dim(x: Tensor) -> Tensor:
     return x.unsqueeze(dim).squeeze(dim) + x.unsqueeze(-1).sum(x.dim())
 
 
+@scripted((2, 3, 4), others=((5, 2, 7),), further=[((1, 1, 1),)])
+def pools_of_a_whole_axis(x: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+    pooled = F.avg_pool2d(x, x.size()[1:])
+    return pooled, F.max_pool1d(x, x.size(2)), F.avg_pool1d(x, 1)
+
+
 @scripted((2, 1, 4), others=((2, 2, 3),), further=[((1, 2, 3),), ((1, 2, 1),)])
 def squeeze_any_axis(x: Tensor) -> Tensor:
     return x.squeeze() * 2

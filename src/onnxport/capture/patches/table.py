@@ -24,6 +24,7 @@ from onnxport.capture.patches.recurrent import recurrences_of_any_length
 from onnxport.capture.patches.remembered_shapes import shapes_remembered_at_once
 from onnxport.capture.patches.result_types import types_as_computed
 from onnxport.capture.patches.shifts import shifts_of_truth_values
+from onnxport.capture.patches.sliding_pools import pooled_by_any_size
 from onnxport.capture.patches.tensor_numbers import numbers_in_and_out_of_tensors
 from onnxport.capture.patches.unsolved import divisions_left_unsolved
 from onnxport.torch_internals.symbolic_sizes import config as symbolic_config
@@ -160,6 +161,17 @@ PATCHES: tuple[Patch, ...] = (
         known="torch 2.13",
         until="their schemas take SymInt",
         enter=pooled_to_any_size,
+    ),
+    Patch(
+        replaces=(
+            *(f"torch.max_pool{axes}d" for axes in (1, 2, 3)),
+            *(f"torch.nn.functional.avg_pool{axes}d" for axes in (1, 2, 3)),
+            *("torch.avg_pool1d", "torch._C._nn.avg_pool2d", "torch._C._nn.avg_pool3d"),
+        ),
+        why="Their bindings read the size of windows as a plain integer: `avg_pool2d(x, x.shape[2:])` is fixed.",
+        known="torch 2.13",
+        until="their schemas take SymInt",
+        enter=pooled_by_any_size,
     ),
     Patch(
         replaces=(

@@ -1,6 +1,7 @@
 """Operators whose schema takes a count as a plain integer: called by the functions of torch that take sizes too.
 
-While capturing, those functions are replaced (``capture/patches/counts.py``): they are looked up when they are called.
+While capturing, those functions are replaced (``capture/patches/counts.py``, ``sliding_pools.py``): they are looked up
+when they are called.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from onnxport.capture.replay.ops.calls import dtype_of
 from onnxport.capture.replay.values.stand_ins import ReplayValue, materialized, plain_number
 
 _WINDOWS = ("hann_window", "hamming_window", "blackman_window", "bartlett_window")
+_POOLS = tuple(f"{kind}_pool{spatial}d" for kind in ("max", "avg") for spatial in (1, 2, 3))
 _OPTIONS = 4  # dtype, layout, device, pin_memory
 
 
@@ -50,3 +52,18 @@ def _one_hot(call: NodeCall, x: ReplayValue, classes: ReplayValue = -1) -> torch
         count = (numbers.max() + 1).item()
         torch._check(count >= 1)
     return F.one_hot(numbers, count)
+
+
+@handles(*(f"aten::{name}" for name in _POOLS))
+def _pool(call: NodeCall, x: ReplayValue, *values: ReplayValue) -> torch.Tensor:
+    call.trace()
+    name = call.node.kind().partition("::")[2]
+    pool: Callable[..., torch.Tensor] = getattr(torch if name.startswith("max") else F, name)
+    return pool(materialized(x), *(_numbers(value) for value in values))
+
+
+def _numbers(value: ReplayValue) -> Any:
+    """A number, several, or none."""
+    if isinstance(value, list):
+        return [plain_number(number) for number in value]
+    return None if value is None else plain_number(value)

@@ -405,3 +405,49 @@ def test_calibration_goes_with_static_grids() -> None:
         Quantization("int8", calibration=[(torch.ones(2),)])
     with pytest.raises(InputError, match="min-max, percentile, entropy"):
         Quantization("static-int8", calibration=[(torch.ones(2),)], calibrate="mean")  # type: ignore[arg-type]
+
+
+class BothSides(nn.Module):
+    """A weight that is the left side of one product and the right side of another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(48, 64))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.weight @ x.transpose(-1, -2), x @ self.weight.t()
+
+
+class InBranches(nn.Module):
+    """Weights that only a branch reads, where onnxruntime's fusions look for them in vain."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(64, 64), nn.Linear(64, 64)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cond(x.sum() > 0, lambda x: self.first(x), lambda x: self.second(x).relu(), (x,))
+
+
+class TiedAndNarrow(nn.Module):
+    """A table that is multiplied with too, whose rows are no whole number of blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(50, 50)
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = self.table(x.abs().mul(10).long()[..., :2] % 50)
+        return torch.tanh(rows) @ self.table.weight.t()
+
+
+@pytest.mark.parametrize("target", ["onnx", "onnxruntime"])
+@pytest.mark.parametrize("scheme", ["int4", "int8"])
+@pytest.mark.parametrize("make", [BothSides, InBranches, TiedAndNarrow])
+def test_weights_with_readers_of_several_kinds(make: type[nn.Module], scheme: Any, target: str) -> None:
+    torch.manual_seed(0)
+    way = Quantization(scheme, include_embeddings=True)
+    options: dict[str, Any] = {"quantize": way, "target": target, "verify": True}
+    program = onnxport.export(make().eval(), (torch.randn(3, 64),), dynamic_shapes=({0: "rows"},), **options)
+    assert program.quantization is not None and program.quantization.layers
+    assert program.verification.matches

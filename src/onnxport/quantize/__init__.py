@@ -187,7 +187,8 @@ def _quantized(candidate: Candidate, quantization: Quantization, target: Target)
         return QuantizedWeight(name, load, dtype, grid, None, refine=refine)
     if candidate.uses & {"channels", "recurrent"}:
         return QuantizedWeight(name, load, dtype, _BYTE, None, refine=refine)
-    for_microsoft = target.name == "onnxruntime" and MicrosoftForm.takes(candidate)
+    whole = "table" not in candidate.uses or quantization.block is None or load().shape[-1] % quantization.block == 0
+    for_microsoft = target.name == "onnxruntime" and MicrosoftForm.takes(candidate) and whole
     if quantization.bits == 4 and {"right", "table"} <= candidate.uses and not for_microsoft:
         # Gather takes no 4-bit numbers, and DequantizeLinear no two of them in one byte of its own type.
         quantization = quantization.with_eight_bits()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import onnx_ir as ir
 import torch
 
+from onnxport.graphs import bodies
 from onnxport.quantize.candidates import Candidate, Reader
 from onnxport.quantize.graph_edits import GraphEdits
 from onnxport.quantize.lazy_weight import QuantizedWeight
@@ -30,7 +31,7 @@ class StandardForm:
         self._real = from_torch_dtype(weight.dtype)
         self._kind = _D.UINT8 if self._halves else _KINDS[weight.grid.least, weight.grid.most]
         self.initializers: list[ir.Value] = []
-        self._dequantized: dict[ir.Graph, ir.Value] = {}
+        self._dequantized: ir.Value | None = None
 
     def write(self) -> None:
         """Let all readers read the quantized weight."""
@@ -47,7 +48,7 @@ class StandardForm:
             elif reader.use == "matrices":
                 self._take_matrix(reader.node)
             else:
-                self._edits.point(reader.node, reader.index, self._dequantize(reader))
+                self._edits.point(reader.node, reader.index, self._read(reader))
                 if reader.use == "right":
                     reader.node.attributes.pop("transB", None)
         self._edits.drop(self._candidate.sources)
@@ -125,17 +126,30 @@ class StandardForm:
 
     # --- nodes -----------------------------------------------------------------------------------------------------
 
-    def _dequantize(self, reader: Reader) -> ir.Value:
-        """The real numbers of the whole weight, once for each graph that reads them."""
-        graph = reader.node.graph
-        assert graph is not None
-        if graph not in self._dequantized:
+    def _read(self, reader: Reader) -> ir.Value:
+        """The real numbers of the whole weight as a node reads them."""
+        real = self._dequantize()
+        if not self._by_columns or reader.use != "left":
+            return real
+        rank = len(self._weight.lead) + 2
+        perm = [*range(rank - 2), rank - 1, rank - 2]
+        shape = [_dims(real)[axis] for axis in perm]
+        return self._edits.add(
+            reader.node, "Transpose", [real], {"perm": perm}, name=f"{real.name}_T", dtype=self._real, shape=shape
+        )
+
+    def _dequantize(self) -> ir.Value:
+        """The real numbers of the whole weight, once.
+
+        Before a branch or loop that reads them: in a body onnxruntime would look for the weight and not find it.
+        """
+        if self._dequantized is None:
             attributes: dict[str, int] = {"axis": 1 if self._by_columns else 0}
             if not self._is_plain():
                 rank = len(self._weight.lead) + 2
                 attributes = {"axis": rank - 2 if self._by_columns else rank - 1, "block_size": self._weight.block}
-            self._dequantized[graph] = self._edits.add(
-                _first(graph, self._candidate.readers),
+            self._dequantized = self._edits.add(
+                self._first(),
                 "DequantizeLinear",
                 self._parameters(self._integers, self._scale, self._zero),
                 dict(attributes),
@@ -143,7 +157,14 @@ class StandardForm:
                 dtype=self._real,
                 shape=self._integers.shape,
             )
-        return self._dequantized[graph]
+        return self._dequantized
+
+    def _first(self) -> ir.Node:
+        """The first node of the main graph that reads the weight, or has a body that does."""
+        graph = self._edits.model.graph
+        nodes = {reader.node for reader in self._candidate.readers if reader.use != "table"}
+        only = next(iter(nodes))
+        return only if len(nodes) == 1 and only.graph is graph else next(one for one in graph if _holds(one, nodes))
 
     @staticmethod
     def _parameters(data: ir.Value, scale: ir.Value, zero: ir.Value | None) -> list[ir.Value]:
@@ -287,10 +308,9 @@ def blocks_needed(candidate: Candidate, weight: QuantizedWeight, opset: int) -> 
     return opset < _BLOCKS_SINCE and (weight.blocks > 1 or lead or "recurrent" in candidate.uses)
 
 
-def _first(graph: ir.Graph, readers: list[Reader]) -> ir.Node:
-    """The first of the readers in a graph."""
-    nodes = {reader.node for reader in readers if reader.use != "table" and reader.node.graph is graph}
-    return nodes.pop() if len(nodes) == 1 else next(node for node in graph if node in nodes)
+def _holds(node: ir.Node, wanted: set[ir.Node]) -> bool:
+    """Whether a node is one of some, or one of them is in a body of it."""
+    return node in wanted or any(_holds(inner, wanted) for body in bodies(node) for inner in body)
 
 
 def _dims(value: ir.Value) -> list[int | ir.SymbolicDim]:

@@ -19,6 +19,7 @@ from comparison import assert_close, eager_result
 from onnxport import Quantization
 from onnxport.command_line import app
 from onnxport.errors import InputError, OpsetError
+from onnxport.quantize import as_quantization
 from onnxport.quantize.calibration import ObservedRange
 
 LENGTH = {"x": {0: "batch"}}
@@ -233,9 +234,16 @@ def test_wrong_options_are_refused() -> None:
         ({"refine": "gptq"}, "'hqq' or None"),
         ({"exclude": "lm_head"}, r"\['lm_head'\]"),
         ({"accuracy_level": 7}, "0 to 4"),
+        ({"exclude": [3]}, "a list of patterns of names"),
+        ({"percentile": "most"}, "a number above 50"),
+        ({"symmetric": "no"}, "True or False"),
+        ({"calibration": torch.ones(2)}, "each a tuple of arguments"),
+        ({"scheme": "float16", "block_size": 32}, "'float16' has none"),
+        ({"scheme": "dynamic-int8", "symmetric": False}, "no zero points"),
     ):
         with pytest.raises(InputError, match=message):
-            Quantization("int4", **options)  # type: ignore[arg-type]
+            Quantization(**{"scheme": "int4", **options})  # type: ignore[arg-type]
+    assert as_quantization("int4:percentile=99.5").percentile == 99.5
     with pytest.raises(onnxport.OnnxExporterError, match="infinity or NaN"):
         layer = nn.Linear(64, 64)
         layer.weight.data[3, 3] = float("nan")

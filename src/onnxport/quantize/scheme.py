@@ -82,7 +82,7 @@ class Quantization:
 
     def __post_init__(self) -> None:
         if self.scheme not in get_args(Scheme):
-            close = difflib.get_close_matches(str(self.scheme), get_args(Scheme), n=1)
+            close = difflib.get_close_matches(str(self.scheme).lower(), get_args(Scheme), n=1)
             meant = f"; did you mean {close[0]!r}?" if close else "."
             known = ", ".join(map(repr, get_args(Scheme)))
             raise InputError(f"There is no quantization {self.scheme!r}{meant} Known are {known}.")
@@ -93,20 +93,46 @@ class Quantization:
             raise InputError(f"`refine` is {self.refine!r}, but it is 'hqq' or None.")
         if self.accuracy_level not in (None, 0, 1, 2, 3, 4):
             raise InputError(f"`accuracy_level` is {self.accuracy_level!r}, but MatMulNBits has 0 to 4.")
-        if (self.scheme == "static-int8") != bool(self.calibration):
-            raise InputError(
-                "`calibration` is a list of inputs of the model, which 'static-int8' needs, and only that."
-            )
         if self.calibrate not in get_args(RangeMethod):
             methods = ", ".join(get_args(RangeMethod))
             raise InputError(f"`calibrate` is {self.calibrate!r}, but it is one of {methods}.")
-        if not 50 < self.percentile <= 100:
-            raise InputError(f"`percentile` is {self.percentile}, but it is above 50 and at most 100.")
+        if not isinstance(self.percentile, int | float) or not 50 < self.percentile <= 100:
+            raise InputError(f"`percentile` is {self.percentile!r}, but it is a number above 50 and at most 100.")
+        self._check_inputs()
+        self._check_patterns()
+        self._check_truths()
+
+    def _check_inputs(self) -> None:
+        given = self.calibration
+        if not isinstance(given, Sequence) or any(not isinstance(one, tuple | list | Mapping) for one in given):
+            raise InputError(
+                "`calibration` is a list of inputs of the model: each a tuple of arguments, as in [(x,), (y,)], or a "
+                "dictionary of keyword arguments."
+            )
+        if (self.scheme == "static-int8") != bool(given):
+            raise InputError(
+                "`calibration` is a list of inputs of the model, which 'static-int8' needs, and only that."
+            )
+
+    def _check_patterns(self) -> None:
         for name in ("include", "exclude"):
             patterns = getattr(self, name)
             if isinstance(patterns, str):
                 raise InputError(f"`{name}` is a list of patterns: [{patterns!r}].")
+            if not isinstance(patterns, Sequence) or any(not isinstance(one, str) for one in patterns):
+                raise InputError(f"`{name}` is {patterns!r}, but it is a list of patterns of names, as in ['*.mlp.*'].")
             object.__setattr__(self, name, tuple(patterns))
+
+    def _check_truths(self) -> None:
+        for name in ("symmetric", "include_lm_head", "include_embeddings", "reduce_range"):
+            value = getattr(self, name)
+            if not isinstance(value, bool) and not (name == "symmetric" and value is None):
+                raise InputError(f"`{name}` is {value!r}, but it is True or False.")
+        set_for_nothing = [name for name in ("block_size", "symmetric", "refine") if getattr(self, name) is not None]
+        if self.half is not None and set_for_nothing:
+            raise InputError(f"`{set_for_nothing[0]}` is of integers, and {self.scheme!r} has none.")
+        if self.scheme in ("dynamic-int8", "static-int8") and self.symmetric is False:
+            raise InputError(f"`symmetric=False` can't be had with {self.scheme!r}: its weights have no zero points.")
 
     @property
     def bits(self) -> int:
@@ -173,4 +199,9 @@ def _read_option(name: str, text: str) -> object:
         return text.split("+")
     if text.isdecimal():
         return int(text)
+    if name == "percentile":
+        try:
+            return float(text)
+        except ValueError:
+            return text
     return {"true": True, "false": False, "none": None}.get(text.lower(), text)

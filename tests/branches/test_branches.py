@@ -223,3 +223,19 @@ def test_sizes_that_are_declared_to_follow_others_are_no_decision(derived: bool,
     others = [(torch.randn(2, 8), torch.randn(2, 1), torch.randn(2, size)) for size in (9, 9 - 3 * ifs)]
     for inputs in others:
         assert_close(program(*inputs)[0], module(*inputs))
+
+
+def test_an_axis_behind_one_that_is_empty_on_a_way() -> None:
+    class Behind(torch.nn.Module):
+        def forward(self, y: torch.Tensor, x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+            torch._check(y.shape[0] == x.shape[0] + 1)
+            if x.shape[0] > 0:
+                return y[1:] + x.sum()
+            return y * 2 if z.shape[0] > 4 else y + 1
+
+    model = Behind()
+    axes = ({0: "n + 1"}, {0: "n"}, {0: "m"})
+    program = onnxport.export(model, (torch.randn(4), torch.randn(3), torch.randn(6)), dynamic_shapes=axes)
+    for n, m in ((0, 6), (0, 2), (5, 3)):
+        inputs = torch.randn(n + 1), torch.randn(n), torch.randn(m)
+        assert torch.allclose(program(*inputs)[0], model(*inputs))

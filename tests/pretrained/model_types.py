@@ -24,7 +24,6 @@ from typing import Any
 
 import onnxruntime
 import small_models
-import torch
 import transformers
 from own_process import in_own_process
 from transformers.models.auto import modeling_auto
@@ -72,9 +71,7 @@ def built(task: Task, kind: str) -> tuple[Any, Sequence[Part]] | Outcome:
                 outcome = Outcome(task.name, kind, "not built", note=first_line(error))
             continue
         if task.check is not None:
-            # Wide enough that tokens follow from the input instead of repeating.
-            for weight in (weight for weight in model.parameters() if weight.dim() > 1):
-                torch.nn.init.normal_(weight, std=0.2 if way == "narrow" else 0.05)
+            small_models.spread(model, 0.2 if way == "narrow" else 0.05)
         try:
             return model, task.parts(model)
         except Exception as error:  # noqa: BLE001

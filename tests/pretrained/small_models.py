@@ -113,6 +113,9 @@ def shrunk(config: Any, way: str = "narrow", widths: dict[int, int] | None = Non
                 found[name] = size
         elif name in ("depths", "num_blocks_list") and isinstance(value, (list, tuple)) and way != "whole":
             found[name] = [1] * len(value)
+        elif name == "deepstack_visual_indexes" and way != "whole":
+            # Layers of images whose results go to layers of text too.
+            found[name] = [0]
         elif name in by_layer and way != "whole":
             kinds = list(dict.fromkeys(value))
             found[name] = (kinds * count)[:count]
@@ -279,7 +282,20 @@ BESIDE: dict[str, dict[str, Any]] = {
     "nemo_speechlm": {"text_config": {"n_groups": 2}},
     "qwen2_5_omni_thinker": {"vision_start_token_id": 88, "vision_end_token_id": 87},
     "qwen3_omni_moe_thinker": {"vision_start_token_id": 88, "vision_end_token_id": 87},
-    "llama4": {"vision_config": {"intermediate_size": 128, "projector_input_dim": 32, "projector_output_dim": 32}},
+    "llama4": {
+        "vision_config": {
+            "intermediate_size": 128,
+            "projector_input_dim": 48,
+            "projector_output_dim": 48,
+            "vision_output_dim": 48,
+        }
+    },
+    "mllama": {
+        "vision_config": {"intermediate_layers_indices": [0, 1], "vision_output_dim": 96},
+        "text_config": {"cross_attention_layers": [1]},
+    },
+    "kosmos-2": {"latent_query_num": 6},
+    "kosmos-2.5": {"latent_query_num": 6},
     "vipllava": {"vision_feature_layers": [-1, -2]},
     "step3p7": {"text_config": {"sliding_window": 8}},
     "paligemma": {"text_config": {"num_attention_heads": 4, "num_key_value_heads": 1}},
@@ -349,6 +365,15 @@ def small_model(kind: str, task: Task, way: str = "narrow") -> Any:
         if count > _LARGEST:
             raise MemoryError(f"{count} parameters")
     return cls._from_config(config).eval()
+
+
+def spread(model: Any, std: float) -> None:
+    """Draw weights anew, wide enough that tokens follow from the input instead of repeating, and open all gates."""
+    for weight in model.parameters():
+        if weight.dim() > 1:
+            torch.nn.init.normal_(weight, std=std)
+        elif weight.numel() == 1 and not bool(weight.any()):
+            torch.nn.init.ones_(weight)
 
 
 def one_layer_llama() -> LlamaConfig:

@@ -10,7 +10,8 @@ import small_models
 import torch
 
 from onnxport.errors import InputError, OnnxExporterWarning
-from onnxport.generation.files import FeaturesAndText, pieces_of
+from onnxport.generation.files import FeaturesAndText
+from onnxport.generation.runs import pieces_of
 from onnxport.pretrained.images import find_images, prompts_with_images
 from onnxport.pretrained.library_loop import counted_positions
 from onnxport.pretrained.model_inputs import find_inputs, main_input

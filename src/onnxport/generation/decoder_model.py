@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from onnxport.errors import InputError
+from onnxport.generation.runs import groups_of, run_file
 from onnxport.program.runtime import from_ort_value, to_ort_value
 from onnxport.provenance import CACHE_BUFFERS, GENERATED_TYPE
 from onnxport.weights.torch_tensor import TorchTensor
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     import onnxruntime
 
 _PAST, _PRESENT = "past_key_values.", "present."
+NEXT = "next."
+"""What the file of the first call leaves to those after it has the name that they take, behind this."""
 _NEW = "sequence"
 """The axis of new tokens: a mask over them alone is what models without a growing state take."""
 
@@ -44,12 +47,16 @@ class DecoderModel:
     Args:
         session: The file of the decoder.
         embedding: The file that makes the decoder's ``inputs_embeds`` of tokens and features of images.
+        prompt: The file that makes the first call, where that is another than those after it.
     """
 
     def __init__(
-        self, session: onnxruntime.InferenceSession, embedding: onnxruntime.InferenceSession | None = None
+        self,
+        session: onnxruntime.InferenceSession,
+        embedding: onnxruntime.InferenceSession | None = None,
+        prompt: onnxruntime.InferenceSession | None = None,
     ) -> None:
-        self.session, self.embedding = session, embedding
+        self.session, self.embedding, self.prompt = session, embedding, prompt
         inputs = session.get_inputs()
         self.plain = {value.name: value for value in inputs if not value.name.startswith(_PAST)}
         self.outputs = [value.name for value in session.get_outputs()]
@@ -59,7 +66,8 @@ class DecoderModel:
         metadata = session.get_modelmeta().custom_metadata_map
         self.buffers = frozenset(metadata.get(CACHE_BUFFERS, "").split())
         self.generated_type = int(metadata[GENERATED_TYPE]) if GENERATED_TYPE in metadata else None
-        unknown = [name for name in self.plain if name not in _KNOWN]
+        left = [] if prompt is None else [value.name.removeprefix(NEXT) for value in prompt.get_outputs()]
+        unknown = [name for name in self.plain if name not in (*_KNOWN, *left)]
         if unknown or not any(name in self.plain for name in (*_TOKENS, "inputs_embeds")):
             raise InputError(
                 f"A decoder takes {', '.join(_KNOWN)} and states; this file takes {', '.join(self.plain)}."
@@ -91,7 +99,7 @@ class Decoding:
 
     def __init__(self, model: DecoderModel, batch: int, positions: int, given: Mapping[str, torch.Tensor]) -> None:
         self._model = model
-        self._states = model.empty_states(batch, positions)
+        self._states = {} if model.prompt is not None else model.empty_states(batch, positions)
         self._seen = torch.empty(batch, 0, dtype=torch.int64)
         lacking = [name for name in model.constant if name not in given]
         if lacking:
@@ -107,6 +115,8 @@ class Decoding:
             mask: 1 for each token so far that is no padding, the new ones included.
         """
         model = self._model
+        if model.prompt is not None and not self._states:
+            return self._read(model.prompt, tokens, mask)
         if not model.states:
             # A file that keeps nothing is given everything again.
             tokens = self._seen = torch.cat([self._seen, tokens], dim=1)
@@ -127,6 +137,23 @@ class Decoding:
         self._states |= {name: found[_present(name)] for name in self._states if name not in model.buffers}
         return from_ort_value(found["logits"])[:, -1]
 
+    def _read(self, session: onnxruntime.InferenceSession, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """The first call: its file takes all that belongs to the prompts, one by one where it takes one."""
+        known = {"input_ids": tokens, "attention_mask": mask, "position_ids": self._positions(tokens, mask)}
+        given = {**known, **self._given}
+        taken = session.get_inputs()
+        lacking = [value.name for value in taken if value.name not in given]
+        if lacking:
+            raise InputError(f"The prompt needs {', '.join(lacking)}: pass them as inputs=, by name.")
+        inputs = {value.name: given[value.name].to(_DTYPES[value.type]).contiguous() for value in taken}
+        groups = groups_of(inputs, taken)
+        results = [run_file(session, group) for group in groups]
+        found = {name: torch.cat([result[name] for result in results]) for name in results[0]}
+        self._states = {name: to_ort_value(TorchTensor(found.pop(_present(name)))) for name in self._model.states}
+        logits = found.pop("logits")[:, -1]
+        self._given = {**self._given, **{name.removeprefix(NEXT): tensor for name, tensor in found.items()}}
+        return logits
+
     def _plain(self, tokens: torch.Tensor, mask: torch.Tensor) -> dict[str, torch.Tensor]:
         wanted = self._model.plain
         given = {
@@ -139,8 +166,7 @@ class Decoding:
             given["attention_mask"] = mask[:, -tokens.shape[1] :]
         if "inputs_embeds" in wanted:
             given["inputs_embeds"] = self._embedded(tokens)
-        if "encoder_attention_mask" in wanted:
-            given["encoder_attention_mask"] = self._given["encoder_attention_mask"]
+        given |= {name: self._given[name] for name in wanted if name not in given}
         return {name: given[name].to(_DTYPES[value.type]).contiguous() for name, value in wanted.items()}
 
     def _positions(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

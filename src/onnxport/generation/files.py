@@ -12,7 +12,8 @@ import torch
 
 from onnxport.errors import InputError
 from onnxport.generation.decoder_model import DecoderModel
-from onnxport.program.runtime import Initializer, RuntimeSession
+from onnxport.generation.runs import groups_of, run_file
+from onnxport.program.runtime import Initializer
 from onnxport.provenance import HEARD_WHOLE
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Files(ABC):
 
 
 class DecoderAlone(Files):
-    """A language model in one file."""
+    """A language model in one file, or with one more for the first call."""
 
     def begin(self, prompts: Rows, inputs: Tensors, start: int, padding: int) -> Beginning:
         """The prompts, padded on the left."""
@@ -83,19 +84,8 @@ class FeaturesAndText(Files):
 
     def features(self, encoded: Tensors) -> torch.Tensor:
         """Rows of features of images or recordings, one by one where the file takes one."""
-        groups: list[Tensors] = [encoded]
-        pieces = {value.name: pieces_of(encoded[value.name], value.shape) for value in self.encoder.get_inputs()}
-        if any(len(parts) > 1 for parts in pieces.values()):
-            groups = [dict(zip(pieces, group, strict=True)) for group in zip(*pieces.values(), strict=True)]
-        return torch.cat([next(iter(_run(self.encoder, group).values())) for group in groups])
-
-
-def pieces_of(tensor: torch.Tensor, shape: Sequence[object]) -> list[torch.Tensor]:
-    """What a file takes of a tensor at once, where it takes less along an axis of one size."""
-    for axis, size in enumerate(shape):
-        if isinstance(size, int) and size > 0 and tensor.shape[axis] != size and tensor.shape[axis] % size == 0:
-            return list(tensor.split(size, axis))
-    return [tensor]
+        groups = groups_of(encoded, self.encoder.get_inputs())
+        return torch.cat([next(iter(run_file(self.encoder, group).values())) for group in groups])
 
 
 class EncoderAndDecoder(Files):
@@ -117,7 +107,7 @@ class EncoderAndDecoder(Files):
         if lacking:
             raise InputError(f"The encoder takes {', '.join(lacking)}: pass them as inputs=, by name.")
         batch = len(next(iter(read.values())))
-        encoded = _run(self.encoder, read)
+        encoded = run_file(self.encoder, read)
         given = {name.replace("present.", "past_key_values.", 1): value for name, value in encoded.items()}
         if "attention_mask" in read:
             given["encoder_attention_mask"] = read["attention_mask"]
@@ -134,18 +124,14 @@ def open_files(folder: Path, initializer: Initializer) -> Files:
     there = {path.stem for path in folder.glob("*.onnx")}
     if {"encoder", "decoder"} <= there:
         return EncoderAndDecoder(DecoderModel(opened("decoder")), opened("encoder"))
+    if {"prompt", "model"} <= there:
+        return DecoderAlone(DecoderModel(opened("model"), prompt=opened("prompt")))
     for name in ("vision", "audio"):
         if {name, "embedding", "model"} <= there:
             return FeaturesAndText(DecoderModel(opened("model"), opened("embedding")), opened(name))
     if "model" in there:
         return DecoderAlone(DecoderModel(opened("model")))
     raise InputError(f"{folder} has no model.onnx; write one with onnxport.export_pretrained.")
-
-
-def _run(session: onnxruntime.InferenceSession, inputs: Tensors) -> dict[str, torch.Tensor]:
-    names = [value.name for value in session.get_outputs()]
-    found = dict(zip(names, RuntimeSession(session).run(names, inputs), strict=True))
-    return {name: tensor for name, tensor in found.items() if isinstance(tensor, torch.Tensor)}
 
 
 def _prompts(rows: Rows) -> Rows:

@@ -122,8 +122,13 @@ def features_function(model: Model) -> Any:
     return next((found for one in (model.base_model, model) if (found := getattr(one, _FEATURES, None))), None)
 
 
-def find_images(model: Model) -> ImageInputs:
-    """How a model takes images: the first layout that its code runs with."""
+def find_images(model: Model, *, any_width: bool = False) -> ImageInputs:
+    """How a model takes images: the first layout that its code runs with.
+
+    Args:
+        model: The model.
+        any_width: Whether features may be of another width than embeddings of tokens.
+    """
     # The library's own functions around it hide what it takes.
     function = features_function(model)
     if function is None:
@@ -146,7 +151,11 @@ def find_images(model: Model) -> ImageInputs:
             return error
         width = model.get_input_embeddings().embedding_dim
         # What is no row for each token yet is made one by code that no function of the model has for itself.
-        return None if rows.shape[-1] == width else InputError(f"Features are {rows.shape[-1]} wide, not {width}.")
+        return (
+            None
+            if any_width or rows.shape[-1] == width
+            else InputError(f"Features are {rows.shape[-1]} wide, not {width}.")
+        )
 
     return next(those_taken(model, _layouts(model, takes), refusal, "images", "vision encoder"))
 

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import torch
 
+from onnxport.pretrained.library import transformers
 from onnxport.pretrained.model_inputs import attributes_kept
 from onnxport.pretrained.plain_generation import generate_plainly
 
@@ -34,6 +35,47 @@ def first_call(model: Model) -> Iterator[dict[str, Any]]:
         yield kept
     finally:
         handle.remove()
+
+
+@dataclass(frozen=True)
+class LoopCalls:
+    """What the loop gives in its first two calls.
+
+    Attributes:
+        generating: The model that it calls: the one that was asked, or one inside it.
+        first: What the first call is given by name.
+        later: The same of the second call.
+        result: What the first call returned, by field.
+    """
+
+    generating: Model
+    first: dict[str, Any]
+    later: dict[str, Any]
+    result: dict[str, Any]
+
+
+def loop_calls(model: Model, prompt: dict[str, torch.Tensor]) -> LoopCalls:
+    """Generate two tokens in the model's own way, and look at the calls of the outermost model that made both."""
+    seen: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
+    with contextlib.ExitStack() as hooks:
+        mixin = transformers().GenerationMixin
+        for name, module in model.named_modules():
+            if isinstance(module, mixin):
+                hooks.callback(_looked_at(module, seen.setdefault(name, [])).remove)
+        with attributes_kept(model):
+            generate_plainly(model, prompt, own_loop=True, max_new_tokens=2)
+    name, calls = next((name, calls) for name, calls in seen.items() if len(calls) > 1)
+    return LoopCalls(model.get_submodule(name), calls[0][0], calls[1][0], calls[0][1])
+
+
+def _looked_at(module: Model, calls: list[tuple[dict[str, Any], dict[str, Any]]]) -> torch.utils.hooks.RemovableHandle:
+    names = list(inspect.signature(module.forward).parameters)
+
+    def look(module: torch.nn.Module, args: tuple[object, ...], kwargs: dict[str, object], result: Any) -> None:
+        calls.append(({**dict(zip(names, args, strict=False)), **kwargs}, dict(result)))
+
+    handle: torch.utils.hooks.RemovableHandle = module.register_forward_hook(look, with_kwargs=True)
+    return handle
 
 
 @dataclass(frozen=True)

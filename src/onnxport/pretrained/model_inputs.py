@@ -347,7 +347,7 @@ def fixed_image_sizes(model: Model, otherwise: tuple[int, int] | None = None) ->
     return named
 
 
-def _patch_layouts(model: Model) -> list[Layout]:
+def patch_layouts(model: Model) -> list[Layout]:
     """Rows of flat patches, each behind its row and column in the image."""
     side = int(setting(model.config, "patch_size") or 16)
     channels = int(setting(model.config, "num_channels") or 3)
@@ -355,7 +355,8 @@ def _patch_layouts(model: Model) -> list[Layout]:
     return [("batch", "patches", 2 + (channels * side * side if width is None else int(width)))]
 
 
-def _draw_patches(model: Model) -> Draw:
+def draw_patches(model: Model) -> Draw:
+    """Flat patches that begin with their row and column, in rows of three."""
     numbers = draw_numbers(model)
 
     def draw(shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
@@ -400,7 +401,7 @@ def feature_layouts(model: Model) -> list[Layout]:
 _KINDS: Mapping[str, _Kind] = {
     "input_ids": _Kind(lambda model: [("batch", "sequence")], draw_tokens),
     "inputs": _Kind(lambda model: [("batch", "sequence")], draw_tokens),
-    "flattened_patches": _Kind(_patch_layouts, _draw_patches),
+    "flattened_patches": _Kind(patch_layouts, draw_patches),
     "decoder_input_ids": _Kind(lambda model: [("batch", "decoder_sequence")], draw_tokens),
     "attention_mask": _Kind(lambda model: [("batch", "sequence")], draw_mask),
     "token_type_ids": _Kind(_type_layouts, _types),

@@ -16,6 +16,7 @@ from onnxport.errors import OnnxExporterError, OnnxExporterWarning, Problem, war
 from onnxport.export_call import export
 from onnxport.pretrained.dry_run import dry_run
 from onnxport.pretrained.experts import experts_at_once
+from onnxport.pretrained.known_numbers import KnownNumbers
 from onnxport.program import ONNXProgram
 from onnxport.program.runtime import RuntimeSession, default_session
 from onnxport.provenance import CACHE_BUFFERS
@@ -39,7 +40,7 @@ class Part:
         forward: What the file computes, of its inputs by name. The names of what it returns are those of the outputs.
         inputs: Makes inputs whose axes that vary have the given sizes. The same sizes give the same values.
         axes: The axes that vary, by input and index. Axes of one name have one size, and one whose name is a sum
-            (``past + sequence``) is as long as these are together.
+            (``past + sequence``, ``past + 1``) is as long as these are together.
         sizes: The sizes of the example. None of them is 0 or 1, which torch and Python code take for something special,
             and no two are equal.
         others: Sizes at which the file is compared with ``forward``, smallest and empty ones among them.
@@ -47,6 +48,8 @@ class Part:
         metadata: What the file says of itself besides, by key.
         narrower: Makes the part to export where this one can't be, or would follow its example: with fewer axes that
             vary. None where there is no such part.
+        filled: The axes that are never empty, which code need not ask then.
+        constants: Tensors whose numbers are part of the file, for code that reads them.
     """
 
     name: str
@@ -59,6 +62,8 @@ class Part:
     outputs: Sequence[str] = ()
     narrower: Callable[[], Part | None] | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
+    filled: Sequence[str] = ()
+    constants: Sequence[torch.Tensor] = ()
 
     @property
     def file(self) -> str:
@@ -76,13 +81,22 @@ def export_part(part: Part, *, opset_version: int, target: str) -> ONNXProgram:
 
     def forward(tensors: Tensors) -> Tensors:
         _state_sizes(part, tensors)
-        return part.forward(tensors)
+        if not part.constants:
+            return part.forward(tensors)
+        with KnownNumbers(part.constants):
+            return part.forward(tensors)
 
+    declared = {label: torch.export.Dim(label, min=1) for label in part.filled}
     with method_replaced(part.module, forward, inspect.signature(forward)), experts_at_once(part.module):
         program = export(
             part.module,
             (example,),
-            dynamic_shapes=({name: dict(part.axes.get(name, {})) for name in example},),
+            dynamic_shapes=(
+                {
+                    name: {axis: declared.get(label, label) for axis, label in part.axes.get(name, {}).items()}
+                    for name in example
+                },
+            ),
             input_names=list(example),
             output_names=outputs,
             opset_version=opset_version,
@@ -128,9 +142,11 @@ def _state_sizes(part: Part, tensors: Tensors) -> None:
     ]
     first = dict(reversed(found))
     for label, size in found:
-        terms = label.split(" + ")
-        if len(terms) > 1 and all(term in first for term in terms):
-            torch._check(size == sum(first[term] for term in terms))
+        terms = label.replace(" - ", " + -").split(" + ")
+        numbers = [int(term) for term in terms if term.lstrip("-").isdecimal()]
+        names = [term for term in terms if not term.lstrip("-").isdecimal()]
+        if len(terms) > 1 and all(term in first for term in names):
+            torch._check(size == sum(first[term] for term in names) + sum(numbers))
         elif size is not first[label]:
             torch._check(size == first[label])
 

@@ -18,8 +18,15 @@ _TIE = 1e-3
 """How far two logits may be apart, in parts of the largest, for either to be the likeliest when rounded otherwise."""
 
 
-def generate_plainly(model: Any, inputs: Mapping[str, torch.Tensor], **settings: int) -> Any:
-    """The likeliest tokens and their logits: no penalties, no forced tokens, no end, no settings of a folder."""
+def generate_plainly(model: Any, inputs: Mapping[str, torch.Tensor], *, own_loop: bool = False, **settings: int) -> Any:
+    """The likeliest tokens and their logits: no penalties, no forced tokens, no end, no settings of a folder.
+
+    Args:
+        model: The model.
+        inputs: What it generates from.
+        own_loop: Use the model's own ``generate``, which may call a model inside it.
+        **settings: Settings of generation in the place of these.
+    """
     library = transformers()
     plain = library.GenerationConfig(
         **{"pad_token_id": 0, "max_new_tokens": NEW_TOKENS, **settings},
@@ -31,7 +38,7 @@ def generate_plainly(model: Any, inputs: Mapping[str, torch.Tensor], **settings:
     kept, model.generation_config = model.generation_config, plain
     try:
         with torch.no_grad():
-            if required_besides((), inspect.signature(model.forward).parameters):
+            if own_loop or required_besides((), inspect.signature(model.forward).parameters):
                 # Its loop calls a model inside it.
                 return model.generate(**inputs, generation_config=plain)
             # Models of speech have a generate of their own around it, for long recordings and time stamps.
@@ -70,5 +77,9 @@ def token_differences(
 
 def is_tie(model: Any, logits: torch.Tensor, one: int, other: int) -> bool:
     """Whether either of two tokens may be the likeliest, by how numbers of the model's type are rounded."""
-    tolerance = _TIES.get(next(model.parameters()).dtype, _TIE)
-    return bool((logits[one] - logits[other]).abs() <= tolerance * logits.abs().max())
+    return bool((logits[one] - logits[other]).abs() <= tie_width(model) * logits.abs().max())
+
+
+def tie_width(model: Any) -> float:
+    """How far two logits may be apart that are equal but for rounding, in parts of the largest."""
+    return _TIES.get(next(model.parameters()).dtype, _TIE)

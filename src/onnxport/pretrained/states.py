@@ -7,7 +7,7 @@ batch sizes and lengths: axes that follow the batch or the length vary, the othe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -57,6 +57,8 @@ class States:
     places: tuple[int, ...] = ()
     """Where each state stands among the leaves of the cache."""
     structure: pytree.TreeSpec | None = None
+    beyond: int = 0
+    """How many positions states hold besides those of tokens: features that stand before them."""
 
     @property
     def grow(self) -> bool:
@@ -93,12 +95,16 @@ class States:
         return {f"{PAST}.{state.name}": state.axes for state in self.entries}
 
 
-def find_states(run: Callable[[int, int, Cache], Cache], empty: Callable[[Cache], Cache]) -> States:
+def find_states(
+    run: Callable[[int, int, Cache], Cache], empty: Callable[[Cache], Cache], before: int | None = None
+) -> States:
     """Run a model on fake tensors and look at the cache that it returns.
 
     Args:
         run: Calls the model with a batch size, a length and an empty cache (or None), and returns the cache.
         empty: Makes an empty cache of the kind of a given one.
+        before: How many tokens there are besides that length; states may then be longer than the tokens are, by as
+            much in every call. None where an empty cache is one that a file takes, so that they may not.
     """
     try:
         with dry_run():
@@ -114,10 +120,18 @@ def find_states(run: Callable[[int, int, Cache], Cache], empty: Callable[[Cache]
     check_cache("The cache", one)
     names = _names(one)
     found, structure = pytree.tree_flatten(one)
-    sizes = zip(names, found, pytree.tree_leaves(other), strict=True)
-    states = [_state(name, first, second) for name, first, second in sizes]
+    sizes = list(zip(names, found, pytree.tree_leaves(other), strict=True))
+    extra = 0 if before is None else _growing(sizes)
+    states = [_state(name, first, second, extra) for name, first, second in sizes]
     order = sorted(range(len(states)), key=lambda place: _order(names[place]))
-    return States(tuple(states[place] for place in order), tuple(order), structure)
+    beyond = extra - (0 if before is None else before)
+    return States(tuple(states[place] for place in order), tuple(order), structure, beyond)
+
+
+def _growing(sizes: Sequence[tuple[str, torch.Tensor, torch.Tensor]]) -> int:
+    """By how much states are longer than 3 and 7 positions."""
+    pairs = (pair for _, one, other in sizes for pair in zip(one.shape, other.shape, strict=True))
+    return next((first - 3 for first, second in pairs if second - first == 4), 0)
 
 
 def _two_sizes(run: Callable[[int, int, Cache], Cache], empty: Callable[[Cache], Cache]) -> tuple[Cache, Cache] | None:
@@ -135,8 +149,8 @@ def widened(cache: Cache, layers: Mapping[str, type]) -> Cache:
     return cache
 
 
-def _state(name: str, one: torch.Tensor, other: torch.Tensor) -> State:
-    labels = {(2, 5): "batch", (3, 7): "past"}
+def _state(name: str, one: torch.Tensor, other: torch.Tensor, extra: int) -> State:
+    labels = {(2, 5): "batch", (3 + extra, 7 + extra): "past"}
     axes = {}
     for axis, pair in enumerate(zip(one.shape, other.shape, strict=True)):
         if pair[0] == pair[1]:

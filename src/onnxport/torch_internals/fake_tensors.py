@@ -2,7 +2,7 @@
 
 import torch
 import torch._prims_common as prims_common
-from torch._C import _dispatch_key_set
+from torch._C import DisableTorchFunction, _dispatch_key_set
 from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import detect_fake_mode
 from torch._prims_common import is_contiguous_for_memory_format_or_false
@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 __all__ = [
     "DataDependentOutputException",
+    "DisableTorchFunction",
     "DynamicOutputShapeException",
     "FakeTensor",
     "FakeTensorMode",

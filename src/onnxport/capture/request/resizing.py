@@ -48,8 +48,7 @@ class ResizableInputs:
             (symbol,) = expression.free_symbols
             if symbol not in self.values:
                 # An axis declared as twice another is an expression; the example's size says what its symbol is.
-                roots = [number] if expression == symbol else sympy.solve(expression - number, symbol)
-                self.values[symbol] = int(roots[0])
+                self.values[symbol] = number if expression == symbol else _root(expression - number, symbol)
 
     def at(self, values: Mapping[sympy.Symbol, int]) -> Arguments:
         """Return the arguments with these values of the symbols."""
@@ -68,6 +67,12 @@ class ResizableInputs:
             elif isinstance(result, torch.Tensor) and size != old:
                 result = _with_length(result, axis, size)
         return result
+
+
+def _root(expression: sympy.Expr, symbol: sympy.Symbol) -> int:
+    """The whole number for which an expression is 0: any, since torch takes symbols for positive that may be 0."""
+    number = sympy.Dummy(integer=True)
+    return int(sympy.solve(expression.xreplace({symbol: number}), number)[0])
 
 
 def _with_length(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:

@@ -10,7 +10,7 @@ import torch
 
 import onnxport
 from onnxport.capture import capture
-from onnxport.errors import OnnxExporterWarning
+from onnxport.errors import CaptureError, OnnxExporterWarning
 from onnxport.events import EventLog
 
 
@@ -180,3 +180,12 @@ def test_a_count_that_is_broadcast_against_an_axis_is_an_assumption(function, wa
         capture(Model(), (torch.ones(4, 2), torch.ones(4)), None, dynamic_shapes=axes, events=log)
     told = [str(one.message) for one in caught if issubclass(one.category, OnnxExporterWarning)]
     assert ["a count of data" in text and __file__ in text for text in told] == [True] * warns
+
+
+def test_a_count_that_meets_a_size_computed_to_1_is_refused() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x[x.shape[0] // 2 * 2 :, 0] + x[x > 0]
+
+    with pytest.raises(CaptureError, match="a count of data"):
+        capture(Model(), (torch.ones(5, 2),), None, dynamic_shapes=({0: torch.export.Dim.DYNAMIC},), events=EventLog())

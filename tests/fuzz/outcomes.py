@@ -174,18 +174,22 @@ def _unstable(program: Program, size: tuple[int, int], name: str) -> bool:
     return False
 
 
+def _rounding(x: torch.Tensor) -> float:
+    return 1e-3 if x.dtype == torch.float16 else 1e-6
+
+
 def _all_up(x: torch.Tensor) -> torch.Tensor:
-    return x * (1 + 1e-6)
+    return x * (1 + _rounding(x))
 
 
 def _all_down(x: torch.Tensor) -> torch.Tensor:
-    return x * (1 - 1e-6)
+    return x * (1 - _rounding(x))
 
 
 def _each_to_a_side(x: torch.Tensor) -> torch.Tensor:
     """Those that were equal are no longer."""
     sides = torch.arange(x.numel(), dtype=torch.float64).reshape(x.shape) % 3 - 1
-    return (x * (1 + 1e-6 * sides)).to(x.dtype)
+    return (x * (1 + _rounding(x) * sides)).to(x.dtype)
 
 
 def _without_the_tiny(x: torch.Tensor) -> torch.Tensor:
@@ -196,13 +200,14 @@ def _without_the_tiny(x: torch.Tensor) -> torch.Tensor:
 def _moved_on_the_way(
     program: Program, size: tuple[int, int], move: Callable[[torch.Tensor], torch.Tensor]
 ) -> dict[str, torch.Tensor]:
-    """The results where those of calls that round are a rounding away from what they are."""
+    """The results where those of calls that round are a rounding away from what they are; float16 rounds in any."""
     scope = scope_of(size)
     with torch.no_grad():
         for name, statement in program.statements:
             exec(statement, scope)
             result = scope[name]
             assert isinstance(result, torch.Tensor)
-            if result.is_floating_point() and any(call in statement for call in _ROUNDING):
+            rounds = result.dtype == torch.float16 or any(call in statement for call in _ROUNDING)
+            if result.is_floating_point() and rounds:
                 scope[name] = move(result)
     return {name: value for name, value in scope.items() if isinstance(value, torch.Tensor)}

@@ -51,6 +51,8 @@ class Watch(TorchDispatchMode):
             self.reason = "batched matrices with no column: onnxruntime 1.31 leaves the result unwritten"
         if name == "slice" and tensors[0].shape[(args[1:] or (0,))[0]] == 0 and args[3:4] == (1,):
             self.reason = "the first element of an axis that is empty: the file has one, as the guide says"
+        if name == "gelu" and bool(tensors[0].isinf().any()):
+            self.reason = "gelu of infinity, which is NaN in the kernels of oneDNN and infinity in others"
         if name == "searchsorted" and tensors[0].dtype == torch.float16:
             self.reason = "float16 compared with itself in order, of which runtimes round one and keep the other"
         if isinstance(first, torch.Tensor) and first.dtype == torch.float16:

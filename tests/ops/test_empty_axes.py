@@ -45,6 +45,7 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
         torch.einsum("bqhd,bkhd->bhqk", x[:, :, None, None] * torch.ones(3, 2), torch.ones(x.shape[0], 2, 3, 2)),
     ),
     "like the first element": lambda x: (torch.zeros_like(x[:1]), torch.full_like(x.t()[:, :1] * 2, 3), x[:1].fill_(2)),
+    "means beside every second element": lambda x: (x.sum(1)[::2].neg_(), x.sum(1).mean()),
     "means of the first element": lambda x: (x[:1].mean(0), x[None].diagonal().mean(1), x[:1].var(0, correction=0)),
     "like one beside the first elements": lambda x: (
         torch.zeros_like(x[:1].sum(0, keepdim=True)),

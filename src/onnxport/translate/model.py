@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import onnx_ir as ir
 import torch
@@ -16,6 +17,7 @@ from torch.export.graph_signature import (
     TensorArgument,
 )
 
+from onnxport.capture.diagnosis.guards import environment_of
 from onnxport.capture.forks.decisions import DECIDED
 from onnxport.errors import InputError, Problem, TranslationError, with_article
 from onnxport.events import EventLog
@@ -64,6 +66,16 @@ def translate(program: FunctionalProgram, find: Lookup, names: Names, events: Ev
     return translate_path(program, find, names, events)[0]
 
 
+def _declared_ranges(program: FunctionalProgram) -> Mapping[Any, Any]:
+    """The ranges of sizes, without those that may be what torch concluded from what it asked of the example."""
+    if all(known.lower <= 0 for known in program.range_constraints.values()):
+        return program.range_constraints
+    environment = environment_of(program.graph)
+    guards = () if environment is None else environment.guards
+    asked = {symbol for guard in guards for symbol in guard.expr.free_symbols}
+    return {symbol: known for symbol, known in program.range_constraints.items() if symbol not in asked}
+
+
 def translate_path(
     program: FunctionalProgram, find: Lookup, names: Names, events: EventLog
 ) -> tuple[ir.Model, dict[torch.fx.Node, ir.Value | bool]]:
@@ -71,7 +83,7 @@ def translate_path(
 
     A condition that is settled on this way is a bool.
     """
-    shared = Shared(DimNames(names.dims, names.same_dims, program.range_constraints, names.way))
+    shared = Shared(DimNames(names.dims, names.same_dims, _declared_ranges(program), names.way))
     op = Builder(shared)
     engine = Engine(op, find, program.owner, events)
     inputs, weights = _inputs(program, engine, names)

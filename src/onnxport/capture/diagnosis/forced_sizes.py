@@ -35,6 +35,10 @@ _RANGE = re.compile(
     r"(?P<guard>.*)"
 )
 _CONFLICT = "Found the following conflicts between user-specified ranges"
+_BROADCAST_TO_A_COUNT = (
+    "The size of tensor a must match the size of tensor b: "
+    "one is computed and 1 in the example, the other a count of data."
+)
 _OR_STATIC = "or declare the axis static (leave it out) or Dim.AUTO (dynamic if possible)."
 
 
@@ -94,6 +98,8 @@ class Recorder:
 
         def record_requirement(env: Any, expression: Any, *rest: Any, **named: Any) -> bool:
             if _is_count_of_an_axis(env, expression) and is_asked_by_broadcast():
+                if _example_has_one(env, expression):
+                    raise RuntimeError(_BROADCAST_TO_A_COUNT)
                 recorder.counts_as_sizes.setdefault(expression, line())
             return bool(require(env, expression, *rest, **named))
 
@@ -119,6 +125,17 @@ def _is_count_of_an_axis(env: Any, expression: Any) -> bool:
     known = example_sizes(env)
     backed = [symbol in known for symbol in expression.free_symbols]
     return any(backed) and not all(backed)
+
+
+def _example_has_one(env: Any, equality: sympy.Eq) -> bool:
+    """Whether the count would have to be 1 for the example, where a computed size is: that is broadcast.
+
+    Of an axis itself an example of size 1 says nothing: the count may be as many.
+    """
+    if equality.lhs.is_Symbol and equality.rhs.is_Symbol:
+        return False
+    rest = (equality.lhs - equality.rhs).xreplace(dict(example_sizes(env)))
+    return len(rest.free_symbols) == 1 and rest.subs(dict.fromkeys(rest.free_symbols, 1)) == 0
 
 
 def _text(source: Any) -> str:

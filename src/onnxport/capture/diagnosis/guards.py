@@ -22,6 +22,7 @@ from onnxport.errors import Problem, listing, warn
 from onnxport.events import EventLog
 from onnxport.provenance import source_line
 from onnxport.size_limits import SizeLimit
+from onnxport.torch_internals.symbolic_sizes import example_sizes
 from onnxport.torch_internals.sympy_functions import FloatTrueDiv, IntTrueDiv, Mod, PythonMod, ToFloat
 
 
@@ -72,9 +73,7 @@ def report_assumptions(
         if _is_branch(expression, decision.by):
             problems.append(Problem(f"It is right only where {shown}: {decision.reason}", decision.where))
     for expression, where in recorder.counts_as_sizes.items():
-        unnamed = {str(symbol): "a count of data" for symbol in expression.free_symbols}
-        words = condition_in_words(_named(expression, {**unnamed, **names}, same))
-        shown = f"{words}, and neither is 1, which would be broadcast"
+        shown = f"{_count_in_words(expression, programs, names, same)}, and neither is 1, which would be broadcast"
         events.add("assumption", "capture", shown, where=where)
         problems.append(Problem(f"It is right only where {shown}", where))
     for size, where in squeezed_sizes([guarded.program for guarded in programs]):
@@ -113,6 +112,19 @@ def squeezed_sizes(programs: Sequence[torch.export.ExportedProgram]) -> Iterator
                 if found not in told:
                     told.add(found)
                     yield found
+
+
+def _count_in_words(
+    equality: sympy.Basic, programs: Sequence[GuardedProgram], names: Mapping[str, str], same: Mapping[str, str]
+) -> str:
+    """What is said of a count of data that is taken for a size."""
+    counts: set[sympy.Symbol] = set(equality.free_symbols)
+    for env in filter(None, (shape_env_of(one.program) for one in programs)):
+        sizes = example_sizes(env)
+        counts -= set(sizes)
+        equality = equality.xreplace({symbol: size for symbol, size in _replaced(env).items() if symbol in sizes})
+    named = _named(equality, {**{str(count): "a count of data" for count in counts}, **names}, same)
+    return condition_in_words(named)
 
 
 def _named(
@@ -166,7 +178,12 @@ def _replaced(env: Any) -> dict[sympy.Basic, sympy.Basic]:
 
 def shape_env_of(program: torch.export.ExportedProgram) -> Any:
     """The environment that the symbols of a program belong to; None where no size varies."""
-    for node in program.graph.nodes:
+    return environment_of(program.graph)
+
+
+def environment_of(graph: torch.fx.Graph) -> Any:
+    """The environment that the symbols of a graph belong to; None where no size varies."""
+    for node in graph.nodes:
         value = node.meta.get("val")
         for size in value.shape if isinstance(value, torch.Tensor) else ():
             if isinstance(size, torch.SymInt):

@@ -98,3 +98,12 @@ def test_experts_are_no_embeddings() -> None:
     report = program.quantize(onnxport.Quantization("int4", exclude=["down"]))
     assert {one.name: one.reason for one in report.left}["down"] == "excluded by a pattern"
     assert "up" in {layer.name for layer in report.layers}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_experts_of_sixteen_bits(dtype: torch.dtype) -> None:
+    model = Experts().to(dtype)
+    x = torch.randn(5, WIDTH, dtype=dtype)
+    program = onnxport.export(model, (x,), opset_version=21, quantize="int4", verify=True)
+    assert program.quantization is not None and program.verification.matches
+    assert {"up", "down"} <= {layer.name for layer in program.quantization.layers}

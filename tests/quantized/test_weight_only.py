@@ -459,3 +459,15 @@ def test_weights_with_readers_of_several_kinds(make: type[nn.Module], scheme: An
     program = onnxport.export(make().eval(), (torch.randn(3, 64),), dynamic_shapes=({0: "rows"},), **options)
     assert program.quantization is not None and program.quantization.layers
     assert program.verification.matches
+
+
+@pytest.mark.parametrize("target", ["onnx", "onnxruntime"])
+def test_tables_of_bfloat16(target: str) -> None:
+    """No runtime dequantizes to it: by way of float32, in which a product with the same table reads it too."""
+    model = nn.Sequential(nn.Embedding(50, 64), nn.Linear(64, 50, bias=False))
+    model[1].weight = model[0].weight
+    example = torch.randint(0, 50, (2, 3))
+    way = Quantization("uint4", include_embeddings=True)
+    program = onnxport.export(model.bfloat16(), (example,), quantize=way, target=target, verify=True)
+    assert program.quantization is not None and len(program.quantization.layers) == 1
+    assert program.verification.matches

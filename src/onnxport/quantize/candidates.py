@@ -83,6 +83,9 @@ def find_candidates(model: ir.Model, quantization: Quantization) -> tuple[list[C
                 continue
             if real not in _REAL:
                 continue
+            if reader.use in ("table", "matrices") and real == ir.DataType.BFLOAT16:
+                # No runtime dequantizes to it.
+                real = ir.DataType.FLOAT
             load = _rows(arranged, reader)
             key = (storage_key(load()) if len(arranged.parts) == 1 else (value, reader.use), real)
             made = Candidate(_name(arranged, value), load, _REAL[real], tuple(arranged.sources))
@@ -175,7 +178,9 @@ def _takes_a_matrix(gather: ir.Node) -> bool:
     table, index = gather.inputs[:2]
     if table is None or table.shape is None or len(table.shape) != 3 or index is None or index.shape is None:
         return False
-    users = gather.outputs[0].uses()
+    users = list(gather.outputs[0].uses())
+    if len(users) == 1 and users[0][0].op_type == "Cast" and users[0][0].domain == "":
+        users = list(users[0][0].outputs[0].uses())
     products = all(user.op_type == "MatMul" and user.domain == "" and place == 1 for user, place in users)
     return len(index.shape) == 0 and bool(users) and products
 

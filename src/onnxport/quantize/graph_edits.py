@@ -94,6 +94,15 @@ class GraphEdits:
         graph.insert_before(before, made)
         return results
 
+    def typed_as(self, node: ir.Node, value: ir.Value) -> ir.Value:
+        """A value in front of a node in the element type of that node's result."""
+        wanted = node.outputs[0].dtype
+        if wanted is None or wanted == value.dtype:
+            return value
+        to: Attributes = {"to": int(wanted)}
+        name = f"{value.name}_{wanted.name.lower()}"
+        return self.add(node, "Cast", [value], to, name=name, dtype=wanted, shape=value.shape)
+
     def cast(self, value: ir.Value, dtype: ir.DataType) -> ir.Value:
         """A value in another element type, from right behind where it is computed."""
         to = ir.AttrInt64("to", int(dtype))

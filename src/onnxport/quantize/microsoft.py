@@ -131,7 +131,7 @@ class MicrosoftForm:
             shape=result.shape,
             domain=DOMAIN,
         )
-        self._edits.replace(node, made)
+        self._edits.replace(node, self._edits.typed_as(node, made))
 
 
 def _replaceable(reader: Reader) -> bool:

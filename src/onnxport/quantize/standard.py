@@ -200,7 +200,7 @@ class StandardForm:
             real = self._edits.add(
                 node, "Transpose", [real], {"perm": perm}, name=f"{real.name}_T", dtype=self._real, shape=shape
             )
-        self._edits.replace(node, real)
+        self._edits.replace(node, self._edits.typed_as(node, real))
 
     def _take_matrix(self, node: ir.Node) -> None:
         """Take the integers of one matrix and its scales, and dequantize only those."""
@@ -222,7 +222,7 @@ class StandardForm:
             dtype=self._real,
             shape=integers.shape,
         )
-        self._edits.replace(node, real)
+        self._edits.replace(node, self._edits.typed_as(node, real))
 
     def _gathered(self, node: ir.Node, table: ir.Value, axis: int, suffix: str) -> ir.Value:
         assert table.dtype is not None and table.shape is not None and node.inputs[1] is not None

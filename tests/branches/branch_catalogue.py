@@ -618,7 +618,7 @@ def axis_chosen_by_a_size(self: Any, x: Any) -> Any:
     return x.cumsum(axis)
 
 
-@program(SIZES, ifs=1)
+@program(SIZES, ifs=0)
 def kernel_chosen_by_a_remainder(self: Any, x: Any) -> Any:
     kernel = 3 if x.shape[0] % 2 else 5
     return F.avg_pool1d(x.t(), kernel, 1, kernel // 2)
@@ -1079,3 +1079,31 @@ def truths_of_sizes_and_data(self: Any, x: Any) -> Any:
     if either or x.sum() > 0:
         x = x * 2
     return x + 1 if odd and either else x - 1
+
+
+@program(SIZES, ifs=0)
+def mask_that_the_model_makes_is_causal(self: Any, x: Any) -> Any:
+    causal = torch.triu(torch.full((x.shape[0], x.shape[0]), float("-inf"), dtype=torch.float32), diagonal=1)
+    mask = torch.nn.Transformer.generate_square_subsequent_mask(x.shape[0])
+    return (causal.exp() @ x) * 2 if (mask == causal).all() else x
+
+
+@program(SIZES, ifs=0)
+def truth_of_numbers_in_the_code(self: Any, x: Any) -> Any:
+    weights = torch.arange(4).float() / 4
+    return x * 2 if weights.sum() > 2 else x + weights[1]
+
+
+@program(SIZES)
+def tensor_that_was_written_to_is_compared(self: Any, x: Any) -> Any:
+    marks, plain = torch.zeros(3), torch.zeros(3)
+    marks[1:].add_(x.shape[0] - 2)
+    if (marks == plain).all():
+        return x * 2
+    return x + 1
+
+
+@program(SIZES)
+def number_that_is_none_does_not_equal_itself(self: Any, x: Any) -> Any:
+    table = torch.full((x.shape[0],), float("nan"))
+    return x * 2 if (table == table).all() else x + 1

@@ -25,6 +25,7 @@ __all__ = [
     "get_proxy_mode",
     "is_recorded",
     "optimization_hint",
+    "recorded_call",
     "recorded_size",
     "truth_in_range",
 ]
@@ -59,6 +60,14 @@ def is_recorded(size: torch.SymInt) -> bool:
     """Whether the graph that is being recorded has a size, as opposed to one computed while nothing was recorded."""
     mode = get_proxy_mode()
     return mode is None or bool(get_proxy_slot(size, mode.tracer, False, lambda _: True))
+
+
+def recorded_call(condition: torch.SymBool) -> torch.fx.Node | None:
+    """The call of the graph which is being recorded that gave a condition; None where there is none."""
+    mode = get_proxy_mode()
+    found = None if mode is None else get_proxy_slot(condition, mode.tracer, None, lambda proxy: proxy)
+    node = None if found is None else found.force().node
+    return node if isinstance(node, torch.fx.Node) else None
 
 
 def recorded_size(expression: sympy.Basic) -> torch.SymInt | None:

@@ -33,6 +33,7 @@ from onnxport.capture.forks.expressions import is_condition_of_while, is_for_mes
 from onnxport.capture.forks.fitting import Fitting, Unproven
 from onnxport.capture.forks.memory_order import orders_of_memory
 from onnxport.capture.forks.reshaped_inputs import keep_shape_of_input
+from onnxport.capture.forks.settled import settled_truth
 from onnxport.capture.patches.pieces import given
 from onnxport.capture.patches.replacing import attributes_replaced
 from onnxport.errors import CaptureError, OnnxExporterError, Problem
@@ -225,6 +226,8 @@ class Schedule:
         if expression in self._known:
             return self._known[expression]
         of_data = example is None
+        if of_data and (settled := settled_truth(condition)) is not None:
+            return settled
         index = len(self.decisions)
         outcome = True if example is None else example
         where = line_of_caller()

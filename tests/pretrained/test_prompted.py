@@ -15,6 +15,7 @@ from onnxport.pretrained.known_numbers import KnownNumbers
 from onnxport.pretrained.plain_generation import generate_plainly
 from onnxport.pretrained.prompts import find_prompts
 from onnxport.pretrained.tasks import find_task, model_classes
+from onnxport.pretrained.tasks.embedded import embedding_part
 from onnxport.pretrained.tasks.prompted import PromptedModel
 
 TASK = find_task("image-text-to-text")
@@ -89,3 +90,28 @@ def test_numbers_that_are_known_are_read_while_a_model_is_captured() -> None:
     program = torch.export.export(Cut(), (x,), strict=False)
     for found, expected in zip(program.module()(x), Cut()(x), strict=True):
         assert torch.equal(found, expected)
+
+
+def test_tokens_of_other_kinds_are_read_as_the_model_reads_them() -> None:
+    # It takes those that stand for films and sound for the token 0; the loop may generate them.
+    model = small_models.small_model("muse_spark", TASK)
+    embedding, film = embedding_part(model, "image"), model.config.video_token_id
+    tokens = torch.tensor([[5, film, 6]])
+    with torch.no_grad():
+        found = embedding.forward({"input_ids": tokens, "image_features": torch.zeros(0, 32)})["inputs_embeds"]
+        assert torch.equal(found, model.get_input_embeddings()(torch.tensor([[5, 0, 6]])))
+
+
+def test_a_language_model_among_those_that_see_is_one_file() -> None:
+    model = small_models.small_model("mistral4", TASK, "few heads")
+    assert [part.file for part in TASK.parts(model)] == ["model.onnx"]
+
+
+@pytest.mark.filterwarnings("ignore::onnxport.errors.OnnxExporterWarning")
+def test_three_files_are_asked_whether_they_answer_alike() -> None:
+    # Features are added in a layer of the decoder too, which embeddings don't tell it.
+    model = small_models.small_model("qwen3_vl", TASK)
+    small_models.spread(model, 0.2)
+    assert [part.file for part in TASK.parts(model)] == ["prompt.onnx", "model.onnx"]
+    model.config.vision_config.deepstack_visual_indexes = model.model.visual.deepstack_visual_indexes = []
+    assert [part.file for part in TASK.parts(model)] == ["vision.onnx", "embedding.onnx", "model.onnx"]

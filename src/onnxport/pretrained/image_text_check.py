@@ -6,15 +6,18 @@ from pathlib import Path
 
 from onnxport.errors import Problem
 from onnxport.generation import Session
+from onnxport.pretrained.greedy import check_tokens
 from onnxport.pretrained.images import TYPES, find_images, prompts_with_images
 from onnxport.pretrained.library_loop import first_call
 from onnxport.pretrained.parts import Tensors
 from onnxport.pretrained.plain_generation import NEW_TOKENS, generate_plainly, token_differences
-from onnxport.pretrained.prompts import find_prompts, padded_prompts
+from onnxport.pretrained.prompts import find_prompts, padded_prompts, takes_images
 
 
 def check_image_text(model: object, folder: Path) -> list[Problem]:
     """Where greedy tokens of the folder and of ``generate`` differ, for one prompt and for a padded batch of two."""
+    if not takes_images(model):
+        return check_tokens(model, folder)
     session = Session(folder)
     is_prompted = session.model.prompt is not None
     whole = find_prompts(model) if is_prompted else None

@@ -102,6 +102,11 @@ class PromptInputs:
         return self.images is not None and bool(self.images.stated)
 
 
+def takes_images(model: Model) -> bool:
+    """Whether a model takes images besides tokens: the library has language models among those that do."""
+    return any(name in inspect.signature(model.forward).parameters for name in (_PIXELS, "flattened_patches"))
+
+
 def find_prompts(model: Model) -> PromptInputs:
     """How a model takes prompts with an image: the first way in which its result follows from the image."""
 
@@ -139,8 +144,6 @@ def padded_prompts(prompts: PromptInputs, batch: int, padding: int) -> tuple[lis
 
 def _candidates(model: Model) -> Iterator[PromptInputs]:
     takes = inspect.signature(model.forward).parameters
-    if not any(name in takes for name in (_PIXELS, "flattened_patches")):
-        raise InputError(f"{type(model).__name__} takes no images besides tokens.")
     if features_function(model) is not None:
         yield from _with_features(model, takes)
     for pieces, pixels in _pixel_layouts(model, takes):

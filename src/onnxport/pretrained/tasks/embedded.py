@@ -9,7 +9,14 @@ from typing import Any
 import torch
 
 from onnxport.pretrained.library_loop import counted_positions, generated_type
-from onnxport.pretrained.model_inputs import draw_numbers, draw_tokens, placeholder, required_besides
+from onnxport.pretrained.model_inputs import (
+    attributes_kept,
+    draw_numbers,
+    draw_tokens,
+    placeholder,
+    required_besides,
+    setting,
+)
 from onnxport.pretrained.parts import Part, Sizes, Tensors
 from onnxport.pretrained.tasks.task import Model
 from onnxport.pretrained.tasks.text_generation import EXAMPLE, OTHERS, Decoder
@@ -67,6 +74,7 @@ def embedding_part(model: Model, kind: str) -> Part:
     token, features, count = placeholder(model, kind), f"{kind}_features", f"{kind}_tokens"
     embedding = model.get_input_embeddings()
     words, numbers = draw_tokens(model), draw_numbers(model)
+    ignored = _read_as_zero(model)
 
     def embed(tensors: Tensors) -> Tensors:
         tokens = tensors["input_ids"]
@@ -74,7 +82,10 @@ def embedding_part(model: Model, kind: str) -> Part:
         # takes a size of an input for one that is not 0.
         is_feature = (tokens == token) & (torch.ones_like(tensors[features][:, 0]).sum() > 0)
         # The token may be beyond the vocabulary, and what it would be is overwritten.
-        embedded = embedding(torch.where(is_feature, torch.zeros_like(tokens), tokens))
+        is_zero = is_feature
+        for other in ignored:
+            is_zero = is_zero | (tokens == other)
+        embedded = embedding(torch.where(is_zero, torch.zeros_like(tokens), tokens))
         rows = tensors[features].to(embedded.dtype)
         return {"inputs_embeds": embedded.masked_scatter(is_feature.unsqueeze(-1).expand_as(embedded), rows)}
 
@@ -90,6 +101,24 @@ def embedding_part(model: Model, kind: str) -> Part:
     axes = {"input_ids": {0: "batch", 1: "sequence"}, features: {0: count}}
     others = ({"batch": 3, "sequence": 4, count: 0}, {"batch": 1, "sequence": 7, count: 7})
     return Part("embedding", model, embed, made, axes, {"batch": 2, "sequence": 5, count: 6}, others)
+
+
+def _read_as_zero(model: Model) -> list[int]:
+    """Tokens that stand for images, films or sound, and that the model takes for the token 0 where there are none."""
+
+    def read(token: int) -> torch.Tensor | None:
+        tokens = torch.tensor([[5, token]])
+        try:
+            with torch.no_grad(), attributes_kept(model):
+                return model(input_ids=tokens, attention_mask=torch.ones_like(tokens)).logits  # type: ignore[no-any-return]
+        except Exception:  # noqa: BLE001 - a model says in its own way that such a token comes with what it stands for
+            return None
+
+    named = (setting(model.config, f"{kind}_token_id", f"{kind}_token_index") for kind in ("image", "video", "audio"))
+    zero, tokens = read(0), {token for token in named if isinstance(token, int)}
+    if zero is None:
+        return []
+    return sorted(token for token in tokens if (found := read(token)) is not None and torch.equal(found, zero))
 
 
 def embedded_decoder_part(model: Model, prompt: Tensors | None = None, *, last_logits: bool) -> Part:

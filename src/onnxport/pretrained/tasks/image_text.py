@@ -20,10 +20,11 @@ from onnxport.pretrained.library_loop import first_call
 from onnxport.pretrained.model_inputs import attributes_kept
 from onnxport.pretrained.parts import Part, Sizes, Tensors
 from onnxport.pretrained.plain_generation import generate_plainly, tie_width
-from onnxport.pretrained.prompts import find_prompts
+from onnxport.pretrained.prompts import find_prompts, takes_images
 from onnxport.pretrained.tasks.embedded import embedded_decoder_part, embedding_part
 from onnxport.pretrained.tasks.prompted import PromptedModel
 from onnxport.pretrained.tasks.task import Model, Task
+from onnxport.pretrained.tasks.text_generation import decoder_part
 
 
 def vision_part(images: ImageInputs) -> Part:
@@ -47,9 +48,11 @@ def vision_part(images: ImageInputs) -> Part:
 
 
 def image_text_parts(model: Model, *, last_logits: bool = False) -> Sequence[Part]:
-    """The three files, or two where features in the places of tokens are not all that a prompt brings."""
+    """The three files, or two where features are not all that an image brings; one where the model takes no images."""
     if model.config.is_encoder_decoder:
         raise InputError(f"{type(model).__name__} has an encoder and a decoder, which are another task's files.")
+    if not takes_images(model):
+        return decoder_part(model, last_logits=last_logits)
     if features_function(model) is not None:
         with contextlib.suppress(InputError):
             images = find_images(model)

@@ -11,16 +11,30 @@ def shrunk(program: Program, fault: Outcome, judge: Judge) -> Program:
     """Leave out statements, many at once and then fewer, the last first, for as long as the fault stays of its kind."""
     if fault.result is not None and _same(program.returning([fault.result]), fault, judge):
         program = program.returning([fault.result])
-    for name in program.returned if fault.result is None else ():
-        if _same(program.returning([name]), fault, judge):
-            program = program.returning([name])
-            break
+    if fault.result is None:
+        program = _up_to_the_fault(program, fault, judge)
     many = max(1, len(program.statements) // 2)
     while True:
         smaller = _without_runs(program, many, fault, judge)
         if many == 1 and len(smaller.statements) == len(program.statements):
             return smaller
         program, many = smaller, max(1, many // 2)
+
+
+def _up_to_the_fault(program: Program, fault: Outcome, judge: Judge) -> Program:
+    """The fewest first statements with the fault, and the last result alone where it has it too."""
+    without, with_it = 0, len(program.statements)
+    if not _same(program.first(with_it), fault, judge):
+        return program
+    while with_it - without > 1:
+        middle = (without + with_it) // 2
+        if _same(program.first(middle), fault, judge):
+            with_it = middle
+        else:
+            without = middle
+    shortest = program.first(with_it)
+    alone = shortest.returning(shortest.returned[-1:])
+    return alone if _same(alone, fault, judge) else shortest
 
 
 def _without_runs(program: Program, many: int, fault: Outcome, judge: Judge) -> Program:

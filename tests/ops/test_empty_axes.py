@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 import onnxport
 from comparison import assert_close
-from onnxport.errors import InputError
+from onnxport.errors import InputError, OnnxExporterWarning
 
 DYNAMIC = torch.export.Dim.DYNAMIC
 FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
@@ -98,3 +98,16 @@ def test_nothing_is_paid_for_an_axis_that_has_elements(least: int, operators: st
     rows = torch.export.Dim("rows", min=least)
     program = onnxport.export(Model(), (torch.randn(5, 4),), dynamic_shapes=({0: rows},), verbose=False)
     assert " ".join(node.op_type for node in program.model.graph) == operators
+
+
+def test_a_count_of_none_is_ignored_among_matrices() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            none = x[x > 99]
+            torch._check(none.shape[0] <= 0)
+            return torch.cat([none, x])
+
+    with pytest.warns(OnnxExporterWarning, match="goes the example's way"):
+        program = onnxport.export(Model(), (torch.randn(5, 4),), dynamic_shapes=({0: DYNAMIC},), verbose=False)
+    x = torch.randn(3, 4)
+    assert_close(program(x), Model()(x))

@@ -20,9 +20,10 @@ def _promoted(op: Builder, tensors: Sequence[Tensor]) -> list[Tensor]:
 
 @translates("aten::cat", "aten::concat", "aten::concatenate", complex="same")
 def cat(op: Builder, tensors: Sequence[Tensor], dim: int) -> Tensor:
-    # torch lets an empty 1-d tensor stand in a list of tensors of any rank, and ignores it.
+    # torch lets an empty 1-d tensor stand in a list of tensors of any rank, and ignores it. One whose size data decide
+    # is there for the same reason.
     rank = max(tensor.rank for tensor in tensors)
-    parts = [tensor for tensor in _promoted(op, tensors) if not (tensor.shape == (0,) and rank > 1)]
+    parts = [tensor for tensor in _promoted(op, tensors) if tensor.rank == rank]
     if len(parts) == 1:
         return parts[0]
     return op.Concat(*parts, axis=axis_of(dim, rank))

@@ -1107,3 +1107,65 @@ def tensor_that_was_written_to_is_compared(self: Any, x: Any) -> Any:
 def number_that_is_none_does_not_equal_itself(self: Any, x: Any) -> Any:
     table = torch.full((x.shape[0],), float("nan"))
     return x * 2 if (table == table).all() else x + 1
+
+
+@program(
+    [*PICTURES, (torch.linspace(-1, 1.5, 480).reshape(1, 1, 24, 20),)],
+    example=(torch.linspace(-1, 1.5, 400).reshape(1, 1, 20, 20),),
+    axes=({2: "h", 3: "w"},),
+    ifs=6,
+)
+def resized_in_layers_and_back(self: Any, x: Any) -> Any:
+    for _ in range(3):
+        h, w = x.shape[2:]
+        resized, size = False, (math.ceil(h / 2) * 2, math.ceil(w / 2) * 2)
+        if size[0] != h or size[1] != w:
+            x = F.interpolate(x, size=size, mode="bilinear")
+            resized = True
+        x = x.reshape(1, 1, size[0] // 2, 2, size[1] // 2, 2).flip(3).reshape(1, 1, *size)
+        if resized:
+            x = F.interpolate(x, size=(h, w), mode="bilinear")
+        x = F.avg_pool2d(x, 3, 2, 1)
+    return x
+
+
+@program(SIGNS, ifs=4)
+def data_in_each_of_many_layers(self: Any, x: Any) -> Any:
+    count = 0
+    for layer in self.layers:
+        y = layer(x)
+        if y.mean() > 0:
+            x = x + y
+            count += 1
+        else:
+            x = x - 0.5 * y
+    return x * count
+
+
+@program([*SIZES, *SIGNS])
+def written_to_after_many_branches(self: Any, x: Any) -> Any:
+    y = z = x * 1
+    if x.shape[0] > 3:
+        z = y * 2
+    if x.sum() > 0:
+        z = z + 1
+    if x.shape[0] % 2:
+        z = z - 1
+    z.add_(1)
+    return y, z
+
+
+@program(SIZES)
+def ways_that_define_and_keep(self: Any, x: Any) -> Any:
+    self.window, held = 3, {"x": x, "parts": [x]}
+    if x.shape[0] > 3:
+        extra = x.mean(0)
+        self.window = 5
+        held["parts"].append(x + 1)
+    if x.shape[0] > 6:
+        held["x"] = held["x"] * 2
+        if x.shape[0] % 2:
+            held["x"] = held["x"] - 1
+    if x.shape[0] > 3:
+        held["x"] = held["x"] + extra
+    return held["x"] * self.window, torch.cat(held["parts"])

@@ -542,3 +542,10 @@ def halved_until_few_are_left(self: Any, x: Any) -> Any:
 @over_axis()
 def pieces_in_a_comprehension(self: Any, x: Any) -> Any:
     return torch.cat([self.one(piece).softmax(-1) for piece in x.split(2, dim=1)], 1)
+
+
+@number(ifs=0)
+def quotients_made_whole(self: Any, x: Any) -> Any:
+    n = x.shape[0]
+    up, down, cut = math.ceil(n / 4), math.floor((n - 3) / 2), int((n - 3) / 2)
+    return x.new_ones(up * 4, 2), x * down + cut, x * int(n / 2)

@@ -30,6 +30,14 @@ def test_every_way(row: Program) -> None:
             assert_close(one, other)
 
 
+@pytest.mark.filterwarnings("ignore::onnxport.errors.OnnxExporterWarning")
+@pytest.mark.parametrize("name", ["resized_in_layers_and_back", "data_in_each_of_many_layers"])
+def test_one_run_captures_both_ways_of_many_branches(name: str) -> None:
+    row = PROGRAMS[name]
+    program = onnxport.export(row.module, row.example, dynamic_shapes=row.axes, verbose=False)
+    assert len(program.paths) <= 1
+
+
 class Repeats(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for bound in (0, 1, 2, 3, 4, 5, 6, 7, 8):

@@ -15,7 +15,7 @@ from onnxport.capture.diagnosis.changed_attributes import ChangedAttributes
 from onnxport.capture.diagnosis.drawn_numbers import DrawnNumbers
 from onnxport.capture.diagnosis.guards import report_assumptions
 from onnxport.capture.diagnosis.kept_values import report_kept_values
-from onnxport.capture.exploring import Explored, explore
+from onnxport.capture.exploring import Explored, explore, with_fewer_decisions
 from onnxport.capture.forks.choosing import Choosing
 from onnxport.capture.forks.paths import Fork
 from onnxport.capture.naming import name_axes, user_inputs
@@ -35,6 +35,7 @@ from onnxport.capture.request.inputs import Inputs, bind, check_model, check_nam
 from onnxport.capture.request.outputs import check_outputs
 from onnxport.capture.rewriting.called import Helpers
 from onnxport.capture.rewriting.functions import Rewriting
+from onnxport.capture.rewriting.opened_branches import OpenedBranches
 from onnxport.capture.strategies import Failure
 from onnxport.events import EventLog
 from onnxport.options import BRANCH_LIMIT, Branches
@@ -116,7 +117,8 @@ def capture(
         input_names=input_names,
         output_names=output_names,
     )
-    rewriting = Rewriting(Helpers(choosing := Choosing()), choosing)
+    opened = OpenedBranches(choosing := Choosing())
+    rewriting = Rewriting(Helpers(choosing, opened), choosing, opened)
     request = strategies.Request(model, inputs, declared, events, rewriting, follows_example)
     recorder = forced_sizes.Recorder()
     tensors = [leaf.value for leaf in inputs.tensors]
@@ -151,13 +153,20 @@ def _all_ways(
     branch_limit: int,
     input_names: Sequence[str],
 ) -> tuple[strategies.Success, Explored]:
-    """Capture the first way and the others; again where a number that was chosen turned out to be a branch."""
+    """Capture the first way and the others; again where what was none turned out to be a branch."""
     while True:
         success = broadcast_axes.run_fixing_ones(request, recorder, candidates, forking=branches != "follow")
-        known = request.rewriting.choosing.withdrawn
+        if branches == "export":
+            success = with_fewer_decisions(success, request, recorder)
+        known = _withdrawn(request)
         explored = explore(success, request, recorder, branches, branch_limit, input_names)
-        if request.rewriting.choosing.withdrawn == known:
+        if _withdrawn(request) == known:
             return success, explored
+
+
+def _withdrawn(request: strategies.Request) -> tuple[int, int]:
+    """How many numbers that were chosen, and branches that one run captured, are branches like others by now."""
+    return request.rewriting.choosing.withdrawn, request.rewriting.branches.withdrawn
 
 
 @contextlib.contextmanager

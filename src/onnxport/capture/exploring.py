@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import torch
@@ -15,10 +15,13 @@ from onnxport.capture.forks.paths import Explorer, Path, Tree, without_marks
 from onnxport.capture.forks.witnesses import follows
 from onnxport.capture.naming import name_axes
 from onnxport.capture.request.dynamic_shapes import Declarations
-from onnxport.capture.strategies import Request, Success, run_path
+from onnxport.capture.strategies import Request, Success, run, run_path
 from onnxport.errors import CaptureError, Problem
 from onnxport.options import Branches
 from onnxport.size_limits import SizeLimit
+
+#: From so many decisions on, one more capture is less than a capture for each of them.
+_MANY = 3
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,30 @@ def explore(
         without_marks(tree.program)
     followed = [*explorer.followed, *success.schedule.texts]
     return Explored(tree, _most_general(tree, request.declared), followed, explorer.size_limits, explorer.names)
+
+
+def with_fewer_decisions(success: Success, request: Request, recorder: forced_sizes.Recorder) -> Success:
+    """Where the code decides often, the first way again, with branches of which one run captures both ways.
+
+    It is kept where it leaves fewer decisions.
+    """
+    decided = 0 if success.schedule is None else len(success.schedule.decisions)
+    rewriting = request.rewriting
+    if decided < _MANY or rewriting.branches.allowed or rewriting.branches.refused:
+        return success
+    before, fits = rewriting.state, request.fitting.allowed
+    rewriting.begin_anew(before, opens=True)
+    try:
+        again = run(request, recorder, [success.strategy], forking=True)
+    except CaptureError as error:
+        reason = f"Branches could not be captured in one run ({str(error).partition(chr(10))[0]})."
+        request.events.add("note", "capture", reason)
+        again = success
+    if again.schedule is not None and len(again.schedule.decisions) < decided:
+        return replace(again, failures=success.failures)
+    rewriting.begin_anew(before, opens=False)
+    request.fitting.allowed = fits
+    return success
 
 
 def _most_general(tree: Tree, declared: Declarations) -> torch.export.ExportedProgram:

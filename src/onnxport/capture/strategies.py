@@ -381,10 +381,13 @@ def run_path(
     while True:
         try:
             program = _attempt(strategy, path, recorder)
-            if request.fitting.stands(program) and request.rewriting.choosing.stands(program):
+            rewriting = request.rewriting
+            if all(part.stands(program) for part in (request.fitting, rewriting.choosing, rewriting.branches)):
                 return program
         except Exception as error:
-            if isinstance(schedule.refusal, PlainNumber):
+            if request.rewriting.branches.starts_again:
+                request.rewriting.branches.starts_again = False
+            elif isinstance(schedule.refusal, PlainNumber):
                 request.rewriting.rewrite(schedule.refusal.code)
             elif isinstance(error, TypeError) and "SymBool" in str(error) and not request.rewriting.asks_at_once:
                 request.rewriting.asks_at_once = True

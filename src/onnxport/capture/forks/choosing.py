@@ -62,17 +62,18 @@ class Choosing:
     # Parts with a condition, and whole numbers that are said without one.
     _made: dict[_Line, set[sympy.Basic]] = field(default_factory=dict)
     _said: dict[_Line, set[sympy.Basic]] = field(default_factory=dict)
-    _denied: set[_Line] = field(default_factory=set)
+    #: The lines at which what was chosen is a branch again.
+    denied: set[_Line] = field(default_factory=set)
 
     @property
     def withdrawn(self) -> int:
         """At how many lines what was chosen so is a branch again."""
-        return len(self._denied)
+        return len(self.denied)
 
     def may(self) -> bool:
         """Whether what the line that is running chooses is still to be one number."""
-        line = _line()
-        return line is not None and line not in self._denied
+        line = line_of_frame()
+        return line is not None and line not in self.denied
 
     def between(self, condition: Any, one: Any, other: Any) -> Any:
         """One of two values by a condition; of tuples and lists, each of their items."""
@@ -116,7 +117,7 @@ class Choosing:
         if free_unbacked_symbols(expression) or not is_defined(expression):
             raise Unchosen
         simple = without_condition(number) if isinstance(number, torch.SymInt) else None
-        line = _line()
+        line = line_of_frame()
         assert line is not None
         if simple is not None:
             if isinstance(simple, torch.SymInt):
@@ -155,7 +156,7 @@ class Choosing:
         return not isinstance(error, OnnxExporterError) and not raised_by_model(error) and self.withdraw()
 
     def _deny(self, lines: Sequence[_Line]) -> None:
-        self._denied.update(lines)
+        self.denied.update(lines)
         for line in lines:
             self._made.pop(line, None)
             self._said.pop(line, None)
@@ -199,7 +200,8 @@ def _sizes_at_hand() -> Iterator[torch.SymInt]:
                 yield one
 
 
-def _line() -> _Line | None:
+def line_of_frame() -> _Line | None:
+    """The file and line of the model's code that is running."""
     frame = frame_of_caller()
     return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 

@@ -34,6 +34,7 @@ from onnxport.capture.forks.fitting import Fitting, Unproven
 from onnxport.capture.forks.memory_order import orders_of_memory
 from onnxport.capture.forks.reshaped_inputs import keep_shape_of_input
 from onnxport.capture.forks.settled import settled_truth
+from onnxport.capture.forks.whole_quotients import quotients_made_whole
 from onnxport.capture.patches.pieces import given
 from onnxport.capture.patches.replacing import attributes_replaced
 from onnxport.errors import CaptureError, OnnxExporterError, Problem
@@ -109,11 +110,21 @@ class PlainNumber(OnnxExporterError):
         self.code = code
 
 
+class Opening(Protocol):
+    """What knows the branches that one run captures."""
+
+    allowed: bool
+
+
 class Rewritten(Protocol):
     """What knows the functions that run from a rewritten source."""
 
     asks_at_once: bool
     choosing: Choosing
+
+    @property
+    def branches(self) -> Opening:
+        """The branches that one run captures."""
 
     def may_help(self, code: CodeType) -> bool:
         """Whether to rewrite a function is still to be tried."""
@@ -174,7 +185,8 @@ class Schedule:
     texts: list[Followed] = field(default_factory=list)
     #: What was raised into the model's code, which may have caught it.
     refusal: OnnxExporterError | None = None
-    _known: dict[sympy.Basic, bool] = field(default_factory=dict)
+    #: What was asked in this run, and the answers.
+    known: dict[sympy.Basic, bool] = field(default_factory=dict)
     _at_line: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -217,14 +229,14 @@ class Schedule:
 
     def answer_in_loop(self, expression: sympy.Basic, by: Asker) -> bool:
         """The answer for a condition on sizes in the body of a loop, which must be asked before the loop."""
-        if expression not in self._known:
+        if expression not in self.known:
             raise AskedInLoop(self, expression, by)
-        return self._known[expression]
+        return self.known[expression]
 
     def _answer(self, condition: torch.SymBool, expression: sympy.Basic, by: Asker, example: bool | None) -> bool:
         """``example`` is how the example answers; None for what only data answers."""
-        if expression in self._known:
-            return self._known[expression]
+        if expression in self.known:
+            return self.known[expression]
         of_data = example is None
         if of_data and (settled := settled_truth(condition)) is not None:
             return settled
@@ -235,16 +247,22 @@ class Schedule:
             if not of_data and self.answers[index] != outcome:
                 raise self._refuse(Diverged(f"A run at other sizes took another way at {where}."))
             outcome = self.answers[index]
-        self.rewrite(is_in_counted_loop if of_data else is_condition_of_while)
+        self.rewrite(self._may_help(of_data))
         if of_data:
             self._at_line[where] += 1
             if self._at_line[where] > MOST_AT_ONE_LINE:
                 raise self._refuse(_repeated(where))
         checks = len(condition.node.shape_env.guards)
         self.decisions.append(Decision(index, expression, outcome, of_data, by, where, checks))
-        self._known[expression] = outcome
+        self.known[expression] = outcome
         DECIDED(condition, index, outcome)
         return outcome
+
+    def _may_help(self, of_data: bool) -> Callable[[FrameType], bool]:
+        """Where rewriting the function that asks may spare a decision."""
+        if self.rewritten is not None and self.rewritten.branches.allowed:
+            return lambda frame: True
+        return is_in_counted_loop if of_data else is_condition_of_while
 
     def text_of(self, size: torch.SymInt, by: Asker) -> str:
         """The example's size as text. Unless it is for a message, what is done with it goes the example's way."""
@@ -269,7 +287,7 @@ class Schedule:
     def start_again(self) -> None:
         """Forget the run, for another with the same answers."""
         self.decisions.clear()
-        self._known.clear()
+        self.known.clear()
         self._at_line.clear()
         self.texts.clear()
         self.refusal = None
@@ -449,6 +467,9 @@ def deciding(schedule: Schedule | None) -> Iterator[None]:
             return schedule.answer_in_loop(expression, by)
         if by == "torch" or truth_in_range(node) is not None or get_proxy_mode() is None:
             return bool(guard_bool(node, file, line))
+        if expression in schedule.known:
+            # As a branch or loop found it before, whatever comes to the same at all sizes.
+            return schedule.known[expression]
         frame = frame_of_caller()
         if frame is not None and not of_data and is_outvoted(frame):
             return bool(node.hint)
@@ -462,7 +483,7 @@ def deciding(schedule: Schedule | None) -> Iterator[None]:
 
     sources = (_comparisons(schedule), _numbers(schedule), _truths(), _operations(schedule.fitting))
     answering = (comparisons_of_data(), functions_of_numbers(), orders_of_memory(), unordered_numbers())
-    rows = [(SymNode, "guard_bool", decide), *itertools.chain(*sources, *answering)]
+    rows = [(SymNode, "guard_bool", decide), *itertools.chain(*sources, *answering, quotients_made_whole())]
     with attributes_replaced(rows):
         yield
     if schedule.refusal is not None:

@@ -100,8 +100,10 @@ def _writes_to_padded(program: torch.export.ExportedProgram) -> bool:
             continue
         given = node.all_input_nodes[0]
         if node.target._schema.name in _PADDING or (node.target._schema.name in _COPYING and _is_cut(given)):
-            shared |= {node, _base(given)}
-        elif node.target._schema.is_mutable and any(_base(argument) in shared for argument in node.all_input_nodes):
+            shared |= {node, memory_base(given)}
+        elif node.target._schema.is_mutable and any(
+            memory_base(argument) in shared for argument in node.all_input_nodes
+        ):
             return True
     return False
 
@@ -110,7 +112,7 @@ def _is_cut(node: torch.fx.Node) -> bool:
     return isinstance(node.target, OpOverload) and node.target._schema.name == "aten::slice"
 
 
-def _base(node: torch.fx.Node) -> torch.fx.Node:
+def memory_base(node: torch.fx.Node) -> torch.fx.Node:
     """The tensor whose memory another shows."""
     while isinstance(node.target, OpOverload) and node.all_input_nodes and _shows_memory(node.target):
         node = node.all_input_nodes[0]

@@ -36,6 +36,9 @@ def never(wanted: Wanted) -> bool:
     False
     >>> never([(sympy.Eq(FloorDiv(n - 8, 2), -1), True)]), never([(FloorDiv(n, 2) > n, True)])
     (False, True)
+    >>> up, whole = 2 * FloorDiv(n - 1, 64) + 2, FloorDiv(n - 1, 32) + 1
+    >>> never([(sympy.Ne(up, whole), False), (sympy.Ne(whole, up), True)]), never([(whole < 0, True)])
+    (True, False)
     >>> never([(n > m + 1, True), (m > 1, True)]), never([(sympy.Symbol("k", integer=True) < 0, True)])
     (False, False)
     """
@@ -57,7 +60,8 @@ def never(wanted: Wanted) -> bool:
         most = len(symbols) * math.lcm(*products) + 2 * sum(products) * scale
     # A number that the model is given, other than a size, may be negative.
     ranges = [range(0 if symbol.is_nonnegative else -most, most + 1) for symbol in symbols.values()]
-    if math.prod(map(len, ranges)) > (_MOST if len(symbols) == 1 else _MOST_TOGETHER):
+    # As numbers of Python's: a range may be longer than len() tells.
+    if math.prod(one.stop - one.start for one in ranges) > (_MOST if len(symbols) == 1 else _MOST_TOGETHER):
         return False
     return not any(told(dict(zip(symbols, sizes, strict=True))) for sizes in itertools.product(*ranges))
 
@@ -78,20 +82,27 @@ def plain_parts(wanted: Wanted) -> list[tuple[sympy.Basic, bool]]:
 def _inner_as_sizes(wanted: Wanted) -> Wanted:
     """Conditions of a size computed of others, as ``(n // 4 + 1) // 2``, where it is all of them that they ask for."""
     found = {part for condition, _ in wanted for part in condition.atoms(FloorDiv)}
-    # What is subtracted from may be negative, and sizes are not.
-    inner = [
-        part
-        for part in found
-        if all(number > 0 for number in part.atoms(sympy.Integer))
-        and all(symbol.is_nonnegative for symbol in part.free_symbols)
-    ]
-    for part in sorted(inner, key=sympy.count_ops, reverse=True):
+    inner = [part for part in found if all(symbol.is_nonnegative for symbol in part.free_symbols)]
+    for part in sorted(inner, key=lambda part: (-sympy.count_ops(part), str(part))):
         name = "inner_" + "_".join(sorted(symbol.name for symbol in part.free_symbols))
-        size = sympy.Symbol(name, integer=True, nonnegative=True)
-        put = [(condition.xreplace({part: size}), outcome) for condition, outcome in wanted]
+        # What is subtracted from may be negative, and sizes are not.
+        is_size = all(number > 0 for number in part.atoms(sympy.Integer))
+        size = sympy.Symbol(name, integer=True, nonnegative=True if is_size else None)
+        again = {other: _divided_again(other, part, size) for other in found}
+        put = [(condition.xreplace(again), outcome) for condition, outcome in wanted]
         if all(condition.free_symbols <= {size} for condition, _ in put):
             return put
     return wanted
+
+
+def _divided_again(other: sympy.Basic, part: sympy.Basic, size: sympy.Symbol) -> sympy.Basic:
+    """A quotient with a symbol for another that it is, or that it divides again: ``n // 8`` is ``(n // 2) // 4``."""
+    if other == part:
+        return size
+    (whole, by), (again, number) = part.args, other.args
+    if whole == again and by.is_Integer and number.is_Integer and by > 0 and number % by == 0:
+        return FloorDiv(size, number // by)
+    return other
 
 
 def _is_linear(condition: sympy.Basic) -> bool:

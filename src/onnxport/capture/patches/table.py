@@ -362,6 +362,14 @@ PATCHES: tuple[Patch, ...] = (
         entered_in="onnxport.capture.forks.decisions",
     ),
     Patch(
+        replaces=("torch.SymInt.__truediv__", *(f"torch.SymFloat.__{name}__" for name in ("ceil", "floor", "trunc"))),
+        why="math.ceil(n / 2) and int(n / 2) are functions of real numbers to torch, of which it proves little and "
+        "slowly: they are quotients of whole numbers.",
+        known="torch 2.13",
+        until="torch writes them with FloorDiv",
+        entered_in="onnxport.capture.forks.decisions",
+    ),
+    Patch(
         replaces=tuple(
             f"torch.Sym{kind}.{name}" for kind in ("Int", "Float", "Bool") for name in ("__class__", "__repr__")
         ),

@@ -24,6 +24,7 @@ from onnxport.capture.rewriting.open_numbers import (
     open_function,
     truth_of,
 )
+from onnxport.capture.rewriting.opened_branches import OpenedBranches
 from onnxport.capture.rewriting.variables import UNDEFINED, WatchedList, parts_in
 from onnxport.capture.rewriting.watching import UnevenList
 from onnxport.errors import Problem
@@ -51,8 +52,9 @@ class Helpers:
     listed = OpenList
     returned = staticmethod(without_open_lists)
 
-    def __init__(self, choosing: Choosing) -> None:
+    def __init__(self, choosing: Choosing, branches: OpenedBranches) -> None:
         self._choosing = choosing
+        self.branch_taken = branches.taken
 
     def open(self, function: Any) -> Any:
         """The function that keeps sizes open in the place of one."""

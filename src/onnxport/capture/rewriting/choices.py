@@ -129,7 +129,9 @@ class OpenChoice(OpenBlock):
                     return changed
                 sides.append((watch, after))
             self.variables = [
-                _merged(name, before, [_Side(w.own[n], after[n], w) for w, after in sides], needed=self.is_needed(name))
+                self._merged(
+                    name, before, [_Side(w.own[n], after[n], w) for w, after in sides], needed=self.is_needed(name)
+                )
                 for n, (name, before) in enumerate(zip(self.all_names, self.values, strict=True))
             ]
             self.check_shared(read)
@@ -171,6 +173,86 @@ class OpenChoice(OpenBlock):
 
         return branch
 
+    def _merged(self, name: str, before: Any, sides: Sequence[_Side], *, needed: bool) -> Variable:
+        """The kind of a variable from what two ways leave of it."""
+        one, other = sides
+        if before is UNDEFINED and (not needed or one.after is other.after is UNDEFINED):
+            return Passing()
+        if all(side.keeps for side in sides):
+            if isinstance(before, list | tuple | dict):
+                return self._contents(name, before, sides)
+            if any(side.watch.was_changed(side.own) for side in sides):
+                raise Unlike(f"it changes what is in `{name}`, {kind_of(before)}")
+            return Carried.like(before, written=True) if any(side.writes for side in sides) else Variable()
+        if any(side.writes for side in sides):
+            raise Unlike(f"one way writes to `{name}` in place and the other assigns to it")
+        if one.after is UNDEFINED or other.after is UNDEFINED:
+            return self.defined(name, other.after if one.after is UNDEFINED else one.after, one.watch)
+        return self.either(name, one.after, other.after, one.watch)
+
+    def defined(self, name: str, after: object, watch: Watch) -> Variable:
+        """The kind of a variable that one of the ways defines."""
+        return undefined_before(name, after, watch.known)
+
+    def either(self, name: str, one: object, other: object, watch: Watch) -> Variable:
+        """The kind of a variable that is assigned to."""
+        if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+            same = certainly_same_shape(one, other) and not any(is_inner(size, watch.known) for size in one.shape)
+            return Carried.like(one) if same else varying(name, one, one, other, watch)
+        if is_number(one) and is_number(other) and _is_float(one) is not _is_float(other):
+            raise Unlike(f"`{name}` is a whole number after one way and none after the other")
+        if type(one) is type(other) and isinstance(one, bool | int | float | str | None.__class__) and one == other:
+            return Assigned(one)
+        if all(isinstance(value, bool | torch.SymBool) for value in (one, other)):
+            return truth()
+        if is_number(one) and is_number(other):
+            return Counting(whole=not _is_float(one))
+        tensors = [value for value in (one, other) if isinstance(value, torch.Tensor)]
+        if tensors and tensors[0].dim() == 0 and all(value is tensors[0] or is_plain(value) for value in (one, other)):
+            check_holds(name, tensors[0].dtype, other if one is tensors[0] else one)
+            return Carried.like(tensors[0])
+        if are_alike(one, other):
+            pairs = zip(parts_in(one), parts_in(other), strict=True)
+            return Structured([self.either(name, *pair, watch) for pair in pairs], like=one, is_new=True)
+        if one is other:
+            return Assigned(one)
+        raise Unlike(f"`{name}` is {kind_of(one)} after one way and {kind_of(other)} after the other")
+
+    def _contents(self, name: str, before: object, sides: Sequence[_Side]) -> Variable:
+        """The kind of a list, tuple or dict that stays the same object, with perhaps other things in it."""
+        if isinstance(before, OpenList) and before.has_sequence:
+            if all(_is_unchanged(side) for side in sides):
+                return Variable()
+            items = [item for side in sides for item in side.after.as_in_scripts]
+            found = without_inner_sizes(item_type_of(items), sides[0].watch.known)
+            assert found is not None
+            return Sequential(found)
+        if isinstance(before, WatchedList) and any(side.own.read for side in sides):
+            before.read = True
+        parts = [parts_in(side.after) for side in sides]
+        held = parts_in(before)
+        if isinstance(before, dict) and any(list(side.after) != list(before) for side in sides):
+            raise Unlike(f"it puts other keys into the dict `{name}`")
+        if len(parts[0]) != len(parts[1]) or len(parts[0]) < len(held):
+            raise UnevenList(name, before, [*held, *(item for part in parts for item in part[len(held) :])])
+        kept = [
+            self._merged(
+                name,
+                held[n],
+                [
+                    _Side(side.watch.parts(side.own)[n], part[n], side.watch)
+                    for side, part in zip(sides, parts, strict=True)
+                ],
+                needed=True,
+            )
+            for n in range(len(held))
+        ]
+        known = sides[0].watch
+        pairs = zip(parts[0][len(held) :], parts[1][len(held) :], strict=True)
+        added = [self.either(name, first, second, known) for first, second in pairs]
+        changed = Variable() if all(type(part) is Variable for part in kept) else Structured(kept)
+        return Appending(changed, added, len(held)) if added else changed
+
 
 @dataclass(frozen=True)
 class _Side:
@@ -191,87 +273,8 @@ class _Side:
         return self.keeps and isinstance(self.own, torch.Tensor) and self.watch.was_written(self.own)
 
 
-def _merged(name: str, before: Any, sides: Sequence[_Side], *, needed: bool) -> Variable:
-    """The kind of a variable from what two ways leave of it."""
-    one, other = sides
-    if before is UNDEFINED and (not needed or one.after is other.after is UNDEFINED):
-        return Passing()
-    if all(side.keeps for side in sides):
-        if isinstance(before, list | tuple | dict):
-            return _contents(name, before, sides)
-        if any(side.watch.was_changed(side.own) for side in sides):
-            raise Unlike(f"it changes what is in `{name}`, {kind_of(before)}")
-        return Carried.like(before, written=True) if any(side.writes for side in sides) else Variable()
-    if any(side.writes for side in sides):
-        raise Unlike(f"one way writes to `{name}` in place and the other assigns to it")
-    if one.after is UNDEFINED or other.after is UNDEFINED:
-        return undefined_before(name, other.after if one.after is UNDEFINED else one.after, one.watch.known)
-    return _either(name, one.after, other.after, one.watch)
-
-
-def _either(name: str, one: object, other: object, watch: Watch) -> Variable:
-    """The kind of a variable that is assigned to."""
-    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        same = certainly_same_shape(one, other) and not any(is_inner(size, watch.known) for size in one.shape)
-        return Carried.like(one) if same else varying(name, one, one, other, watch)
-    if is_number(one) and is_number(other) and _is_float(one) is not _is_float(other):
-        raise Unlike(f"`{name}` is a whole number after one way and none after the other")
-    if type(one) is type(other) and isinstance(one, bool | int | float | str | None.__class__) and one == other:
-        return Assigned(one)
-    if all(isinstance(value, bool | torch.SymBool) for value in (one, other)):
-        return truth()
-    if is_number(one) and is_number(other):
-        return Counting(whole=not _is_float(one))
-    tensors = [value for value in (one, other) if isinstance(value, torch.Tensor)]
-    if tensors and tensors[0].dim() == 0 and all(value is tensors[0] or is_plain(value) for value in (one, other)):
-        check_holds(name, tensors[0].dtype, other if one is tensors[0] else one)
-        return Carried.like(tensors[0])
-    if are_alike(one, other):
-        pairs = zip(parts_in(one), parts_in(other), strict=True)
-        return Structured([_either(name, *pair, watch) for pair in pairs], like=one, is_new=True)
-    if one is other:
-        return Assigned(one)
-    raise Unlike(f"`{name}` is {kind_of(one)} after one way and {kind_of(other)} after the other")
-
-
 def _is_float(value: object) -> bool:
     return isinstance(value, float | torch.SymFloat)
-
-
-def _contents(name: str, before: object, sides: Sequence[_Side]) -> Variable:
-    """The kind of a list, tuple or dict that stays the same object, with perhaps other things in it."""
-    if isinstance(before, OpenList) and before.has_sequence:
-        if all(_is_unchanged(side) for side in sides):
-            return Variable()
-        items = [item for side in sides for item in side.after.as_in_scripts]
-        found = without_inner_sizes(item_type_of(items), sides[0].watch.known)
-        assert found is not None
-        return Sequential(found)
-    if isinstance(before, WatchedList) and any(side.own.read for side in sides):
-        before.read = True
-    parts = [parts_in(side.after) for side in sides]
-    held = parts_in(before)
-    if isinstance(before, dict) and any(list(side.after) != list(before) for side in sides):
-        raise Unlike(f"it puts other keys into the dict `{name}`")
-    if len(parts[0]) != len(parts[1]) or len(parts[0]) < len(held):
-        raise UnevenList(name, before, [*held, *(item for part in parts for item in part[len(held) :])])
-    kept = [
-        _merged(
-            name,
-            held[n],
-            [
-                _Side(side.watch.parts(side.own)[n], part[n], side.watch)
-                for side, part in zip(sides, parts, strict=True)
-            ],
-            needed=True,
-        )
-        for n in range(len(held))
-    ]
-    known = sides[0].watch
-    pairs = zip(parts[0][len(held) :], parts[1][len(held) :], strict=True)
-    added = [_either(name, first, second, known) for first, second in pairs]
-    changed = Variable() if all(type(part) is Variable for part in kept) else Structured(kept)
-    return Appending(changed, added, len(held)) if added else changed
 
 
 def _is_unchanged(side: _Side) -> bool:

@@ -16,12 +16,14 @@ import linecache
 import tokenize
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from types import CodeType, FunctionType, TracebackType
 from typing import TypeGuard, TypeVar
 
 from onnxport.capture.forks.choosing import Choosing
 from onnxport.capture.patches.replacing import code_replaced, items_replaced
 from onnxport.capture.rewriting.identities import functions_with_identities
+from onnxport.capture.rewriting.opened_branches import OpenedBranches
 from onnxport.capture.rewriting.syntax import rewritten_definition, with_plain_identities
 from onnxport.capture.rewriting.syntax_parts import HELPERS
 from onnxport.errors import OnnxExporterError, Problem
@@ -39,13 +41,16 @@ class Rewriting:
 
     helpers: object
     #: The numbers that conditions on sizes choose in rewritten code.
-    choosing: Choosing = field(default_factory=Choosing)
+    choosing: Choosing
+    #: The branches in it that one run captures.
+    branches: OpenedBranches
     #: Whether comparisons of sizes ask for their truth at once, because something takes it as a plain bool.
     asks_at_once: bool = False
     #: Whether any function is rewritten.
     in_force: bool = False
     refusals: list[Problem] = field(default_factory=list)
     _tried: set[CodeType] = field(default_factory=set)
+    _rewritten: list[CodeType] = field(default_factory=list)
     _replaced: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _with_identities: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
@@ -76,10 +81,11 @@ class Rewriting:
     def rewrite(self, code: CodeType) -> None:
         """Let the functions with this code run from a rewritten source, if there is one; try no more than once."""
         self._tried.add(code)
-        new = _compiled(code, rewritten_definition)
+        new = _compiled(code, partial(rewritten_definition, opens=self.branches.allowed))
         if new is None:
             return
         self._tried.add(new)
+        self._rewritten.append(code)
         for function in _functions_that_run(code):
             self._replaced.enter_context(items_replaced(function.__globals__, {HELPERS: self.helpers}))
             self._replaced.enter_context(code_replaced(function, new))
@@ -95,7 +101,35 @@ class Rewriting:
     def undo(self) -> None:
         """Put the code of all functions back; none is rewritten again."""
         self._replaced.close()
+        self._rewritten.clear()
         self.in_force = False
+
+    @property
+    def state(self) -> RewritingState:
+        """What is rewritten, and how."""
+        return RewritingState(
+            tuple(self._rewritten), frozenset(self.choosing.denied), self.asks_at_once, len(self.refusals)
+        )
+
+    def begin_anew(self, state: RewritingState, *, opens: bool) -> None:
+        """Rewrite what was rewritten in a state, with branches of which one run captures both ways or without."""
+        self.undo()
+        self._tried.clear()
+        self.branches.allowed = opens
+        self.choosing.denied, self.asks_at_once = set(state.denied), state.asks_at_once
+        del self.refusals[state.refusals :]
+        for code in state.codes:
+            self.rewrite(code)
+
+
+@dataclass(frozen=True)
+class RewritingState:
+    """The codes that are rewritten, the lines whose numbers are branches, and how many loops were refused."""
+
+    codes: tuple[CodeType, ...]
+    denied: frozenset[tuple[str, int]]
+    asks_at_once: bool
+    refusals: int
 
 
 def _functions_that_run(code: CodeType) -> list[FunctionType]:

@@ -25,6 +25,11 @@ Loop = ast.For | ast.While
 _CONTINUED, BROKEN, _RETURNED = 1, 2, 3
 # What makes a loop's body no function of its variables, whatever is done with flags.
 _NO_FUNCTION = (ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr)
+# What leaves a branch, may not be run on a way that is not taken, or is no value of a variable.
+_NO_BLOCK = (
+    *(ast.Return, ast.Break, ast.Continue, ast.Raise, ast.Assert, ast.Try, ast.Delete, ast.Import, ast.ImportFrom),
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda),
+)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
@@ -44,6 +49,15 @@ class CannotBeFlagged(Exception):
 def is_no_function(parts: Sequence[ast.AST]) -> bool:
     """Whether code can't be the body of a function of its variables."""
     return any(isinstance(inner, _NO_FUNCTION) for part in parts for inner in ast.walk(part))
+
+
+def is_block(branch: ast.If) -> bool:
+    """Whether nothing leaves the ways of a branch, and they are functions of their variables."""
+    inner = [node for part in (*branch.body, *branch.orelse) for node in ast.walk(part)]
+    frames = ("super", "locals", "globals", "vars", "eval", "exec")
+    return not is_no_function(inner) and not any(
+        isinstance(node, _NO_BLOCK) or (isinstance(node, ast.Name) and node.id in frames) for node in inner
+    )
 
 
 def with_flag(loop: Loop, fresh: Callable[[str], str]) -> Unflagged:

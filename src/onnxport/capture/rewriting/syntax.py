@@ -37,6 +37,7 @@ from onnxport.capture.rewriting.leaving import (
     CannotBeFlagged,
     Loop,
     Unflagged,
+    is_block,
     is_flagged,
     is_no_function,
     with_flag,
@@ -64,9 +65,12 @@ _OF_THE_FRAME = {"super", "locals", "globals", "vars", "dir", "eval", "exec", HE
 _FUNCTIONS = (ast.FunctionDef, ast.Lambda)
 
 
-def rewritten_definition(definition: ast.FunctionDef) -> ast.FunctionDef:
-    """A function whose calls and loops keep sizes open; places in the file stay as they are."""
-    rewriter = _Rewriter(definition)
+def rewritten_definition(definition: ast.FunctionDef, *, opens: bool = False) -> ast.FunctionDef:
+    """A function whose calls and loops keep sizes open; places in the file stay as they are.
+
+    With ``opens`` one run may capture both ways of a branch (``opened_branches.py``).
+    """
+    rewriter = _Rewriter(definition, opens)
     body = [made for statement in copy.deepcopy(definition.body) for made in rewriter.statements(statement)]
     made = ast.FunctionDef(definition.name, definition.args, body, [], definition.returns)
     return ast.copy_location(made, definition)
@@ -115,8 +119,9 @@ class _Identities(ast.NodeTransformer):
 
 
 class _Rewriter(_Identities):
-    def __init__(self, definition: ast.FunctionDef) -> None:
+    def __init__(self, definition: ast.FunctionDef, opens: bool) -> None:
         super().__init__()
+        self._opens = opens
         self._reads = [name for statement in definition.body for name in names_read(statement)]
         self._locals = {argument.arg for argument in ast.walk(definition.args) if isinstance(argument, ast.arg)}
         self._locals |= {name for statement in definition.body for name in names_assigned(statement)}
@@ -290,8 +295,8 @@ class _Rewriter(_Identities):
         except CannotBeFlagged as error:
             return error
 
-    def _read_by_others(self, loop: Loop) -> list[str]:
-        """What a loop changes and functions made before it read: they would see what there was before."""
+    def _read_by_others(self, loop: Loop | ast.If) -> list[str]:
+        """What a loop or branch changes and functions made before it read: they would see what there was before."""
         before = [function for function in self._functions if function.lineno < loop.lineno]
         read = {name for function in before for name in set(names_read(function)) - set(names_of(function))}
         return [name for name in self._changed([loop]) if name in read]
@@ -306,7 +311,7 @@ class _Rewriter(_Identities):
         if not self._in_body and is_choice(node):
             return self._choice(node)
         if not self._in_body:
-            return self._with_joined_test(node)
+            return self._opened(node) if self._may_open(node) else self._with_joined_test(node)
         reads = self._reads_around(node)
         names = self._changed([*node.body, *node.orelse])
         ways = [self._function("way", names, body) for body in (node.body, node.orelse)]
@@ -321,6 +326,29 @@ class _Rewriter(_Identities):
         )
         taken = ast.Assign([tuple_of(names, ast.Store())], made) if names else ast.Expr(made)
         return [placed(node.test, line) for line in (*ways, taken)]
+
+    def _may_open(self, node: ast.If) -> bool:
+        """Whether the ways of a branch are functions of the variables that they change."""
+        return self._opens and not self._is_caught and is_block(node) and not self._read_by_others(node)
+
+    def _opened(self, node: ast.If) -> list[ast.stmt]:
+        """A branch of which one run captures both ways, where only run time knows which is taken."""
+        reads = self._reads_around(node)
+        names = self._changed([*node.body, *node.orelse])
+        ways = [self._function("way", names, body, in_body=False) for body in (node.body, node.orelse)]
+        functions = ast.Tuple([ast.Name(way.name, ast.Load()) for way in ways], ast.Load())
+        asked, chosen = self._fresh("asked"), self._fresh("chosen")
+        plain = self._with_joined_test(copy.deepcopy(node))
+        test = ast.Assign([ast.Name(asked, ast.Store())], plain.test)
+        plain.test = placed(node.test, ast.Name(asked, ast.Load()))
+        needed = [name for name in names if name in reads or name.startswith(OWN)]
+        made = helper(
+            "branch_taken", ast.Name(asked, ast.Load()), functions, *texts_of(names, needed), call_of("locals")
+        )
+        taken: list[ast.stmt] = (
+            [ast.Assign([tuple_of(names, ast.Store())], ast.Name(chosen, ast.Load()))] if names else [ast.Pass()]
+        )
+        return [placed(node.test, line) for line in (test, *ways, *_loop_or_plain(chosen, made, taken, plain))]
 
     def _choice(self, node: ast.If) -> list[ast.stmt]:
         """An ``if`` between numbers: one number where a condition on sizes chooses."""

@@ -1,0 +1,52 @@
+"""Quotients of sizes that are made whole: ``math.ceil(n / 2)`` is ``(n + 1) // 2``, ``int(n / 2)`` and ``n // 2`` one.
+
+torch takes the first for a function of a real number, of which it proves little and slowly. The two are the same for
+every size that a double holds, as a quotient that is not whole is further from the next than a double is off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import sympy  # type: ignore[import-untyped]
+import torch
+
+from onnxport.torch_internals.symbolic_sizes import free_unbacked_symbols
+from onnxport.torch_internals.sympy_functions import ValueRanges, bound_sympy
+
+_LARGEST = 1 << 32
+_OPERANDS = "_onnxport_operands"
+
+
+def quotients_made_whole() -> Iterator[tuple[object, str, object]]:
+    """What divides sizes and makes quotients whole, with ours in their place: owner, name, method."""
+    divide: Callable[..., Any] = torch.SymInt.__truediv__
+
+    def divided(size: torch.SymInt, by: object) -> Any:
+        quotient = divide(size, by)
+        if isinstance(quotient, torch.SymFloat) and type(by) is int and by > 0:
+            setattr(quotient, _OPERANDS, (size, by))
+        return quotient
+
+    yield torch.SymInt, "__truediv__", divided
+    for name in ("__ceil__", "__floor__", "__trunc__"):
+        yield torch.SymFloat, name, _made_whole(name, getattr(torch.SymFloat, name))
+
+
+def _made_whole(name: str, original: Callable[[torch.SymFloat], Any]) -> Callable[[torch.SymFloat], Any]:
+    def whole(number: torch.SymFloat) -> Any:
+        size, by = getattr(number, _OPERANDS, (None, 1))
+        if size is None or (name == "__trunc__" and _may_be_negative(size.node.expr)):
+            return original(number)
+        return (size + (by - 1)) // by if name == "__ceil__" else size // by
+
+    return whole
+
+
+def _may_be_negative(expression: sympy.Basic) -> bool:
+    symbols = expression.free_symbols
+    if free_unbacked_symbols(expression) or not all(symbol.is_nonnegative for symbol in symbols):
+        return True
+    ranges = {symbol: ValueRanges(0, _LARGEST) for symbol in symbols}
+    return bool(bound_sympy(expression, ranges).lower < 0)

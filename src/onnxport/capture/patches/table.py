@@ -317,15 +317,13 @@ PATCHES: tuple[Patch, ...] = (
             "torch.fx.experimental.sym_node.SymNode.guard_int",
             "torch.fx.experimental.sym_node.SymNode.guard_float",
             *(f"torch.Tensor.__{name}__" for name in ("iter", "int", "float", "index")),
-            "torch.SymInt.__repr__",
-            "torch.SymInt.__divmod__",
-            "torch.SymInt.__hash__",
-            "torch.SymFloat.is_integer",
+            *(f"torch.SymInt.__{name}__" for name in ("repr", "divmod", "hash", "truediv")),
+            *(f"torch.SymFloat.{name}" for name in ("is_integer", "__ceil__", "__floor__", "__trunc__")),
             "torch.SymBool.__eq__",
             "torch.SymBool.__ne__",
         ),
         why="Python makes a plain number of a size, or text, or as many rows as the example has: the function that "
-        "does is rewritten, so that it does not.",
+        "does is rewritten, so that it does not. Of math.ceil(n / 2) torch proves little: it is (n + 1) // 2.",
         known="torch 2.13",
         until="never: int, range, len and text of Python are plain",
         entered_in="onnxport.capture.forks.decisions",
@@ -359,14 +357,6 @@ PATCHES: tuple[Patch, ...] = (
         why="They answer at once, as for the example or as if no number were NaN: the answer is a decision.",
         known="torch 2.13",
         until="their fake kernels give the truth as a symbol",
-        entered_in="onnxport.capture.forks.decisions",
-    ),
-    Patch(
-        replaces=("torch.SymInt.__truediv__", *(f"torch.SymFloat.__{name}__" for name in ("ceil", "floor", "trunc"))),
-        why="math.ceil(n / 2) and int(n / 2) are functions of real numbers to torch, of which it proves little and "
-        "slowly: they are quotients of whole numbers.",
-        known="torch 2.13",
-        until="torch writes them with FloorDiv",
         entered_in="onnxport.capture.forks.decisions",
     ),
     Patch(

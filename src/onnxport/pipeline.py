@@ -136,7 +136,7 @@ def _program(model: ir.Model, captured: Captured, options: Options, events: Even
     evaluates = options.training == TrainingMode.EVAL
     result.fold_batch_norm = options.fold_batch_norm and options.optimize and evaluates
     if options.optimize and evaluates:
-        result.computed_weights = "always" if options.follows_example else "where smaller"
+        result.computed_weights = "always" if options.follows_example else "where smaller or of a layer"
     return result
 
 

@@ -120,6 +120,21 @@ CASES = [
     ),
     case(
         "aten::upsample_bilinear2d.vec",
+        lambda x: F.interpolate(F.adaptive_avg_pool2d(x, 1), size=x.shape[2:], mode="bilinear", align_corners=True),
+        R("b", 2, "n", "m"),
+        name="one-element",
+    ),
+    case(
+        "aten::upsample_nearest2d.vec", lambda x: F.interpolate(x, scale_factor=3), R("b", 2, 1, 1), name="one-element"
+    ),
+    case(
+        "aten::upsample_bicubic2d.vec",
+        lambda x: F.interpolate(x, size=(5, 4), mode="bicubic"),
+        R(2, 3, 1, 1, dtype=torch.uint8, high=255),
+        name="one-element",
+    ),
+    case(
+        "aten::upsample_bilinear2d.vec",
         lambda x: F.interpolate(x, size=(7, 3), mode="bilinear"),
         R(2, 3, 5, 6, dtype=torch.uint8, high=255),
         name="bytes",

@@ -128,3 +128,28 @@ def test_only_what_is_smaller_with_dynamo() -> None:
         model.table.add_(1)
     program.apply_weights(model.state_dict())
     torch.testing.assert_close(program(other)[0], model(other).detach())
+
+
+def test_weights_of_layers_are_initializers_with_dynamo() -> None:
+    """What quantizes files looks for them there; a product of two weights, as of low rank, stays one."""
+
+    class LowRank(Gained):
+        def __init__(self) -> None:
+            super().__init__()
+            self.down, self.up = nn.Parameter(torch.randn(4, 2)), nn.Parameter(torch.randn(2, 4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x) @ (self.down @ self.up)
+
+    model, other = LowRank().eval(), torch.randn(5, 3, 9)
+    program = onnxport.export(model, (torch.randn(2, 3, 9),), dynamic_shapes=({0: "batch"},))
+    file = program.model_proto
+    weights = {entry.name for entry in file.graph.initializer}
+    layers = [node for node in file.graph.node if node.op_type in ("Conv", "Gemm")]
+    assert len(layers) == 3 and all(node.input[1] in weights for node in layers)
+    assert {"down", "up"} <= weights
+    torch.testing.assert_close(program(other)[0], model(other).detach())
+    with torch.no_grad():
+        model.conv.parametrizations["weight"].original0.mul_(2)
+    program.apply_weights(model.state_dict())
+    torch.testing.assert_close(program(other)[0], model(other).detach())

@@ -4,7 +4,9 @@
 on that take the weights of a convolution from initializers only. The elements are computed each time they are written;
 the model in memory keeps the weights of the state dict, which can be replaced there at any time. No file grows by it,
 so weights stored in few bits stay as they are. With ``dynamo=True`` weights keep their names and files have the nodes,
-but for what is less than half as large, as the sums of integer weights that zero points are multiplied by.
+but for what is less than half as large, as the sums of integer weights that zero points are multiplied by, and for the
+weights of layers: what quantizes or rewrites a file looks for initializers there (onnxruntime's ``quantize_dynamic``
+takes nothing else). A weight that is a product of two, as of low rank, stays as it is.
 """
 
 from __future__ import annotations
@@ -24,7 +26,18 @@ from onnxport.weights.torch_tensor import TorchTensor
 
 _FREE_BYTES = 1024
 
-Computed = Literal["never", "where smaller", "always"]
+# Where layers take their weights; of a product it is the second factor.
+_WEIGHT_AT = {
+    "Conv": (1,),
+    "ConvTranspose": (1,),
+    "MatMul": (1,),
+    "Gemm": (1,),
+    "LSTM": (1, 2),
+    "GRU": (1, 2),
+    "RNN": (1, 2),
+}
+
+Computed = Literal["never", "where smaller or of a layer", "always"]
 """Which results of arithmetic of weights alone are written in its place."""
 
 _Kernel = Callable[[ir.Node, Sequence[torch.Tensor]], torch.Tensor]
@@ -110,9 +123,15 @@ def _fits(value: ir.Value, computed: Mapping[ir.Value, None], which: Computed) -
                 nodes[_producer(one)] = None
                 pending.append(_producer(one))
     freed = sum(_bytes(source) for source in sources if all(user in nodes for user, _ in source.uses()))
-    if which == "where smaller":
-        return 2 * _bytes(value) < freed
-    return _bytes(value) <= max(_FREE_BYTES, freed)
+    if which == "always":
+        return _bytes(value) <= max(_FREE_BYTES, freed)
+    return 2 * _bytes(value) < freed or (_bytes(value) <= freed and _is_of_a_layer(value, nodes))
+
+
+def _is_of_a_layer(value: ir.Value, nodes: Collection[ir.Node]) -> bool:
+    """Whether layers take what the nodes compute as their weight, and it is no product of two others."""
+    taken = all(place in _WEIGHT_AT.get(user.op_type, ()) for user, place in value.uses())
+    return taken and not any(node.op_type == "MatMul" and _bytes(node.outputs[0]) >= _bytes(value) for node in nodes)
 
 
 def _bytes(value: ir.Value) -> int:

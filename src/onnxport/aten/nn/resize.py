@@ -33,6 +33,12 @@ class Resizing:
         return list(range(2, self.x.rank))
 
     @property
+    def is_of_one_element(self) -> bool:
+        """Whether there is one element to take for all new ones, as where a whole image was averaged before."""
+        before = self.x.shape[2:]
+        return is_static(before) and all(size == 1 for size in before)
+
+    @property
     def static_sizes(self) -> list[int] | None:
         """The sizes after resizing where they are known now, together with those before."""
         before = self.x.shape[2:]
@@ -101,10 +107,16 @@ def _resize(op: Builder, resizing: Resizing, **attributes: object) -> Tensor:
         scales = op.const([1.0, 1.0, *(_given(factor) for factor in resizing.factors)], torch.float32)
         return op.Resize(resizing.x, None, scales, None, **attributes)
     kept, sizes = resizing.x.shape[:2], _new_sizes(op, resizing)
-    if is_static(kept) and isinstance(sizes, list):
-        # Where nothing is gained by `axes`, which came with opset 18, there are none: few readers know them.
+    if isinstance(sizes, list):
+        # `axes` came with opset 18, and few readers know them; onnxruntime's symbolic shape inference doesn't.
         return op.Resize(resizing.x, None, None, [*kept, *sizes], **attributes)
     return op.Resize(resizing.x, None, None, sizes, axes=resizing.axes, **attributes)
+
+
+def _spread(op: Builder, resizing: Resizing) -> Tensor:
+    """One element everywhere. OpenCV 5.0 divides by the size less one there, and gives anything."""
+    [after] = op.result_shapes()
+    return op.expand(resizing.x, after)
 
 
 # Nearest
@@ -112,6 +124,8 @@ def _resize(op: Builder, resizing: Resizing, **attributes: object) -> Tensor:
 
 def _nearest(op: Builder, resizing: Resizing, exact: bool) -> Tensor:
     """One Resize where its float32 arithmetic finds the same neighbours as torch's; else Gathers by torch's."""
+    if resizing.is_of_one_element:
+        return _spread(op, resizing)
     if resizing.x.is_float and _same_neighbours(resizing, exact):
         mode = ("half_pixel", "round_prefer_ceil") if exact else ("asymmetric", "floor")
         return _resize(op, resizing, mode="nearest", coordinate_transformation_mode=mode[0], nearest_mode=mode[1])
@@ -255,6 +269,8 @@ _TWO_DIMENSIONAL = {
 
 def _weighted(op: Builder, resizing: Resizing, kernel: Kernel, align_corners: bool) -> Tensor:
     x = resizing.x
+    if resizing.is_of_one_element:
+        return _spread(op, resizing)
     if x.dtype == torch.uint8:
         floats = Resizing(op.cast(x, torch.float32), resizing.sizes, resizing.factors)
         return op.Clip(op.Round(_weighted(op, floats, kernel, align_corners)), op.const(0.0, torch.float32),

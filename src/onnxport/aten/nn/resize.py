@@ -114,9 +114,11 @@ def _resize(op: Builder, resizing: Resizing, **attributes: object) -> Tensor:
 
 
 def _spread(op: Builder, resizing: Resizing) -> Tensor:
-    """One element everywhere. OpenCV 5.0 divides by the size less one there, and gives anything."""
-    [after] = op.result_shapes()
-    return op.expand(resizing.x, after)
+    """One element everywhere, as the nearest to each: OpenCV 5.0 weighs a neighbour with zero divided by zero.
+
+    It would be an Expand, too, but tract 0.23 fails to simplify convolutions behind a Concat of one.
+    """
+    return _resize(op, resizing, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
 
 
 # Nearest
@@ -124,7 +126,7 @@ def _spread(op: Builder, resizing: Resizing) -> Tensor:
 
 def _nearest(op: Builder, resizing: Resizing, exact: bool) -> Tensor:
     """One Resize where its float32 arithmetic finds the same neighbours as torch's; else Gathers by torch's."""
-    if resizing.is_of_one_element:
+    if resizing.x.is_float and resizing.is_of_one_element:
         return _spread(op, resizing)
     if resizing.x.is_float and _same_neighbours(resizing, exact):
         mode = ("half_pixel", "round_prefer_ceil") if exact else ("asymmetric", "floor")
@@ -269,7 +271,7 @@ _TWO_DIMENSIONAL = {
 
 def _weighted(op: Builder, resizing: Resizing, kernel: Kernel, align_corners: bool) -> Tensor:
     x = resizing.x
-    if resizing.is_of_one_element:
+    if x.is_float and resizing.is_of_one_element:
         return _spread(op, resizing)
     if x.dtype == torch.uint8:
         floats = Resizing(op.cast(x, torch.float32), resizing.sizes, resizing.factors)

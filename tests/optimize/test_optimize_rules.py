@@ -106,6 +106,11 @@ ROWS = {
         "(int32[2] x) => (int32[2] y) { a = Cast<to = 7>(x) b = Cast<to = 6>(a) y = Neg(b) }",
         ["Neg"],
     ),
+    "truths counted": (
+        "(bool[2,3] x) => (int32[2,3] y) <int64 at = {1}>"
+        " { a = Cast<to = 7>(x) b = CumSum(a, at) c = Cast<to = 6>(b) y = Neg(c) }",
+        ["Cast", "CumSum", "Neg"],
+    ),
     "cast by way of half": (
         "(float[2] x) => (float[2] y) { a = Cast<to = 10>(x) y = Cast<to = 1>(a) }",
         ["Cast", "Cast"],

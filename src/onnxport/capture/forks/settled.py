@@ -15,6 +15,7 @@ import torch
 from torch.fx import Node
 
 from onnxport.torch_internals.fake_tensors import disable_current_modes
+from onnxport.torch_internals.operators import OpOverload
 from onnxport.torch_internals.symbolic_sizes import recorded_call
 
 aten = torch.ops.aten
@@ -84,7 +85,7 @@ def _is_write(call: Node) -> bool:
 def _is_repeatable(call: Node) -> bool:
     """Whether a call is an operator that gives the same each time."""
     target = call.target
-    if call.op != "call_function" or not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
+    if call.op != "call_function" or not isinstance(target, OpOverload) or target.namespace != "aten":
         return False
     return not _is_write(call) and torch.Tag.nondeterministic_seeded not in target.tags
 

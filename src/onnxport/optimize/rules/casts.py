@@ -62,7 +62,25 @@ def _through_wider(node: ir.Node, scope: Scope) -> Literal[True] | None:
     return True
 
 
+def _count_in_32_bits(node: ir.Node, scope: Scope) -> Literal[True] | None:
+    """CumSum(Cast(truths, int64)) → Cast(CumSum(Cast(truths, int32)), int64): no axis has as many as don't fit.
+
+    tract 0.23 takes int64 made in a graph for sizes, which it does not sum up.
+    """
+    truths, axis, result = producer_of(node).inputs[0], node.inputs[1], node.outputs[0]
+    if truths is None or axis is None or result.shape is None:
+        return None
+    if truths.dtype != _T.BOOL or result.dtype != _T.INT64:
+        return None
+    shape = list(result.shape)
+    numbers = scope.insert_before(node, "Cast", [truths], _T.INT32, shape, [ir.AttrInt64("to", _T.INT32)])
+    counts = scope.insert_before(node, "CumSum", [numbers, axis], _T.INT32, shape, list(node.attributes.values()))
+    scope.become(node, "Cast", [counts], [ir.AttrInt64("to", _T.INT64)])
+    return True
+
+
 RULES: list[Rule] = [
     Rule("cast to the same type", "Cast", _same_type),
     Rule("cast through a wider type", "Cast(Cast)", _through_wider),
+    Rule("count truths in 32 bits", "CumSum(Cast)", _count_in_32_bits),
 ]

@@ -276,6 +276,106 @@ class _Detector(nn.Module):
         return torch.cat([(left + right) / 2, right - left, scores.sigmoid()], 1).transpose(1, 2)
 
 
+class _DeepLab(nn.Module):
+    """Dilated convolutions beside the mean of the whole image, at the size of the input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.out = nn.Conv2d(3, 8, 3, 2, 1), nn.Conv2d(16, 3, 1)
+        self.rates = nn.ModuleList(nn.Conv2d(8, 4, 3, padding=rate, dilation=rate) for rate in (1, 2, 3))
+        self.pooled = nn.Conv2d(8, 4, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.stem(x)
+        whole = functional.relu(self.pooled(functional.adaptive_avg_pool2d(y, 1)))
+        parts = [functional.relu(conv(y)) for conv in self.rates]
+        parts.append(functional.interpolate(whole, y.shape[2:], mode="bilinear", align_corners=False))
+        return functional.interpolate(self.out(torch.cat(parts, 1)), x.shape[2:], mode="bilinear", align_corners=False)
+
+
+class _SuperResolution(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.block = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1)
+        self.act, self.last, self.shuffle = nn.PReLU(8), nn.Conv2d(8, 12, 3, padding=1), nn.PixelShuffle(2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.first(x)
+        y = y + 0.1 * self.block(self.act(y))
+        return self.shuffle(self.last(y)) + functional.interpolate(x, scale_factor=2.0, mode="bicubic")
+
+
+class _Ocr(nn.Module):
+    """Columns of a line of text as a sequence, behind convolutions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(3, 8, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(8, 8, 3, padding=1),
+            nn.MaxPool2d((2, 1)),
+        )
+        self.layers, self.head = nn.LSTM(32, 12, 2, bidirectional=True), nn.Linear(24, 11)
+
+    def forward(self, x: Tensor) -> Tensor:
+        columns = self.features(x).flatten(1, 2).permute(2, 0, 1)
+        return self.head(self.layers(columns)[0]).log_softmax(2)
+
+
+class _TextCnn(nn.Module):
+    """The largest of each feature over a whole text, by a pool of its length."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(50, 8), nn.Linear(8, 3)
+        self.convs = nn.ModuleList(nn.Conv1d(8, 4, width) for width in (2, 3))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embed(tokens).transpose(1, 2)
+        maps = [functional.relu(conv(x)) for conv in self.convs]
+        return self.head(torch.cat([functional.max_pool1d(each, each.shape[-1]).squeeze(-1) for each in maps], 1))
+
+
+class _Temporal(nn.Module):
+    """Causal convolutions whose weights have a norm of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        norm = nn.utils.parametrizations.weight_norm
+        self.convs = nn.ModuleList(norm(nn.Conv1d(8, 8, 3, dilation=rate)) for rate in (1, 2, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for conv in self.convs:
+            x = x + functional.relu(conv(functional.pad(x, (2 * conv.dilation[0], 0))))
+        return x
+
+
+class _Decoder(nn.Module):
+    """torch's own decoder, with a causal mask that the model makes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(50, 16)
+        self.layers = nn.TransformerDecoder(nn.TransformerDecoderLayer(16, 2, 32, batch_first=True), 2)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embed(tokens)
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1])
+        return self.layers(x, x, tgt_mask=mask)
+
+
+def _roberta() -> nn.Module:
+    from transformers import RobertaConfig, RobertaModel
+
+    config = RobertaConfig(
+        vocab_size=60, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=32, pad_token_id=1,
+    )  # fmt: skip
+    return _Head(RobertaModel(config, add_pooling_layer=False), "last_hidden_state")
+
+
 class _Windows(nn.Module):
     """Attention within windows of an image that is shifted before, as in Swin."""
 
@@ -339,9 +439,15 @@ MODELS = (
     _picture("convnext", _ConvNext),
     _picture("pools", _Pools),
     _picture("detector", _Detector),
+    _picture("deeplab", _DeepLab),
+    _picture("super-resolution", _SuperResolution),
+    SmallModel("ocr", _Ocr, _image(), ({0: "batch", 3: "width"},), _PICTURE, {"batch": 3, "height": 16, "width": 32}),
     SmallModel("windows", _Windows, _image(), _BATCH, _ONE, _TWO),
     SmallModel("lstm", lambda: _Recurrent(nn.LSTM, bidirectional=True), _tokens, _SEQUENCE, _TEXT, _OTHER_TEXT),
     SmallModel("gru", lambda: _Recurrent(nn.GRU, num_layers=2), _tokens, _SEQUENCE, _TEXT, _OTHER_TEXT),
+    SmallModel("text-cnn", _TextCnn, _tokens, _SEQUENCE, _TEXT, _OTHER_TEXT),
+    SmallModel("decoder", _Decoder, _tokens, _SEQUENCE, _TEXT, _OTHER_TEXT),
+    SmallModel("roberta", _roberta, _masked_tokens, _SEQUENCE * 2, _TEXT, _OTHER_TEXT),
     SmallModel("encoder", _encoder, _vectors(16), _SEQUENCE, _TEXT, _OTHER_TEXT),
     SmallModel("bert", _bert, _masked_tokens, _SEQUENCE * 2, _TEXT, _OTHER_TEXT),
     SmallModel("gpt2", _gpt2, _masked_tokens, _SEQUENCE * 2, _TEXT, _OTHER_TEXT),
@@ -357,6 +463,14 @@ MODELS = (
     ),
     SmallModel(
         "sdpa", _MaskedSdpa, lambda sizes: (*_vectors(16)(sizes), _mask(sizes)), _SEQUENCE * 2, _TEXT, _OTHER_TEXT
+    ),
+    SmallModel(
+        "temporal",
+        _Temporal,
+        lambda sizes: (torch.randn(sizes["batch"], 8, sizes["length"]),),
+        ({0: "batch", 2: "length"},),
+        {"batch": 2, "length": 12},
+        {"batch": 3, "length": 20},
     ),
     SmallModel(
         "speech",

@@ -53,7 +53,7 @@ VIEW = [
     case("aten::broadcast_tensors", lambda x, y: torch.broadcast_tensors(x, y), R("n", 1), R(3)),
     case(
         "aten::broadcast_tensors",
-        lambda x: (torch.broadcast_tensors(x[0][x[0] > -9], x[x > -9]), torch.broadcast_tensors(x[x > -9], x[:, 0])),
+        lambda x: torch.broadcast_tensors(x[0][x[0] > -9], x[x > -9]),
         R("n", 1),
         name="counts",
     ),

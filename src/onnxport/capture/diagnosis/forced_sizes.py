@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -118,13 +119,23 @@ class Recorder:
         return same.pop() if len(same) == 1 else ""
 
 
+# What tensors that loops and lists hold have for sizes, by the environment of the capture.
+_sizes_of_items: weakref.WeakKeyDictionary[Any, set[sympy.Symbol]] = weakref.WeakKeyDictionary()
+
+
+def note_size_of_item(size: torch.SymInt) -> None:
+    """Note that a number which only run time knows is a size of what a loop or a list holds, and no count of data."""
+    _sizes_of_items.setdefault(size.node.shape_env, set()).add(size.node.expr)
+
+
 def _is_count_of_an_axis(env: Any, expression: Any) -> bool:
-    """Whether an equality says that a number which only run time knows is that of an axis."""
-    if not isinstance(expression, sympy.Eq):
+    """Whether an equality says that a count of data is the size of an axis."""
+    if not isinstance(expression, sympy.Eq) or not expression.free_symbols.isdisjoint(_sizes_of_items.get(env, ())):
         return False
     known = example_sizes(env)
-    backed = [symbol in known for symbol in expression.free_symbols]
-    return any(backed) and not all(backed)
+    sides = [{symbol in known for symbol in side.free_symbols} for side in expression.args]
+    # What was cut to the size of the axis itself is no count that meets it.
+    return sides in ([{True}, {False}], [{False}, {True}])
 
 
 def _example_has_one(env: Any, equality: sympy.Eq) -> bool:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from onnxport.capture.diagnosis.forced_sizes import note_size_of_item
+
 _NAMESPACE = "onnxport"
 # The size of every handle as far as a capture is concerned: loops want states that keep their shape.
 _HANDLE = (1,)
@@ -125,9 +127,13 @@ def _fake_handle(source: torch.dtype | torch.Tensor | Sequence[torch.Tensor], *_
 
 def _fake_item(sequence: torch.Tensor, *arguments: Sequence[int | torch.SymInt]) -> torch.Tensor:
     """The sizes come last; -1 is one that only run time knows."""
-    context = torch.library.get_ctx()
-    sizes = [context.new_dynamic_size() if isinstance(size, int) and size < 0 else size for size in arguments[-1]]
-    return sequence.new_empty(sizes)
+    return sequence.new_empty([_unknown() if isinstance(size, int) and size < 0 else size for size in arguments[-1]])
+
+
+def _unknown() -> torch.SymInt:
+    size: torch.SymInt = torch.library.get_ctx().new_dynamic_size()
+    note_size_of_item(size)
+    return size
 
 
 def _fake_length(sequence: torch.Tensor) -> torch.Tensor:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import onnx
@@ -383,6 +384,33 @@ def test_where_a_file_has_only_one_name_the_pair_is_whole_too(tmp_path: Path) ->
         saving.save_model(programs.linear(rows=rows), tmp_path / "m.onnx", external_data=True, disk=WithoutLinks())
         assert len(os.listdir(tmp_path)) == 2
         onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+
+
+class Noting(disk.Disk):
+    """Notes which parts of a file are begun to be brought to the device, and how much of it stands by then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun: list[tuple[int, int]] = []
+
+    def begin(self, file: IO[bytes], start: int, length: int) -> None:
+        super().begin(file, start, length)
+        assert os.fstat(file.fileno()).st_size >= start + length
+        self.begun.append((start, length))
+
+
+def test_parts_of_large_files_go_to_the_device_while_others_are_written(tmp_path: Path) -> None:
+    """Each part once and in order, of rows that are turned as well; a small file waits for nothing."""
+    model, noting = programs.linear(), Noting()
+    saving.save_model(model, tmp_path / "m.onnx", disk=noting)
+    assert noting.begun == []
+    for name, tensor in (("wide", torch.randn(3000, 1500)), ("turned", torch.randn(2000, 3000).t())):
+        model.graph.register_initializer(programs.initializer(name, tensor))
+    saving.save_model(model, tmp_path / "m.onnx", disk=noting)
+    ends = [start + length for start, length in noting.begun]
+    assert len(ends) == 2 and [start for start, _ in noting.begun] == [0, ends[0]]
+    saving.save_model(model, tmp_path / "again.onnx", disk=disk.Disk(sync=False))
+    assert (tmp_path / "again.onnx").read_bytes() == (tmp_path / "m.onnx").read_bytes()
 
 
 @pytest.mark.parametrize("exists", [True, False])

@@ -13,6 +13,21 @@ CASES = [
     case("aten::conv2d", nn.Conv2d(3, 6, (3, 2), stride=(2, 1), padding=(1, 2)), R("b", 3, "m", "n")),
     case("aten::conv2d", nn.Conv2d(4, 8, 3, groups=2, dilation=2, padding=2), R("b", 4, "m", 6), name="groups"),
     case("aten::conv2d", nn.Conv2d(4, 4, 3, groups=4, bias=False), R("b", 4, 5, 6), name="depthwise"),
+    case(
+        "aten::conv2d",
+        lambda x, w: F.conv2d(
+            x.flatten(0, 1)[None], w.flatten(0, 1), w[:, :, 0, 0, 0].flatten(), 2, 1, groups=x.shape[0]
+        ),
+        R("b", 3, "n", 6),
+        R("b", 2, 3, 3, 2),
+        name="a-kernel-for-each-image",
+    ),
+    case(
+        "aten::conv2d",
+        lambda x: F.conv2d(x, x[:1, :, :2, :2].transpose(0, 1), dilation=2, groups=x.shape[1]),
+        R(2, "n", 5, 6),
+        name="a-kernel-for-each-channel",
+    ),
     case("aten::conv2d", lambda x, w: F.conv2d(x, w), R(3, 6, 5), R(4, 3, 2, 2), name="unbatched"),
     case(
         "aten::conv2d", lambda x, w: F.conv2d(x, w), I("b", 3, 4, 5), I(2, 3, 2, 2, low=-4), name="whole", opsets=False

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import torch
 
-from onnxport.aten.nn.conv import with_batch
 from onnxport.aten.nn.fold import steps
+from onnxport.aten.nn.spatial import with_batch
 from onnxport.translate import Builder, Int, Tensor, translates
 from onnxport.translate.dims import product
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 
+from onnxport.aten.nn.fold import im2col
+from onnxport.aten.nn.spatial import per_axis, with_batch
 from onnxport.aten.shapes.pad import padded
-from onnxport.translate import Builder, Tensor, translates
-from onnxport.translate.dims import is_static
+from onnxport.errors import TranslationError
+from onnxport.translate import Builder, Int, Tensor, translates
+from onnxport.translate.dims import is_static, product
 
 
 @translates("aten::conv1d", "aten::conv2d", "aten::conv3d")
@@ -20,10 +24,40 @@ def conv(
     stride: Sequence[int],
     padding: Sequence[int],
     dilation: Sequence[int],
-    groups: int,
+    groups: Int,
 ) -> Tensor:
     spatial = weight.rank - 2
+    if not isinstance(groups, int):
+        return _conv_in_varying_groups(op, input, weight, bias, stride, padding, dilation, groups)
     return _conv(op, input, weight, bias, stride, per_axis(padding, spatial) * 2, dilation, groups)
+
+
+def _conv_in_varying_groups(
+    op: Builder,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: Int,
+) -> Tensor:
+    """As a product of the windows of each group: a kernel for each image of a batch makes as many groups as images."""
+    kernel, spatial = weight.shape[2:], weight.rank - 2
+    if spatial != 2 or input.rank != 4 or not is_static(kernel):
+        raise TranslationError(
+            f"A convolution of {spatial} axes in {groups} groups, of which only run time knows the number, is "
+            "written for batches of images and kernels of fixed sizes only."
+        )
+    amounts = [per_axis(given, spatial) for given in (dilation, padding, stride)]
+    [shape] = op.result_shapes()
+    batch, inside, outside = input.shape[0], weight.shape[1], weight.shape[0] // groups
+    each = op.reshape(input, [batch * groups, inside, *input.shape[2:]])
+    window = inside * math.prod(kernel)
+    windows = op.reshape(im2col(op, each, kernel, *amounts), [batch, groups, window, product(shape[2:])])
+    factors = op.reshape(weight, [groups, outside, window])
+    result = op.reshape(op.MatMul(factors, windows), shape)
+    return result if bias is None else op.Add(result, op.unsqueeze(bias, [1, 2]))
 
 
 @translates("aten::conv1d.padding", "aten::conv2d.padding", "aten::conv3d.padding")
@@ -158,13 +192,3 @@ def conv_tbc(op: Builder, self: Tensor, weight: Tensor, bias: Tensor, pad: int) 
     kernel = op.transpose(weight, [2, 1, 0])
     result = op.Conv(op.transpose(self, [1, 2, 0]), kernel, bias, kernel_shape=_kernel(kernel), pads=[pad, pad])
     return op.Transpose(result, perm=[2, 0, 1])
-
-
-def per_axis(values: Sequence[int], count: int) -> list[int]:
-    """One value for each spatial axis; a single one stands for all."""
-    return list(values) * count if len(values) == 1 else list(values)
-
-
-def with_batch(op: Builder, x: Tensor, rank: int) -> Tensor:
-    """An unbatched input as a batch of one; a batched one as it is."""
-    return op.unsqueeze(x, [0]) if x.rank == rank - 1 else x

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
-from onnxport.aten.nn.conv import per_axis, with_batch
+from onnxport.aten.nn.spatial import per_axis, with_batch
 from onnxport.aten.shapes.pad import padded
 from onnxport.onnx_build.literals import INT64_MAX
 from onnxport.translate import Builder, Int, Tensor, translates

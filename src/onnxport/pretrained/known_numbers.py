@@ -43,8 +43,8 @@ class KnownNumbers(TorchFunctionMode):
         self,
         func: Callable[..., Any],
         types: Iterable[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        args: tuple[object, ...] = (),
+        kwargs: Mapping[str, object] | None = None,
     ) -> Any:
         """Run a function at once if it takes nothing but known tensors and plain numbers, or makes one of these."""
         given = {} if kwargs is None else dict(kwargs)

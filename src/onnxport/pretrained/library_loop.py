@@ -15,14 +15,15 @@ from onnxport.pretrained.model_inputs import attributes_kept
 from onnxport.pretrained.plain_generation import generate_plainly
 
 Model: TypeAlias = Any
+Named: TypeAlias = dict[str, Any]
 # What transformers 5 calls after each step of its loop; nothing else shows what becomes of masks and types of tokens.
 _UPDATE = "_update_model_kwargs_for_generation"
 
 
 @contextlib.contextmanager
-def first_call(model: Model) -> Iterator[dict[str, Any]]:
+def first_call(model: Model) -> Iterator[Named]:
     """While this is open, keep what the first call of the model is given by name."""
-    kept: dict[str, Any] = {}
+    kept: Named = {}
     names = list(inspect.signature(model.forward).parameters)
 
     def look(module: torch.nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
@@ -49,14 +50,14 @@ class LoopCalls:
     """
 
     generating: Model
-    first: dict[str, Any]
-    later: dict[str, Any]
-    result: dict[str, Any]
+    first: Named
+    later: Named
+    result: Named
 
 
 def loop_calls(model: Model, prompt: dict[str, torch.Tensor]) -> LoopCalls:
     """Generate two tokens in the model's own way, and look at the calls of the outermost model that made both."""
-    seen: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
+    seen: dict[str, list[tuple[Named, Named]]] = {}
     with contextlib.ExitStack() as hooks:
         mixin = transformers().GenerationMixin
         for name, module in model.named_modules():
@@ -68,7 +69,7 @@ def loop_calls(model: Model, prompt: dict[str, torch.Tensor]) -> LoopCalls:
     return LoopCalls(model.get_submodule(name), calls[0][0], calls[1][0], calls[0][1])
 
 
-def _looked_at(module: Model, calls: list[tuple[dict[str, Any], dict[str, Any]]]) -> torch.utils.hooks.RemovableHandle:
+def _looked_at(module: Model, calls: list[tuple[Named, Named]]) -> torch.utils.hooks.RemovableHandle:
     names = list(inspect.signature(module.forward).parameters)
 
     def look(module: torch.nn.Module, args: tuple[object, ...], kwargs: dict[str, object], result: Any) -> None:
@@ -113,13 +114,13 @@ def generated_type(model: Model) -> int | None:
 
 
 @contextlib.contextmanager
-def update_calls(model: Model) -> Iterator[list[dict[str, Any]]]:
+def update_calls(model: Model) -> Iterator[list[Named]]:
     """While this is open, keep what the loop makes of its tensors after each step."""
-    kept: list[dict[str, Any]] = []
+    kept: list[Named] = []
     update = getattr(model, _UPDATE)
 
-    def looked_at(*args: object, **kwargs: object) -> dict[str, Any]:
-        found: dict[str, Any] = update(*args, **kwargs)
+    def looked_at(*args: object, **kwargs: object) -> Named:
+        found: Named = update(*args, **kwargs)
         kept.append(dict(found))
         return found
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 import torch
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from onnxport.capture.diagnosis.user_lines import (
     Asker,
@@ -78,8 +79,6 @@ class Recorder:
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
         """Record while the block runs. torch keeps the guard but, outside bytecode tracing, not the user's line."""
-        from torch.fx.experimental.symbolic_shapes import ShapeEnv
-
         set_replacement, log_guard = ShapeEnv._set_replacement, ShapeEnv._log_guard
         require = ShapeEnv.guard_or_defer_runtime_assert
         recorder = self
@@ -87,17 +86,17 @@ class Recorder:
         def line() -> str:
             return line_of_summary(TracingContext.extract_stack()) or line_of_caller()
 
-        def record(env: Any, symbol: Any, target: Any, reason: str) -> None:
+        def record(env: ShapeEnv, symbol: sympy.Symbol, target: sympy.Basic, reason: str) -> None:
             if getattr(target, "is_Integer", False) and env.replacements.get(symbol) != target:
                 sources = tuple(_text(source) for source in env.var_to_sources.get(symbol, ()))
                 recorder.forced.append(Forced(sources, int(target), line()))
             set_replacement(env, symbol, target, reason)
 
-        def record_guard(env: Any, prefix: str, guard: Any, forcing_spec: bool) -> None:
+        def record_guard(env: ShapeEnv, prefix: str, guard: object, forcing_spec: bool) -> None:
             recorder.guarded.setdefault(guard, Asked(asker(), line()))
             log_guard(env, prefix, guard, forcing_spec)
 
-        def record_requirement(env: Any, expression: Any, *rest: Any, **named: Any) -> bool:
+        def record_requirement(env: ShapeEnv, expression: sympy.Basic, *rest: Any, **named: Any) -> bool:
             if _is_count_of_an_axis(env, expression) and is_asked_by_broadcast():
                 if _example_has_one(env, expression):
                     raise RuntimeError(_BROADCAST_TO_A_COUNT)
@@ -120,7 +119,7 @@ class Recorder:
 
 
 # What tensors that loops and lists hold have for sizes, by the environment of the capture.
-_sizes_of_items: weakref.WeakKeyDictionary[Any, set[sympy.Symbol]] = weakref.WeakKeyDictionary()
+_sizes_of_items: weakref.WeakKeyDictionary[ShapeEnv, set[sympy.Symbol]] = weakref.WeakKeyDictionary()
 
 
 def note_size_of_item(size: torch.SymInt) -> None:
@@ -128,7 +127,7 @@ def note_size_of_item(size: torch.SymInt) -> None:
     _sizes_of_items.setdefault(size.node.shape_env, set()).add(size.node.expr)
 
 
-def _is_count_of_an_axis(env: Any, expression: Any) -> bool:
+def _is_count_of_an_axis(env: ShapeEnv, expression: sympy.Basic) -> bool:
     """Whether an equality says that a count of data is the size of an axis."""
     if not isinstance(expression, sympy.Eq) or not expression.free_symbols.isdisjoint(_sizes_of_items.get(env, ())):
         return False
@@ -138,7 +137,7 @@ def _is_count_of_an_axis(env: Any, expression: Any) -> bool:
     return sides in ([{True}, {False}], [{False}, {True}])
 
 
-def _example_has_one(env: Any, equality: sympy.Eq) -> bool:
+def _example_has_one(env: ShapeEnv, equality: sympy.Eq) -> bool:
     """Whether the count would have to be 1 for the example, where a computed size is: that is broadcast.
 
     Of an axis itself an example of size 1 says nothing: the count may be as many.

@@ -23,7 +23,7 @@ def quotients_made_whole() -> Iterator[tuple[object, str, object]]:
     """What divides sizes and makes quotients whole, with ours in their place: owner, name, method."""
     divide: Callable[..., Any] = torch.SymInt.__truediv__
 
-    def divided(size: torch.SymInt, by: object) -> Any:
+    def divided(size: torch.SymInt, by: object) -> object:
         quotient = divide(size, by)
         if isinstance(quotient, torch.SymFloat) and type(by) is int and by > 0:
             setattr(quotient, _OPERANDS, (size, by))
@@ -34,8 +34,8 @@ def quotients_made_whole() -> Iterator[tuple[object, str, object]]:
         yield torch.SymFloat, name, _made_whole(name, getattr(torch.SymFloat, name))
 
 
-def _made_whole(name: str, original: Callable[[torch.SymFloat], Any]) -> Callable[[torch.SymFloat], Any]:
-    def whole(number: torch.SymFloat) -> Any:
+def _made_whole(name: str, original: Callable[[torch.SymFloat], object]) -> Callable[[torch.SymFloat], object]:
+    def whole(number: torch.SymFloat) -> object:
         size, by = getattr(number, _OPERANDS, (None, 1))
         if size is None or (name == "__trunc__" and _may_be_negative(size.node.expr)):
             return original(number)

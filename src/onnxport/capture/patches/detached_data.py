@@ -21,7 +21,7 @@ def data_as_detached() -> contextlib.AbstractContextManager[None]:
     """
     original: Any = TensorBase.data
 
-    def read(tensor: torch.Tensor) -> Any:
+    def read(tensor: torch.Tensor) -> object:
         if isinstance(tensor, FakeTensor) or get_tracing_state() is not None:
             return tensor.detach()
         return original.__get__(tensor)
@@ -31,7 +31,7 @@ def data_as_detached() -> contextlib.AbstractContextManager[None]:
 
     copied: Any = torch.Tensor.__deepcopy__
 
-    def copy(tensor: torch.Tensor, memo: dict[int, Any]) -> Any:
+    def copy(tensor: torch.Tensor, memo: dict[int, object]) -> object:
         captured = isinstance(tensor, FakeTensor) or get_tracing_state() is not None or detect_fake_mode() is not None
         if not captured:
             return copied(tensor, memo)

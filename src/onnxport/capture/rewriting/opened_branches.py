@@ -60,7 +60,7 @@ class OpenedBranches:
 
     def taken(
         self,
-        test: Any,
+        test: object,
         ways: tuple[Way, Way],
         names: Sequence[str],
         needed: Sequence[str],
@@ -113,7 +113,7 @@ class OpenedBranches:
         return self.allowed
 
 
-def _condition(condition: Any) -> Any:
+def _condition(condition: object) -> Any:
     """What a branch asks, if only run time tells; None where Python knows."""
     condition = truth_of(condition)
     if isinstance(condition, torch.Tensor):

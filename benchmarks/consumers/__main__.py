@@ -28,7 +28,7 @@ from benchmarks.consumers.files import (
 )
 from benchmarks.consumers.probes import write_probes
 from benchmarks.consumers.readers import READERS
-from benchmarks.consumers.table import Probed, Result, Results, failures, probe_table, table
+from benchmarks.consumers.table import ROOT, Probed, Result, Results, failures, probe_table, table
 
 MODULES = {
     "opencv": "cv2",
@@ -40,7 +40,6 @@ MODULES = {
     "onnxslim": "onnxslim",
 }
 WEB = "onnxruntime-web"
-ROOT = Path(__file__).parents[2]
 
 
 def installed(reader: str, web: Path) -> bool:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.metadata
 from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ def failures(results: Results, exporter: str) -> str:
     lines = []
     for (reader, by, case), cell in results.items():
         if by == exporter and cell.error:
-            told = " ".join(cell.error.split()).replace("|", "/")[:160]
+            told = " ".join(cell.error.split()).replace("|", "/").replace(f"{ROOT}/", "")[:160]
             lines.append(f"- {TITLES[reader]}, {case}: {told}")
     return "\n".join(lines)
 

@@ -264,10 +264,20 @@ def run_pick(name: str, pick: Pick, opset: int = 20) -> Outcome:
         generated = OPERATORS[name].sample_inputs("cpu", pick.dtype, requires_grad=False)
         # No more are made than are needed: some operators have thousands.
         made = list(itertools.islice(generated, pick.number + 1))
+        _close(generated)
         if not made:
             return Outcome(name, 0, "no samples")
         index = pick.number % len(made)
         return run_sample(name, index, made[index], pick.dtype, pick.dynamic, opset)
+
+
+def _close(generated: Any) -> None:
+    """End a generator now: torch's turn off gradients at their end, which would be recorded in a capture under way."""
+    inner = getattr(generated, "child_iter", generated)
+    while isinstance(inner, enumerate):
+        inner = inner.__reduce__()[1][0]
+    if hasattr(inner, "close"):
+        inner.close()
 
 
 def attempt(arguments: tuple[str, torch.dtype, int, bool, int] | tuple[str]) -> list[Outcome]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -50,8 +51,13 @@ def installed(reader: str, web: Path) -> bool:
 
 
 def read_all(reader: str, files: list[tuple[str, str]], web: Path) -> dict[str, dict[str, Any]]:
-    """Give files to a reader, in a process that is started again behind a file which ended it."""
+    """Give files to a reader, in a process that is started again behind a file which ended it.
+
+    The process works in a temporary folder, since some tools leave there what they could not make sense of.
+    """
     found: dict[str, dict[str, Any]] = {}
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     with tempfile.TemporaryDirectory() as folder:
         pairs, lines = Path(folder, "pairs.json"), Path(folder, "results.jsonl")
         while rest := [pair for pair in files if pair[0] not in found]:
@@ -60,7 +66,7 @@ def read_all(reader: str, files: list[tuple[str, str]], web: Path) -> dict[str, 
             command = [sys.executable, "-m", "benchmarks.consumers.worker", reader, pairs, lines]
             if reader == WEB:
                 command = ["node", Path(__file__).with_name("web.mjs"), web, pairs, lines]
-            ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+            ended = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
             told = [json.loads(line) for line in lines.read_text().splitlines()]
             found.update((line["file"], line) for line in told if "file" in line)
             if ended.returncode == 0:
@@ -138,6 +144,7 @@ def main() -> None:
     parser.add_argument("--keep", action="store_true", help="our files too are taken as they are if they are there")
     parser.add_argument("--write", type=Path, help="the page to write")
     chosen = parser.parse_args()
+    chosen.folder, chosen.web = chosen.folder.resolve(), chosen.web.resolve()
     chosen.folder.mkdir(parents=True, exist_ok=True)
     if absent := [reader for reader in chosen.readers if not installed(reader, chosen.web)]:
         print(f"not installed, left out: {', '.join(absent)}")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import small_models
 import torch
 from transformers import (
     AutoModelForCausalLM,
@@ -26,6 +27,11 @@ from transformers import (
 
 import onnxport
 from onnxport.generation import Session
+from onnxport.pretrained.grid_positions import start_of_image
+from onnxport.pretrained.images import find_images, prompts_with_images
+from onnxport.pretrained.model_inputs import placeholder
+from onnxport.pretrained.plain_generation import generate_plainly
+from onnxport.pretrained.tasks.image_text import IMAGE_TEXT
 
 SMALL: dict[str, Any] = {
     "vocab_size": 99,
@@ -112,6 +118,42 @@ def test_the_runtime_hears(tmp_path: Path) -> None:
     assert len(set(found[0])) > 3
     for row, wanted in enumerate(found):
         assert list(generator.get_sequence(row)[1 : 1 + len(wanted)]) == wanted
+
+
+@pytest.mark.filterwarnings("ignore::onnxport.errors.OnnxExporterWarning")
+@pytest.mark.parametrize(
+    ("kind", "target"),
+    [
+        *((kind, "onnx") for kind in ("idefics3", "llava", "mistral3", "qwen2_5_vl", "glm4v")),
+        *((kind, "onnxruntime") for kind in ("llava", "qwen2_5_vl")),
+    ],
+)
+def test_the_runtime_sees(kind: str, target: str, tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime_genai")
+    model = small_models.small_model(kind, IMAGE_TEXT)
+    small_models.spread(model, 0.2)
+    onnxport.export_pretrained(model, tmp_path, target=target, verify=False)
+    _, given = prompts_with_images(find_images(model), 1)
+    tokens = given["input_ids"]
+    is_image = tokens[0] == placeholder(model, "image")
+    if (start := start_of_image(model)) is not None:
+        tokens[0, int(is_image.int().argmax()) - 1] = start
+    expected = generate_plainly(model, given).sequences[0].tolist()
+    seen = runtime.Model(str(tmp_path))
+    parameters = runtime.GeneratorParams(seen)
+    parameters.set_search_options(max_length=len(expected), batch_size=1)
+    generator = runtime.Generator(seen, parameters)
+    # The runtime reads them where they are, until it has seen the prompt.
+    given["num_image_tokens"] = is_image.sum().reshape(1)
+    for name in given.keys() & {"pixel_values", "image_grid_thw", "num_image_tokens"}:
+        generator.set_model_input(name, given[name].numpy())
+    generator.append_tokens(tokens.numpy().astype(np.int32))
+    while not generator.is_done():
+        generator.generate_next_token()
+    found = list(generator.get_sequence(0))
+    # It may end earlier, by what the model says of its end.
+    assert found == expected[: len(found)]
+    assert len(found) > tokens.shape[1] + 5
 
 
 @pytest.mark.parametrize("name", ["mistral", "qwen3"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import onnxport
 from onnxport.errors import InputError, OnnxExporterError, OnnxExporterWarning
 from onnxport.generation import Session
 from onnxport.pretrained.images import find_images
+from onnxport.pretrained.plain_generation import generate_plainly
 from onnxport.pretrained.tasks import detect_task, find_task, image_text, model_classes
 
 TOKENS = ["batch", "sequence"]
@@ -130,19 +132,35 @@ def test_images_and_text_generate_what_the_model_generates(tmp_path: Path) -> No
     assert shapes(graph.input) == {"input_ids": TOKENS, "image_features": ["image_tokens", 32]}
 
 
-#: Type, what the decoder takes besides what any does, and what the vision encoder takes.
-IMAGES: dict[str, tuple[str, dict[str, list[Any]], list[Any]]] = {
+#: Type, what the decoder takes besides what any does, what the vision encoder takes, and how onnxruntime-genai, which
+#: gives decoders no types of tokens, calls models that count positions so.
+IMAGES: dict[str, tuple[str, dict[str, list[Any]], list[Any], str | None]] = {
     # Positions count from 1, and tokens that were generated are of another type than those of the prompt.
-    "types say who sees whom": ("paligemma", {"token_type_ids": ["batch", "past + sequence"]}, ["images", 3, 32, 32]),
-    "positions in rows, and a grid of patches": ("qwen2_vl", {"position_ids": [4, "batch", "sequence"]}, [24, 384]),
-    "pieces of an image, by its size": ("llava_next", {"position_ids": ["batch", "sequence"]}, [1, 3, 3, 32, 32]),
+    "types say who sees whom": (
+        "paligemma",
+        {"token_type_ids": ["batch", "past + sequence"]},
+        ["images", 3, 32, 32],
+        None,
+    ),
+    "positions in rows, and a grid of patches": (
+        "qwen2_vl",
+        {"position_ids": [3, "batch", "sequence"]},
+        [24, 384],
+        "qwen2_5_vl",
+    ),
+    "pieces of an image, by its size": (
+        "llava_next",
+        {"position_ids": ["batch", "sequence"]},
+        [1, 3, 3, 32, 32],
+        "phi3v",
+    ),
 }
 
 
 @pytest.mark.filterwarnings("ignore::onnxport.errors.OnnxExporterWarning")
 @pytest.mark.parametrize("row", IMAGES)
 def test_what_images_bring_with_them(row: str, tmp_path: Path) -> None:
-    kind, inputs, images = IMAGES[row]
+    kind, inputs, images, counted = IMAGES[row]
     model = small_models.small_model(kind, find_task("image-text-to-text"))
     for weight in model.parameters():
         if weight.dim() > 1:
@@ -153,6 +171,26 @@ def test_what_images_bring_with_them(row: str, tmp_path: Path) -> None:
     assert {name: held[name] for name in inputs} == inputs
     vision = onnx.load(tmp_path / "vision.onnx", load_external_data=False).graph
     assert shapes(vision.input) == {"pixel_values": images}
+    described = tmp_path / "genai_config.json"
+    section = json.loads(described.read_text())["model"] if described.exists() else None
+    assert (None if section is None else section["type"]) == counted
+    if section is not None:
+        assert (section["image_token_id"], section["vision"]["filename"]) == (
+            model.config.image_token_id,
+            "vision.onnx",
+        )
+        assert section.get("vision_start_token_id") == getattr(model.config, "vision_start_token_id", None)
+    # Prompts without an image are counted as text is.
+    tokens = torch.tensor([[5, 6, 7, 8]])
+    expected = generate_plainly(model, {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)})
+    assert Session(tmp_path).generate(tokens.tolist(), 20, eos_token_ids=()) == expected.sequences[:, 4:].tolist()
+
+
+@pytest.mark.parametrize("kind", ["gemma3", "git", "moss_transcribe_diarize"])
+def test_models_that_read_more_than_text_are_exported_with_it(kind: str) -> None:
+    config = small_models.small_configuration(kind)
+    (architecture,) = model_classes(find_task("text-generation"), config)
+    assert detect_task(config, architecture.__name__).name != "text-generation"
 
 
 def test_sound_and_text_generate_what_the_model_generates(tmp_path: Path) -> None:

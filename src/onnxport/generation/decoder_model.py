@@ -170,10 +170,19 @@ class Decoding:
         return {name: given[name].to(_DTYPES[value.type]).contiguous() for name, value in wanted.items()}
 
     def _positions(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Where the new tokens are: after those that are no padding, or after what the prompt says of its own."""
+        """Where the new tokens are: after those that are no padding, or after what the prompt says of its own.
+
+        Files that take positions by time, height and width have a row for each, in which text counts alike.
+        """
+        taken = self._model.plain.get("position_ids")
+        rows = int(taken.shape[0]) if taken is not None and len(taken.shape) > 2 else 0
         stated = self._given.get("position_ids")
         if stated is None:
-            return (mask.cumsum(1) - 1).clamp(min=0)[:, -tokens.shape[1] :]
+            counted = (mask.cumsum(1) - 1).clamp(min=0)[:, -tokens.shape[1] :]
+            return counted.expand(rows, -1, -1) if rows else counted
+        if rows and stated.dim() > 2:
+            # The library's loop has one more before them, which counts tokens.
+            stated = stated[-rows:]
         behind = mask.shape[1] - stated.shape[-1]
         if behind == 0:
             return stated

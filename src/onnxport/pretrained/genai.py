@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
+from onnxport.pretrained.grid_positions import grid_positions_alike, start_of_image
+from onnxport.pretrained.images import merged_patches
+from onnxport.pretrained.model_inputs import placeholder
 from onnxport.pretrained.parts import Part
 from onnxport.pretrained.states import PAST, PRESENT
 from onnxport.pretrained.tasks.task import Model
 from onnxport.program import ONNXProgram
 from onnxport.provenance import CACHE_BUFFERS
 
+Described: TypeAlias = dict[str, dict[str, object]]
+"""Tables of JSON by the names of their files."""
+
 _KINDS = ("key", "value")
 """States that the runtime keeps. Version 0.18 leaves those of convolutions and recurrences unbound."""
+
+_GIVEN = {"input_ids", "inputs_embeds", "attention_mask", "position_ids"}
+"""What the runtime gives to a decoder besides states."""
 
 _FRAMES = 3000
 """How many frames of sound the runtime's processor makes."""
@@ -20,21 +30,65 @@ _UNKNOWN_LENGTH = 2048
 """For models that have no longest context."""
 
 
-def genai_config(model: Model, parts: Sequence[Part], programs: Sequence[ONNXProgram]) -> dict[str, dict[str, object]]:
+def genai_config(model: Model, parts: Sequence[Part], programs: Sequence[ONNXProgram]) -> Described:
     """The file by its name; none for a model whose states the runtime has no place for.
 
     The model is of the type ``decoder``: nothing but its inputs and outputs is known of it, so that any model will do.
     """
     (part,), (program,) = parts, programs
+    return _described(model, part, program, {"type": "decoder"})
+
+
+def image_genai_config(model: Model, parts: Sequence[Part], programs: Sequence[ONNXProgram]) -> Described:
+    """The file for features of images, embedding and decoder; none for a folder that the runtime has no loop for.
+
+    Of the types that it knows, two say how positions are counted, whatever the model: one after another, or by time,
+    height and width of what a token is of. Types of tokens reach no decoder there.
+    """
+    if len(parts) == 1:
+        return genai_config(model, parts, programs)
+    if [part.name for part in parts] != ["vision", "embedding", "model"]:
+        return {}
+    vision, embedding, part = parts
+    positions = part.inputs(part.sizes).get("position_ids")
+    if positions is None or positions.dim() == 2:
+        counting: dict[str, object] = {"type": "phi3v"}
+    elif grid_positions_alike(model):
+        counting = {
+            "type": "qwen2_5_vl",
+            "vision_start_token_id": start_of_image(model),
+        }
+    else:
+        return {}
+    sections = {
+        **counting,
+        "image_token_id": placeholder(model, "image"),
+        "vision": {
+            "filename": vision.file,
+            "spatial_merge_size": merged_patches(model),
+            "inputs": {"pixel_values": "pixel_values"},
+            "outputs": {"image_features": "image_features"},
+        },
+        "embedding": {
+            "filename": embedding.file,
+            "inputs": {"input_ids": "input_ids", "image_features": "image_features"},
+            "outputs": {"inputs_embeds": "inputs_embeds"},
+        },
+    }
+    return _described(model, part, programs[-1], sections)
+
+
+def _described(model: Model, part: Part, program: ONNXProgram, sections: Mapping[str, object]) -> Described:
+    """The file for a decoder and what else of the model is known; none where it takes what the runtime doesn't give."""
     example = part.inputs(part.sizes)
     states = {name.removeprefix(f"{PAST}."): tensor.shape for name, tensor in example.items() if name.startswith(PAST)}
     keys = {(shape[1], shape[3]) for name, shape in states.items() if name.endswith(".key")}
-    if len(keys) != 1 or any(name.partition(".")[2] not in _KINDS for name in states):
+    inputs = {name: name for name in example if not name.startswith(PAST)}
+    if len(keys) != 1 or any(name.partition(".")[2] not in _KINDS for name in states) or not set(inputs) <= _GIVEN:
         return {}
     ((heads, size),) = keys
     config = model.config.get_text_config(decoder=True)
     length = _number(config, "max_position_embeddings", "n_positions", default=_UNKNOWN_LENGTH)
-    inputs = {name: name for name in example if not name.startswith(PAST)}
     decoder = {
         "filename": part.file,
         "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
@@ -47,7 +101,7 @@ def genai_config(model: Model, parts: Sequence[Part], programs: Sequence[ONNXPro
         "outputs": {"logits": "logits"} | _patterns(PRESENT, "present"),
     }
     section = {
-        "type": "decoder",
+        **sections,
         "context_length": length,
         "vocab_size": int(model.get_input_embeddings().num_embeddings),
         **_tokens(model, config),
@@ -59,9 +113,7 @@ def genai_config(model: Model, parts: Sequence[Part], programs: Sequence[ONNXPro
     return {"genai_config.json": {"model": section, "search": search}}
 
 
-def speech_genai_config(
-    model: Model, parts: Sequence[Part], programs: Sequence[ONNXProgram]
-) -> dict[str, dict[str, object]]:
+def speech_genai_config(model: Model, parts: Sequence[Part], programs: Sequence[ONNXProgram]) -> Described:
     """The file for an encoder and decoder; none unless the encoder hears what the runtime's processor makes.
 
     The runtime calls such a folder ``whisper``: features of 30 seconds go in, and the encoder returns keys and values

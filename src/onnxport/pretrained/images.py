@@ -204,10 +204,16 @@ class _Patches:
 _MERGES = ("spatial_merge_size", "merge_kernel_size", "merge_size", "downsample_factor", "pooling_kernel_size")
 
 
+def merged_patches(model: Model) -> int:
+    """How many patches, along each side, become one feature; 1 where the configuration says nothing of it."""
+    merged = setting(model.config, *_MERGES)
+    found = merged[0] if isinstance(merged, (list, tuple)) else merged
+    return 1 if found is None else max(int(found), 1)
+
+
 def _patches(model: Model) -> _Patches:
     config = model.config
-    merged = setting(config, *_MERGES)
-    merged = int((merged[0] if isinstance(merged, (list, tuple)) else merged) or 1)
+    merged = merged_patches(model)
     depth = int(setting(config, "temporal_patch_size") or 1)
     channels = int(setting(config, "in_channels", "num_channels", "in_chans") or 3)
     return _Patches(2 * merged, 3 * merged, merged, int(setting(config, "patch_size") or 14), channels * depth)

@@ -15,6 +15,8 @@ from onnxport.pretrained.model_inputs import attributes_kept
 from onnxport.pretrained.plain_generation import generate_plainly
 
 Model: TypeAlias = Any
+_SIDES = 3
+"""Time, height and width: what positions count where tokens are of an image."""
 Named: TypeAlias = dict[str, Any]
 # What transformers 5 calls after each step of its loop; nothing else shows what becomes of masks and types of tokens.
 _UPDATE = "_update_model_kwargs_for_generation"
@@ -97,8 +99,24 @@ def counted_positions(model: Model, prompt: dict[str, torch.Tensor] | None = Non
             generate_plainly(model, given, max_new_tokens=1)
         found = call.get("position_ids")
         if isinstance(found, torch.Tensor):
-            return Positions(int(found.reshape(-1)[0]), len(found) if found.dim() > 2 else 0)
+            return Positions(int(found.reshape(-1)[0]), _rows_read(model, found) if found.dim() > 2 else 0)
     return Positions()
+
+
+def _rows_read(model: Model, positions: torch.Tensor) -> int:
+    """How many rows of positions there are; without the first where it only counts tokens, which nothing reads then."""
+    rows = len(positions)
+    if rows <= _SIDES:
+        return rows
+    tokens = torch.full((1, 4), 5)
+    text = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
+    # Rows that differ, so that each is seen to matter.
+    stated = torch.arange(rows).view(-1, 1, 1) + torch.arange(tokens.shape[1])
+    with torch.no_grad(), attributes_kept(model), contextlib.suppress(Exception):
+        # A model that takes no fewer rows says so in its own way.
+        less = model(**text, position_ids=stated[-_SIDES:]).logits
+        return _SIDES if torch.equal(less, model(**text, position_ids=stated).logits) else rows
+    return rows
 
 
 def generated_type(model: Model) -> int | None:

@@ -13,8 +13,9 @@ from onnxport.pretrained.tasks.text_generation import TEXT_GENERATION
 
 __all__ = ["TASKS", "Model", "Task", "detect_task", "find_task", "model_classes"]
 
-#: The first that knows a model's architecture is its task, unless the user says another.
-TASKS: tuple[Task, ...] = (TEXT_GENERATION, AUDIO_TEXT, *SEQ2SEQ, IMAGE_TEXT, *ONE_CALL)
+#: The first that knows a model's architecture is its task, unless the user says another. The library has models that
+#: read images or sound among those of text too, which would leave out what they read besides.
+TASKS: tuple[Task, ...] = (AUDIO_TEXT, IMAGE_TEXT, TEXT_GENERATION, *SEQ2SEQ, *ONE_CALL)
 
 
 def find_task(name: str) -> Task:

@@ -14,6 +14,7 @@ from functools import partial
 import torch
 
 from onnxport.errors import InputError, warn
+from onnxport.pretrained.genai import image_genai_config
 from onnxport.pretrained.image_text_check import check_image_text
 from onnxport.pretrained.images import TYPES, ImageInputs, features_function, find_images, prompts_with_images
 from onnxport.pretrained.library_loop import first_call
@@ -87,7 +88,7 @@ def answers_alike(images: ImageInputs, parts: Sequence[Part]) -> bool:
             stated = {name: given[name] for name in TYPES if name in given}
             positions = call.get("position_ids")
             if positions is not None and positions.dim() > 2:
-                stated["position_ids"] = positions
+                stated["position_ids"] = positions[-len(tensors["position_ids"]) :]
             found = text.forward({**tensors, **{name: stated[name] for name in stated if name in tensors}, **embedded})
     except Exception:  # noqa: BLE001 - a model says in its own way that it can't go on from embeddings alone
         return False
@@ -107,5 +108,7 @@ IMAGE_TEXT = Task(
         "print(session.generate(prompts, max_new_tokens=40, inputs=inputs))",
     ),
     check_image_text,
+    image_genai_config,
     last_logits=partial(image_text_parts, last_logits=True),
+    encoder_decoder=False,
 )

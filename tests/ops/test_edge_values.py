@@ -49,6 +49,12 @@ def _addmm(bias: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor
     return torch.addmm(bias, a, b, beta=0.5, alpha=2)
 
 
+def _turned_codes(x: torch.Tensor) -> torch.Tensor:
+    coded = F.one_hot(x.nonzero().clamp(0, 3), 4)
+    coded.contiguous().transpose_(0, -1)
+    return coded
+
+
 ROWS = {
     "chunk of a size of 1": Row(
         lambda x: x.chunk(2)[0] + 1, (torch.arange(8.0),), ({0: DYNAMIC},), ((torch.arange(1.0),), (torch.arange(5.0),))
@@ -75,6 +81,32 @@ ROWS = {
         ((torch.arange(-4, 4, dtype=torch.int32),),),
     ),
     "sum of products of small numbers": Row(lambda x: (x * 2**50).sum(1), (torch.arange(12).reshape(3, 4),)),
+    "logarithms of small sigmoids": Row(
+        lambda x: (
+            x.sigmoid().log(),
+            (x.sigmoid() + 1e-9).log(),
+            (1e-9 + x.sigmoid()).clamp(max=0.9).log(),
+            x.sigmoid().clamp(1e-10, 1.0).log(),
+            x.sigmoid().sign(),
+            x.sigmoid().reciprocal().log(),
+            F.binary_cross_entropy(x.sigmoid(), torch.ones_like(x), reduction="none"),
+        ),
+        (torch.tensor([-2.0, 0.0, 3.0]),),
+        ({0: DYNAMIC},),
+        ((torch.tensor([-100.0, -60.0, -25.0, -18.0, -17.0, -12.0, 20.0, 200.0]),),),
+    ),
+    "sought among numbers in float16": Row(
+        lambda x: torch.searchsorted((x.half() * 2).sort(-1).values, x.half() * 2),
+        (torch.randn(5, 4),),
+        ({0: DYNAMIC},),
+        ((torch.randn(9, 4),),),
+    ),
+    "positions coded and turned in place": Row(
+        _turned_codes,
+        (torch.tensor([[1.0, 0, 0, 2], [0, 3, 0, 0]]),),
+        ({0: DYNAMIC},),
+        ((torch.eye(4)[:, [2, 3, 1, 0]],),),
+    ),
     "roll of an empty axis": Row(
         lambda x: x.roll(1, 0), (torch.randn(4, 2),), ({0: DYNAMIC},), ((torch.randn(0, 2),),)
     ),

@@ -13,6 +13,14 @@ from comparison import assert_close
 from onnxport.errors import InputError, OnnxExporterWarning
 
 DYNAMIC = torch.export.Dim.DYNAMIC
+
+
+def _changed_below_the_diagonal(x: torch.Tensor) -> torch.Tensor:
+    row = x.unsqueeze(0) * 2
+    row.diagonal().tril_()
+    return row
+
+
 FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
     "running products": lambda x: (x.cumprod(0), x.cumprod(1)),
     "running extremes": lambda x: (x.cummax(0), x.cummin(1)),
@@ -53,6 +61,18 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
         torch.ones_like(x[:1, None].sum(0)),
         x[:1].sum(0)[None].fill_(2),
     ),
+    "sorted after the first is cut off": lambda x: (
+        F.pad(x[1:], (0, 1, 1, 0), value=2.0).unsqueeze(1).sort(0).values,
+        x[1:].sort(0, descending=True).values,
+        x[1:].argsort(0),
+    ),
+    "means after the first is cut off": lambda x: (
+        torch.cat([x[1:], x]).mean(0),
+        torch.cat([x[1:], x]).mean(),
+        torch.cat([x[1:], x]).var(0, correction=0),
+    ),
+    "like some rows of the first column": lambda x: torch.full_like(x.new_ones(3, x.shape[0])[[0, -1], ..., :1], 3),
+    "written to a diagonal of one row": lambda x: _changed_below_the_diagonal(x),
     "running sums of exponentials": lambda x: (x.logcumsumexp(0), x.logcumsumexp(1)),
 }
 

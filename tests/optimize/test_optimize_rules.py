@@ -389,6 +389,18 @@ NEWEST = {
         "{ s = Mul(x, x) m = ReduceMean(s, first) a = Add(m, e) r = Sqrt(a) n = Div(x, r) y = Mul(n, w) }",
         ["Mul", "ReduceMean", "Add", "Sqrt", "Div", "Mul"],
     ),
+    "log of a sigmoid": (
+        "(float[n,3] x) => (float[n,3] y) { a = Sigmoid(x) y = Log(a) }",
+        ["Neg", "Exp", "Add", "Log", "Neg"],
+    ),
+    "log of a sigmoid with a number added": (
+        "(float[n,3] x) => (float[n,3] y) <float small = {1e-9}> { a = Sigmoid(x) b = Add(small, a) y = Log(b) }",
+        ["Neg", "Exp", "Add", "Reciprocal", "Add", "Log"],
+    ),
+    "log of a sigmoid and something else": (
+        "(float[n,3] x, float[n,3] z) => (float[n,3] y) { a = Sigmoid(x) b = Add(a, z) y = Log(b) }",
+        ["Sigmoid", "Add", "Log"],
+    ),
     "hard sigmoid": (
         "(float[n,3] x) => (float[n,3] y) <float three = {3}, float zero = {0}, float six = {6}> "
         "{ a = Add(x, three) b = Clip(a, zero, six) y = Div(b, six) }",

@@ -17,6 +17,7 @@ from onnxport.translate.dims import Dim, Int
 from onnxport.translate.tensor import Tensor
 
 _KEPT = {"clone", "contiguous", "detach", "flip", "mT", "permute", "swapaxes", "t", "to", "transpose", "_to_copy"}
+_KEPT.add("index")
 """What has the sizes of its first argument in some order, beside what computes element by element."""
 
 
@@ -28,7 +29,12 @@ def shape_if_empty(op: Builder, x: Tensor) -> Sequence[Int]:
     length = op.shared.dim_names.read(axis)
     if not isinstance(length, Dim) or not op.may_be_empty([length]):
         return x.shape
-    return [(2 * length) // (length + 1) if size == 1 else size for size in x.shape]
+    return [one_if_any(length) if size == 1 else size for size in x.shape]
+
+
+def one_if_any(length: Dim) -> Int:
+    """1 for an axis that has elements, else 0; the smaller of 1 and the size is simplified to 1."""
+    return (2 * length) // (length + 1)
 
 
 def _axis_cut_to_one(call: torch.fx.Node) -> torch.SymInt | None:

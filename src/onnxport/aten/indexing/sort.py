@@ -6,7 +6,7 @@ import torch
 
 from onnxport.aten.axes import axis_of
 from onnxport.errors import TranslationError
-from onnxport.translate import Builder, Int, Number, Tensor, translates
+from onnxport.translate import Builder, Dim, Int, Number, Tensor, translates
 
 
 def ordered(op: Builder, x: Tensor, axis: int, count: Int, largest: bool, sort: bool = True) -> tuple[Tensor, Tensor]:
@@ -14,7 +14,10 @@ def ordered(op: Builder, x: Tensor, axis: int, count: Int, largest: bool, sort: 
     if x.dtype == torch.bool:
         values, positions = ordered(op, op.cast(x, torch.uint8), axis, count, largest, sort)
         return op.cast(values, torch.bool), positions
-    found = op.multi("TopK", x, [count], outputs=2, axis=axis, largest=largest, sorted=sort)
+    # All there are is counted where they are: a size is told for axes that have elements (`x[1:]` has one less).
+    counted = isinstance(count, Dim) and count == x.shape[axis]
+    wanted = op.Shape(x, start=axis, end=axis + 1) if counted else op.ints([count])
+    found = op.multi("TopK", x, wanted, outputs=2, axis=axis, largest=largest, sorted=sort)
     shape = [count if position == axis else size for position, size in enumerate(x.shape)]
     values, positions = (part.with_shape(shape) for part in found)
     return values, positions
@@ -117,4 +120,8 @@ def _search(op: Builder, boundaries: Tensor, x: Tensor | Number, right: bool) ->
         whole = isinstance(x, int) or boundaries.is_float
         common = boundaries.dtype if whole else torch.get_default_dtype()
         x = op.scalar(x, common)
-    return insertion_points(op, op.cast(boundaries, common), x, right)
+    boundaries = op.cast(boundaries, common)
+    if common in (torch.float16, torch.bfloat16):
+        # Runtimes compare these in float32, and may have rounded one side of the comparison only.
+        boundaries, x = op.cast(boundaries, torch.float32), op.cast(x, torch.float32)
+    return insertion_points(op, boundaries, x, right)

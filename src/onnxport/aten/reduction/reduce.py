@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
+import sympy  # type: ignore[import-untyped]
 import torch
 
 from onnxport.aten.axes import axes_of, axis_of
-from onnxport.translate import Builder, Int, Tensor, translates
+from onnxport.translate import Builder, Dim, Int, Tensor, translates
 from onnxport.translate.dims import product
 from onnxport.translate.first_elements import shape_if_empty
 from onnxport.translate.ranges import EXACT_BITS, beyond_int32, bits_of
@@ -97,12 +99,31 @@ def mean(
     if count == 1:
         elements = shape_if_empty(op, self)
         count = product(elements[axis] for axis in axes)
-    return nan_of_nothing(op, result, count) if op.may_be_empty([count]) else result
+    if not op.may_be_empty([count]):
+        return result
+    return nan_of_nothing(op, result, _counted(op, self, axes) if _takes_away(count) else count)
 
 
-def nan_of_nothing(op: Builder, result: Tensor, count: Int) -> Tensor:
+def _takes_away(count: Int) -> bool:
+    """Whether a number is of axes that have elements: for ``x[1:]`` it is one less, and -1 where there are none."""
+    if not isinstance(count, Dim):
+        return False
+    nothing = dict.fromkeys(count.expr.free_symbols, sympy.S.Zero)
+    return any(part.xreplace(nothing).is_negative for part in count.expr.atoms(sympy.Add))
+
+
+def _counted(op: Builder, x: Tensor, axes: Sequence[int]) -> Tensor:
+    """How many elements are reduced to one, counted at run time."""
+    sizes = [op.Shape(x, start=axis, end=axis + 1) for axis in axes]
+    return functools.reduce(op.Mul, sizes)
+
+
+def nan_of_nothing(op: Builder, result: Tensor, count: Int | Tensor) -> Tensor:
     """NaN in place of what runtimes make of no elements, where ``count``, a run-time size, is 0."""
-    elements = op.ints([count]) if result.rank else op.scalar(count, torch.int64)
+    if isinstance(count, Tensor):
+        elements = count if result.rank else op.Squeeze(count, [0])
+    else:
+        elements = op.ints([count]) if result.rank else op.scalar(count, torch.int64)
     nothing = op.Equal(elements, op.const([0] if result.rank else 0, torch.int64))
     return op.Where(nothing, op.scalar(math.nan, result.dtype), result).with_shape(result.shape)
 

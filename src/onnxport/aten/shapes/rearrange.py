@@ -13,6 +13,7 @@ from onnxport.errors import TranslationError
 from onnxport.onnx_build.literals import INT64_MAX, INT64_MIN
 from onnxport.translate import Builder, Dim, Int, Tensor, translates
 from onnxport.translate.dims import is_static, maximum, minimum, product
+from onnxport.translate.first_elements import one_if_any
 
 _LITERAL = 4096
 """Up to this many numbers are written out; more are counted at run time."""
@@ -191,8 +192,11 @@ def on_diagonal(op: Builder, values: Tensor, height: Int, width: Int, offset: in
     length = values.shape[-1]
     # Below the main diagonal an element's column is its place in ``values``, on and above it the row is.
     size, axis = (height, values.rank) if offset >= 0 else (width, values.rank - 1)
-    if size != length:
-        values = op.Pad(values, [0] * (2 * values.rank - 1) + [size - length]).with_shape([*values.shape[:-1], size])
+    cut = [whole for whole in (height, width) if isinstance(whole, Dim) and op.may_be_empty([whole])]
+    # To torch the smaller of two sizes is 1 also where the other is 0, and then nothing is on the diagonal.
+    there = one_if_any(cut[0]) if length == 1 and cut else length
+    if size != there:
+        values = op.Pad(values, [0] * (2 * values.rank - 1) + [size - there]).with_shape([*values.shape[:-1], size])
     return op.Where(mask.with_shape([height, width]), op.unsqueeze(values, [axis]), otherwise)
 
 

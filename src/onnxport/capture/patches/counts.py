@@ -120,7 +120,11 @@ def _window(original: Callable[..., torch.Tensor], *weights: float) -> Callable[
 def _one_hot(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
         if not isinstance(num_classes, torch.SymInt):
-            return original(tensor, num_classes)
+            coded = original(tensor, num_classes)
+            if all(isinstance(size, int) for size in tensor.shape):
+                return coded
+            # On the way to a fake result it is laid out like the classes, and eager's lies row by row.
+            return coded.contiguous()
         return tensor.unsqueeze(-1).eq(torch.arange(num_classes, device=tensor.device)).to(torch.int64)
 
     return one_hot

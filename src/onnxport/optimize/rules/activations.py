@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Literal
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxport.optimize.rules.pattern import Rule, made_by, rules_for
@@ -13,6 +14,7 @@ from onnxport.optimize.scope import Scope
 
 _FIRST_OPSET = 20
 _CUBE = 0.044715
+_LIMITING = ("Add", "Clip", "Max", "Min")
 _Pair = tuple[ir.Value, ir.Value]
 
 
@@ -160,7 +162,46 @@ def _hard_swish(node: ir.Node, scope: Scope) -> Literal[True] | None:
     return None
 
 
+def _small_sigmoid(node: ir.Node, scope: Scope) -> Literal[True] | None:
+    """``log(sigmoid(x))`` becomes ``-log(1 + exp(-x))``, also where a number is added or limits are set before.
+
+    Runtimes compute a sigmoid to so many places after the point: onnxruntime's is 0 below -18, where its logarithm,
+    its reciprocal and whether it is 0 are what matters.
+    """
+    if scope.in_function:
+        return None
+    between: list[ir.Node] = []
+    value = node.inputs[0]
+    while (step := next((made for kind in _LIMITING if (made := made_by(value, kind))), None)) is not None:
+        moving = [operand for operand in step.inputs if operand is not None and scope.array(operand) is None]
+        if len(moving) != 1 or step.outputs[0].shape is None:
+            return None
+        between.append(step)
+        value = moving[0]
+    sigmoid = made_by(value, "Sigmoid")
+    if sigmoid is None or value is None or value.dtype != ir.DataType.FLOAT or value.shape is None:
+        return None
+    x, kind, dims = sigmoid.inputs[0], ir.DataType.FLOAT, value.shape.dims
+    assert x is not None
+    one = scope.literal(np.array(1, dtype=np.float32), kind, "scalar_f32_1")
+    grown = scope.insert_before(node, "Exp", [scope.insert_before(node, "Neg", [x], kind, dims)], kind, dims)
+    parts = scope.insert_before(node, "Add", [grown, one], kind, dims)
+    if not between and node.op_type == "Log":
+        scope.become(node, "Neg", [scope.insert_before(node, "Log", [parts], kind, dims)])
+        return True
+    exact = scope.insert_before(node, "Reciprocal", [parts], kind, dims)
+    for step in reversed(between):
+        operands = [value if value is None or scope.array(value) is not None else exact for value in step.inputs]
+        again = ir.Node("", step.op_type, operands, step.attributes.values())
+        again.outputs[0].type, again.outputs[0].shape = step.outputs[0].type, step.outputs[0].shape
+        scope.insert_node_before(node, again)
+        exact = again.outputs[0]
+    scope.become(node, node.op_type, [exact])
+    return True
+
+
 RULES = [
+    *rules_for("small sigmoid", "Log(Sigmoid|Add|Clip|Max|Min) Reciprocal(Sigmoid) Sign(Sigmoid)", _small_sigmoid),
     Rule("gelu", "Mul", _gelu),
     *rules_for("hard sigmoid", "Div Mul", _hard_sigmoid),
     Rule("hard swish", "Mul", _hard_swish),

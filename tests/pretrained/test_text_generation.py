@@ -33,6 +33,17 @@ CONFIGS: dict[str, Any] = {
     # A convolution, whose state has a fixed size and is written to in place, and attention.
     "lfm2": Lfm2Config(**SMALL, layer_types=["conv", "full_attention"]),
     "gpt2": GPT2Config(vocab_size=99, n_embd=32, n_layer=2, n_head=4, n_positions=64, initializer_range=0.5),
+    # Frequencies for texts of more than twelve tokens, which the first call keeps in the model.
+    "long-rope": LlamaConfig(
+        **SMALL,
+        rope_parameters={
+            "rope_type": "longrope",
+            "rope_theta": 10000.0,
+            "short_factor": [1.0, 1.1, 1.2, 1.3],
+            "long_factor": [1.5, 2.0, 2.5, 3.0],
+            "original_max_position_embeddings": 12,
+        },
+    ),
 }
 
 
@@ -149,7 +160,7 @@ def test_a_recurrence_has_states_of_a_fixed_size_and_a_mask_of_new_tokens(tmp_pa
 
 
 def test_what_is_refused_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="There is no task 'poetry'; there are text-generation"):
+    with pytest.raises(InputError, match=r"There is no task 'poetry'; there are .*, text-generation"):
         onnxport.export_pretrained(built("llama"), tmp_path, task="poetry")
     with pytest.raises(InputError, match="last_logits is for models that generate"):
         onnxport.export_pretrained(built("llama"), tmp_path, task="token-classification", last_logits=True)

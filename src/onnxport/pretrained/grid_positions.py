@@ -6,9 +6,10 @@ from typing import Any, TypeAlias
 
 import torch
 
+from onnxport.capture.preserved import attributes_preserved
 from onnxport.pretrained.images import find_images, merged_patches, prompts_with_images
 from onnxport.pretrained.library_loop import first_call
-from onnxport.pretrained.model_inputs import attributes_kept, placeholder, setting
+from onnxport.pretrained.model_inputs import placeholder, setting
 from onnxport.pretrained.plain_generation import generate_plainly
 
 Model: TypeAlias = Any
@@ -27,7 +28,7 @@ def grid_positions_alike(model: Model) -> bool:
     tokens = given["input_ids"]
     first = int((tokens[0] == placeholder(model, "image")).int().argmax())
     tokens[0, first - 1] = start
-    with attributes_kept(model), first_call(model) as call:
+    with attributes_preserved(model), first_call(model) as call:
         generate_plainly(model, given, max_new_tokens=1)
     found = call.get("position_ids")
     time, *sides = torch.tensor(grid).tolist()

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 import torch
 
+from onnxport.capture.preserved import attributes_preserved
 from onnxport.pretrained.library import transformers
-from onnxport.pretrained.model_inputs import attributes_kept
 from onnxport.pretrained.plain_generation import generate_plainly
 
 Model: TypeAlias = Any
@@ -65,7 +65,7 @@ def loop_calls(model: Model, prompt: dict[str, torch.Tensor]) -> LoopCalls:
         for name, module in model.named_modules():
             if isinstance(module, mixin):
                 hooks.callback(_looked_at(module, seen.setdefault(name, [])).remove)
-        with attributes_kept(model):
+        with attributes_preserved(model):
             generate_plainly(model, prompt, own_loop=True, max_new_tokens=2)
     name, calls = next((name, calls) for name, calls in seen.items() if len(calls) > 1)
     return LoopCalls(model.get_submodule(name), calls[0][0], calls[1][0], calls[0][1])
@@ -94,7 +94,7 @@ def counted_positions(model: Model, prompt: dict[str, torch.Tensor] | None = Non
     tokens = torch.full((1, 3), 5)
     text = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
     for given in (text if prompt is None else prompt, text):
-        with attributes_kept(model), first_call(model) as call, contextlib.suppress(Exception):
+        with attributes_preserved(model), first_call(model) as call, contextlib.suppress(Exception):
             # A model that doesn't take this says so in its own way, and is asked for nothing special then.
             generate_plainly(model, given, max_new_tokens=1)
         found = call.get("position_ids")
@@ -112,7 +112,7 @@ def _rows_read(model: Model, positions: torch.Tensor) -> int:
     text = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
     # Rows that differ, so that each is seen to matter.
     stated = torch.arange(rows).view(-1, 1, 1) + torch.arange(tokens.shape[1])
-    with torch.no_grad(), attributes_kept(model), contextlib.suppress(Exception):
+    with torch.no_grad(), attributes_preserved(model), contextlib.suppress(Exception):
         # A model that takes no fewer rows says so in its own way.
         less = model(**text, position_ids=stated[-_SIDES:]).logits
         return _SIDES if torch.equal(less, model(**text, position_ids=stated).logits) else rows

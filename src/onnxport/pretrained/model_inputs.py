@@ -6,7 +6,6 @@ only (images of any height and width, or those of its position embeddings), it i
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import torch
 
+from onnxport.capture.preserved import attributes_preserved
 from onnxport.errors import InputError
 from onnxport.pretrained.parts import Sizes, Tensors
 
@@ -203,23 +203,11 @@ def refusal_of(model: Model, function: Callable[[Tensors], object], inputs: Mode
     example, others = inputs.sizes()
     for sizes in (example, *others):
         try:
-            with torch.no_grad(), attributes_kept(model):
+            with torch.no_grad(), attributes_preserved(model):
                 function(inputs.made(sizes))
         except Exception as error:  # noqa: BLE001 - a model says in its own way that it takes no such sizes
             return error
     return None
-
-
-@contextlib.contextmanager
-def attributes_kept(model: Model) -> Iterator[None]:
-    """Put back the attributes of all modules at the end: some code fits them to the sizes of the last input."""
-    before = [(module, dict(vars(module))) for module in model.modules()]
-    try:
-        yield
-    finally:
-        for module, attributes in before:
-            vars(module).clear()
-            vars(module).update(attributes)
 
 
 @dataclass(frozen=True)

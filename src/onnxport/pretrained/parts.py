@@ -76,7 +76,7 @@ def export_part(part: Part, *, opset_version: int, target: str) -> ONNXProgram:
     example = part.inputs(part.sizes)
     outputs = list(part.outputs)
     if not outputs:
-        with experts_at_once(part.module), dry_run() as mode:
+        with experts_at_once(part.module), dry_run(part.module) as mode:
             outputs = list(part.forward({name: mode.from_tensor(tensor) for name, tensor in example.items()}))
 
     def forward(tensors: Tensors) -> Tensors:

@@ -14,11 +14,11 @@ from typing import Any, TypeAlias
 
 import torch
 
+from onnxport.capture.preserved import attributes_preserved
 from onnxport.errors import InputError
 from onnxport.pretrained.images import TYPES, ImageInputs, features_function, find_images
 from onnxport.pretrained.model_inputs import (
     Layout,
-    attributes_kept,
     draw_numbers,
     draw_patches,
     draw_tokens,
@@ -113,7 +113,7 @@ def find_prompts(model: Model) -> PromptInputs:
     def refusal(prompts: PromptInputs) -> Exception | None:
         sizes = prompts.sized(2, 4)
         try:
-            with torch.no_grad(), attributes_kept(model):
+            with torch.no_grad(), attributes_preserved(model):
                 given = prompts.made(sizes) | prompts.numbers(2)
                 seen = model(**given, use_cache=True, return_dict=True).logits
                 other = model(**_inverted(given), use_cache=True, return_dict=True).logits

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import torch
 
+from onnxport.capture.preserved import attributes_preserved
 from onnxport.capture.request.caches import check_cache
 from onnxport.capture.request.input_names import named_leaves
 from onnxport.capture.request.trees import register_containers
@@ -96,22 +97,26 @@ class States:
 
 
 def find_states(
-    run: Callable[[int, int, Cache], Cache], empty: Callable[[Cache], Cache], before: int | None = None
+    model: torch.nn.Module,
+    run: Callable[[int, int, Cache], Cache],
+    empty: Callable[[Cache], Cache],
+    before: int | None = None,
 ) -> States:
     """Run a model on fake tensors and look at the cache that it returns.
 
     Args:
+        model: The model.
         run: Calls the model with a batch size, a length and an empty cache (or None), and returns the cache.
         empty: Makes an empty cache of the kind of a given one.
         before: How many tokens there are besides that length; states may then be longer than the tokens are, by as
             much in every call. None where an empty cache is one that a file takes, so that they may not.
     """
     try:
-        with dry_run():
+        with dry_run(model):
             caches = _two_sizes(run, empty)
     except (DataDependentOutputException, DynamicOutputShapeException):
         # The code reads numbers from tensors, which shapes alone don't have.
-        with torch.no_grad():
+        with attributes_preserved(model), torch.no_grad():
             caches = _two_sizes(run, empty)
     if caches is None:
         return States()

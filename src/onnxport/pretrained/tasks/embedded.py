@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from onnxport.capture.preserved import attributes_preserved
 from onnxport.pretrained.library_loop import counted_positions, generated_type
 from onnxport.pretrained.model_inputs import (
-    attributes_kept,
     draw_numbers,
     draw_tokens,
     placeholder,
@@ -109,7 +109,7 @@ def _read_as_zero(model: Model) -> list[int]:
     def read(token: int) -> torch.Tensor | None:
         tokens = torch.tensor([[5, token]])
         try:
-            with torch.no_grad(), attributes_kept(model):
+            with torch.no_grad(), attributes_preserved(model):
                 return model(input_ids=tokens, attention_mask=torch.ones_like(tokens)).logits  # type: ignore[no-any-return]
         except Exception:  # noqa: BLE001 - a model says in its own way that such a token comes with what it stands for
             return None

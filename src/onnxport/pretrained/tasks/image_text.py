@@ -13,12 +13,12 @@ from functools import partial
 
 import torch
 
+from onnxport.capture.preserved import attributes_preserved
 from onnxport.errors import InputError, warn
 from onnxport.pretrained.genai import image_genai_config
 from onnxport.pretrained.image_text_check import check_image_text
 from onnxport.pretrained.images import TYPES, ImageInputs, features_function, find_images, prompts_with_images
 from onnxport.pretrained.library_loop import first_call
-from onnxport.pretrained.model_inputs import attributes_kept
 from onnxport.pretrained.parts import Part, Sizes, Tensors
 from onnxport.pretrained.plain_generation import generate_plainly, tie_width
 from onnxport.pretrained.prompts import find_prompts, takes_images
@@ -79,9 +79,9 @@ def answers_alike(images: ImageInputs, parts: Sequence[Part]) -> bool:
     model, (vision, embedding, text) = images.model, parts
     _, given = prompts_with_images(images, 1)
     try:
-        with attributes_kept(model), first_call(model) as call:
+        with attributes_preserved(model), first_call(model) as call:
             expected = generate_plainly(model, given, max_new_tokens=1).logits[0]
-        with torch.no_grad(), attributes_kept(model):
+        with torch.no_grad(), attributes_preserved(model):
             features = vision.forward({"pixel_values": given["pixel_values"]})
             embedded = embedding.forward({"input_ids": given["input_ids"], **features})
             tensors = text.inputs({"batch": 1, "sequence": given["input_ids"].shape[1], "past": 0})

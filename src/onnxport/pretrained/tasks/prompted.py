@@ -14,12 +14,12 @@ from typing import Any, TypeAlias
 
 import torch
 
+from onnxport.capture.preserved import attributes_preserved
 from onnxport.errors import InputError
 from onnxport.generation.decoder_model import NEXT
 from onnxport.pretrained.images import TYPES
 from onnxport.pretrained.library import transformers
 from onnxport.pretrained.library_loop import LoopCalls, loop_calls
-from onnxport.pretrained.model_inputs import attributes_kept
 from onnxport.pretrained.parts import Part, Sizes, Tensors
 from onnxport.pretrained.prompts import BATCH, PromptInputs
 from onnxport.pretrained.states import PAST, PRESENT, find_states, widened
@@ -53,6 +53,7 @@ class PromptedModel:
         self.passed = _passed(calls)
         self.settings = {name: value for name, value in calls.later.items() if isinstance(value, bool)}
         self.states = find_states(
+            self.model,
             lambda batch, length, cache: self._read(self._prompt(batch, length), self._empty())[1],
             lambda kind: kind,
             before=prompts.places,
@@ -105,7 +106,7 @@ class PromptedModel:
         prompt = self._prompt(batch, seen - self.prompts.places)
         if self.counts_first:
             prompt[_POSITIONS] = self._counted(prompt[_TOKENS].shape)
-        with torch.no_grad(), attributes_kept(self.model):
+        with torch.no_grad(), attributes_preserved(self.model):
             left = self._results(prompt, prompt)
         found = {_TOKENS: prompt[_TOKENS][:, -1:], _MASK: torch.ones(batch, seen + 1, dtype=torch.int64)}
         found = {

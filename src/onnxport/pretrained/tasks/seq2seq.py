@@ -14,10 +14,11 @@ from typing import Any, TypeAlias
 
 import torch
 
+from onnxport.capture.preserved import attributes_preserved
 from onnxport.errors import InputError, warn
 from onnxport.pretrained.genai import speech_genai_config
 from onnxport.pretrained.library import transformers
-from onnxport.pretrained.model_inputs import ModelInputs, attributes_kept, find_inputs, main_input
+from onnxport.pretrained.model_inputs import ModelInputs, find_inputs, main_input
 from onnxport.pretrained.parts import Part, Sizes, Tensors
 from onnxport.pretrained.seq2seq_check import check_seq2seq
 from onnxport.pretrained.tasks.task import Model, Task
@@ -72,7 +73,7 @@ class EncoderDecoder:
     def _refusal_of_several(self) -> Exception | None:
         """What the decoder raises for several tokens behind others; None where it takes them."""
         try:
-            with torch.no_grad(), attributes_kept(self.model):
+            with torch.no_grad(), attributes_preserved(self.model):
                 self.step(self.step_inputs(_pick(_EXAMPLE, self._names)))
         except Exception as error:  # noqa: BLE001 - a model says in its own way that it takes one at a time
             return error

@@ -38,7 +38,7 @@ class Decoder:
         self.takes = inspect.signature(model.forward).parameters
         self.cache = next((name for name in _CACHES if name in self.takes), None)
         self.vocabulary = int(model.get_input_embeddings().num_embeddings)
-        self.states = States() if self.cache is None else find_states(self._run, self._empty)
+        self.states = States() if self.cache is None else find_states(model, self._run, self._empty)
 
     def inputs(self, sizes: Sizes) -> Tensors:
         """Tokens, mask and positions behind a past of random content."""

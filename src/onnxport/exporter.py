@@ -22,7 +22,7 @@ from onnxport.export_types import TrainingMode
 from onnxport.options import Options
 from onnxport.pipeline import convert
 from onnxport.program import ONNXProgram
-from onnxport.program.feeds import inputs_of_calls
+from onnxport.program.feeds import inputs_of_values
 from onnxport.symbolic import kept_for_symbolics, log_events, symbolic_lookup
 from onnxport.symbolic.session.fallback import keeping_refused, kept_operators
 from onnxport.torch_internals.caches import caches_bounded
@@ -39,7 +39,7 @@ File: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
 class Destination:
     """Where the model is saved, and in which form.
 
-    ``unread_inputs`` are the names of inputs that stay though no operator of the model takes them; None for all.
+    ``unread_inputs`` are the names of inputs that stay though no result is computed from their values; None for all.
     """
 
     file: File
@@ -60,10 +60,10 @@ class Destination:
         )
 
     def kept_inputs(self, program: ONNXProgram) -> Collection[str] | None:
-        """Of inputs that nothing in the graph reads, those that stay: all, or those that operators take."""
+        """Of inputs that nothing in the graph reads, those that stay: all, or those whose values count."""
         if self.unread_inputs is None:
             return None
-        return {*self.unread_inputs, *inputs_of_calls(program.model, program.paths)}
+        return {*self.unread_inputs, *inputs_of_values(program.model, program.paths)}
 
     def files(self) -> tuple[Path, ...]:
         """The files that were written; none where it was an open one."""

@@ -121,7 +121,7 @@ def _known_axes(
 def _with_read_inputs(
     destination: Destination | None, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: Description
 ) -> Destination | None:
-    """A file has the inputs that operators take, and a script's optional ones: run time may ask for these."""
+    """A file has the inputs whose values count, and a script's optional ones: run time may ask for these."""
     if destination is None:
         return None
     optional = optional_parameters(model)
@@ -140,8 +140,8 @@ def _tell_unread(program: ONNXProgram, destination: Destination) -> None:
     unread = [value.name for value in program.model.graph.inputs if not is_read(value) and value.name not in kept]
     if unread:
         warn(
-            f"No operator of the model takes {', '.join(map(repr, unread))}: the file has no such input, as with "
-            "torch.onnx. With dynamo=True it has."
+            f"No result is computed from the values of {', '.join(map(repr, unread))}: the file has no such input, as "
+            "with torch.onnx. With dynamo=True it has."
         )
 
 

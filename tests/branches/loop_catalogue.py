@@ -407,6 +407,13 @@ def as_often_as_data_says(self: Any, x: Any, k: Any) -> Any:
     return x, torch.stack(outs)
 
 
+@program([(torch.ones(3, 3), torch.tensor(k)) for k in (2, 0, 1, 5)], axes=({0: "n"}, None), into=LOOPS)
+def as_often_as_a_tensor_says(self: Any, x: Any, k: Any) -> Any:
+    for _ in range(k):
+        x = self.one(x).tanh()
+    return x
+
+
 # What data decides in an iteration: whether there is another, and which way it goes
 
 

@@ -257,6 +257,7 @@ OTHERS: dict[str, Case] = {
         [[(3, 7), (3, 7)]],
         [{0: "b", 1: "c"}, {0: "b", 1: "c"}],
     ),
+    "places": (lambda x: torch._dim_arange(x, 1) + x, [(2, 5)], [[(3, 8)]], [{0: "n", 1: "m"}]),
     "tensor-split": (
         lambda x: torch.tensor_split(x, 3, -1),
         [(2, 5)],

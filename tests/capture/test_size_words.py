@@ -28,7 +28,10 @@ ROWS = [
     # At 1 there is nothing to divide by.
     (sympy.Eq(FloorDiv(N, FloorDiv(N, 2)), 2), "(n//((n//2))) equals 2"),
     (N < 64, "n is less than 64"),
-    (sympy.Eq(TruncToInt(FloatTrueDiv(ToFloat(N), ToFloat(M + 1))), Max(N, 3)), "int(n / (m + 1)) equals max(3, n)"),
+    (
+        sympy.Eq(TruncToInt(FloatTrueDiv(ToFloat(N), ToFloat(M + 1))), Max(N, sympy.Integer(3))),
+        "int(n / (m + 1)) equals max(3, n)",
+    ),
     (sympy.Eq(Mod(M + N, 4) * M, N), "m*((m + n) % 4) equals n"),
     # What nobody would read to its end is not said.
     (

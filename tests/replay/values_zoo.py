@@ -24,6 +24,25 @@ def bytes_of(*values: int) -> Tensor:
     return torch.tensor(values, dtype=torch.uint8)
 
 
+# --- numbers that branches and loops read --------------------------------------------------------------------------
+
+
+@scripted((3, 4), others=((5, 4),))
+def scaled_where_positive(x: Tensor) -> Tensor:
+    scale = float(x.mean())
+    if bool(x.sum() > 0):
+        x = x * scale
+    return x + scale
+
+
+@scripted((3, 4), others=((5, 4),))
+def scaled_in_a_loop(x: Tensor) -> Tensor:
+    scale = float(x.mean())
+    for i in range(x.size(0)):
+        x = x * scale + i
+    return x
+
+
 # --- numbers as results ----------------------------------------------------------------------------------------------
 
 

@@ -50,8 +50,39 @@ def bind_inputs(
     return feeds
 
 
-def inputs_of_calls(model: ir.Model, paths: Sequence[ExportedProgram]) -> set[str]:
-    """The names of inputs that the model's operators take, also those of which the graph needs nothing any more."""
+_READS_SIZES_ONLY = frozenset(
+    f"aten::{name}"
+    for name in (
+        *(
+            "new_zeros",
+            "new_ones",
+            "new_full",
+            "new_empty",
+            "new_empty_strided",
+            "zeros_like",
+            "ones_like",
+            "full_like",
+        ),
+        *(
+            "empty_like",
+            "zero",
+            "zero_",
+            "fill",
+            "fill_",
+            "set",
+            "set_",
+            "sym_size",
+            "sym_numel",
+            "sym_stride",
+            "_dim_arange",
+        ),
+    )
+)
+"""Operators that take nothing of their first tensor but its sizes and its type."""
+
+
+def inputs_of_values(model: ir.Model, paths: Sequence[ExportedProgram]) -> set[str]:
+    """The names of inputs whose values the results are computed from, also where the graph needs none any more."""
     inputs = [str(value.name) for value in model.graph.inputs if value.name not in model.graph.initializers]
     taken: set[str] = set()
     for program in paths:
@@ -60,13 +91,24 @@ def inputs_of_calls(model: ir.Model, paths: Sequence[ExportedProgram]) -> set[st
         given = [nodes[str(arg.name)] for arg in specs if not isinstance(arg, ConstantArgument)]
         if len(given) != len(inputs):
             return set(inputs)
-        # Checks of sizes take all inputs.
-        taken.update(
-            name
-            for name, node in zip(inputs, given, strict=True)
-            if any(user.op == "call_function" or user.op == "output" for user in node.users)
-        )
+        reached = _reached_by_values(program.graph)
+        taken.update(name for name, node in zip(inputs, given, strict=True) if node in reached)
     return taken
+
+
+def _reached_by_values(graph: torch.fx.Graph) -> set[torch.fx.Node]:
+    """The nodes whose values, not just sizes, the results depend on."""
+    waiting = list(graph.output_node().all_input_nodes)
+    reached: set[torch.fx.Node] = set()
+    while waiting:
+        node = waiting.pop()
+        if node in reached:
+            continue
+        reached.add(node)
+        schema = getattr(node.target, "_schema", None)
+        by_sizes = schema is not None and schema.name in _READS_SIZES_ONLY
+        waiting.extend(given for given in node.all_input_nodes if not (by_sizes and given is node.args[0]))
+    return reached
 
 
 def _sizes_of_axes(graph: ir.Graph, feeds: Mapping[str, torch.Tensor]) -> dict[str, int]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import _meta_registrations
 from torch._C import (
     Argument,
     DispatchKey,
@@ -45,6 +46,7 @@ __all__ = [
     "dispatch_has_kernel_for_dispatch_key",
     "get_schema",
     "library_registry",
+    "meta_registrations",
     "nn_bindings",
     "parse_schema",
     "quantized_decomposed",
@@ -78,6 +80,9 @@ dispatch_find_schema_or_throw = _dispatch_find_schema_or_throw
 dispatch_get_all_op_names = _dispatch_get_all_op_names
 dispatch_has_kernel_for_dispatch_key = _dispatch_has_kernel_for_dispatch_key
 get_schema = _get_schema
+
+# The rules for the shapes of operators.
+meta_registrations = _meta_registrations
 
 # The bindings that functions of torch.nn.functional look up when they are called.
 nn_bindings = _nn

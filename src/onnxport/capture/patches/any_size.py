@@ -28,6 +28,7 @@ def operators_of_any_size() -> contextlib.AbstractContextManager[None]:
         _aten.max_pool1d.default: _max_pool1d,
         _aten.take_along_dim.default: _take_along_dim,
         _aten.tensor_split.sections: _tensor_split,
+        _aten._dim_arange.default: _dim_arange,
         _aten._shape_as_tensor.default: _shape_as_tensor,
         _aten._reshape_from_tensor.default: _reshape_from_tensor,
         _aten.gradient.scalarint: _gradient_of_scalar,
@@ -154,6 +155,10 @@ def _tensor_split(self: torch.Tensor, sections: int, dim: int = 0) -> list[torch
         parts.append(self.narrow(dim, start, length))
         start = start + length
     return parts
+
+
+def _dim_arange(like: torch.Tensor, dim: int) -> torch.Tensor:
+    return torch.arange(like.shape[dim], device=like.device)
 
 
 def _shape_as_tensor(self: torch.Tensor) -> torch.Tensor:

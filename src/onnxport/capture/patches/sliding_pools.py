@@ -7,6 +7,7 @@ or a maximum over the axis. Any other is gathered from the places that its eleme
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ import torch.nn.functional as F
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from onnxport.capture.patches.replacing import attributes_replaced
-from onnxport.torch_internals.operators import nn_bindings
+from onnxport.torch_internals.operators import meta_registrations, nn_bindings
 
 Pool = Callable[..., torch.Tensor]
 _Sizes = int | Sequence[int]
@@ -34,6 +35,7 @@ def pooled_by_any_size() -> contextlib.AbstractContextManager[None]:
             (F, "avg_pool1d", line),
             *((place, "avg_pool2d", plane) for place in (F, bindings)),
             *((place, "avg_pool3d", space) for place in (F, bindings)),
+            (meta_registrations, "div_rtn", operator.floordiv),
         ]
     )
 

@@ -50,6 +50,7 @@ def _abs(value: Any) -> Any:
 
 
 def _range(*bounds: Any) -> Any:
+    bounds = tuple(_int(bound) if isinstance(bound, torch.Tensor) else bound for bound in bounds)
     if not any(isinstance(bound, torch.SymInt) for bound in bounds):
         return range(*bounds)
     start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]

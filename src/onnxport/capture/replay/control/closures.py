@@ -105,7 +105,10 @@ class Closure:
         self._same = {names[0]: names for names in named.values()}
         operands: dict[int, int] = {}
         for position, leaf in enumerate(self._leaves):
-            if isinstance(leaf, torch.Tensor | torch.SymInt):
+            if isinstance(leaf, torch.SymFloat):
+                self._positions[position] = len(self.operands)
+                self.operands.append(torch.scalar_tensor(leaf, dtype=torch.float64))  # type: ignore[arg-type]
+            elif isinstance(leaf, torch.Tensor | torch.SymInt):
                 self._positions[position] = self._operand(operands, leaf)
         objects = [leaf for leaf in self._leaves if isinstance(leaf, Instance)]
         for held in held_by(self.run, [*modules, *objects]):
@@ -154,7 +157,9 @@ class Closure:
         """The values around a block, with the given operands in them."""
         leaves = list(self._leaves)
         for position, operand in self._positions.items():
-            leaves[position] = operands[operand]
+            # Operands are tensors and whole numbers: other numbers that vary are read from a tensor again.
+            varies = isinstance(leaves[position], torch.SymFloat)
+            leaves[position] = cast(torch.Tensor, operands[operand]).item() if varies else operands[operand]
         values = pytree.tree_unflatten(leaves, self._spec)
         env = dict(self.env)
         for name, value in zip(self.names, values, strict=True):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 from cases import I, R
 from comparison import exported_and_compared
@@ -34,8 +35,17 @@ ROWS: list[tuple[str, Function, tuple[R, ...]]] = [
     ("NonZero Transpose", lambda x: x.nonzero(), (R("b", "n"),)),
     ("Slice Slice Concat", _write_slice, (R("b", 5), R("b", 2))),
     ("Unsqueeze Where", lambda x, y: x.select_scatter(y, 1, 2), (R("b", 4), R("b"))),
-    # ReduceL2 before a Div is a normalization to OpenCV.
-    ("ReduceSumSquare Sqrt Div Mul", lambda v, g: torch._weight_norm(v, g, 0), (R(3, 5, "n"), R(3, 1, 1))),
+    # ReduceL2 before a Div is a normalization to OpenCV, and symbolic shape inference reads the axes of sums only.
+    ("Mul ReduceSum Sqrt", lambda x: x.norm(dim=1), (R("b", 5),)),
+    ("ReduceMean Sub Mul ReduceSum Div Sqrt", lambda x: x.std(1), (R("b", 5),)),
+    ("Mul ReduceSum Sqrt Div Mul", lambda v, g: torch._weight_norm(v, g, 0), (R(3, 5, "n"), R(3, 1, 1))),
+    # OpenCV has these of floating-point numbers only.
+    ("Cast Neg Max", lambda i: i.int().abs(), (I("n"),)),
+    ("Sub Cast Clip", lambda i: (i - 2).int().sign(), (I("n"),)),
+    ("Abs", lambda x: x.abs(), (R("n"),)),
+    # Groups of one channel need no scaling afterwards, and OpenCV normalizes images only.
+    ("InstanceNormalization", lambda x, w, b: F.group_norm(x, 4, w, b), (R("b", 4, 5, "n"), R(4), R(4))),
+    ("Unsqueeze InstanceNormalization Squeeze", lambda x: F.group_norm(x, 4), (R("b", 4, "n"),)),
     ("Unsqueeze ScatterND", lambda x, i, y: x.index_add(0, i, y), (R(5, "b"), I("n"), R("n", "b"))),
 ]
 

@@ -157,8 +157,7 @@ def test_opencv_does_not_take_a_division_by_a_length_for_a_normalization(kept: b
 
     # A file of the default target may be saved for OpenCV afterwards.
     program = onnxport.export(Scaled(kept), given(2), target="opencv" if kept else "onnx", dynamic_shapes=axes)
-    (own,) = [node for node in program.model.graph if node.op_type == "ReduceL2"]
-    assert [user.inputs[0] is own.inputs[0] for user, _ in own.outputs[0].uses()] == [True]
+    assert "ReduceL2" not in {node.op_type for node in program.model.graph}
     other = given(5)
     assert_close(list(program(*other)), list(Scaled(kept)(*other)))
 

@@ -323,6 +323,22 @@ def test_sixteen_bits_with_islands(scheme: Any, tolerance: float, opset: int, tm
             assert_close(found, expected, rtol=tolerance, atol=10 * tolerance)
 
 
+class Normalized(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        spread = x.var(-1, keepdim=True, correction=0).sqrt() / x.std(-1, keepdim=True)
+        return nn.functional.normalize(x, dim=-1) * 2 + spread
+
+
+def test_squares_keep_more_than_sixteen_bits() -> None:
+    program = onnxport.export(Normalized(), (torch.randn(2, 8),), dynamic_shapes=({0: "batch"},), quantize="float16")
+    products = [node for node in program.model.graph if node.op_type == "Mul"]
+    kinds = [(node.inputs[0] is node.inputs[1], str(node.outputs[0].dtype)) for node in products]
+    assert sorted(kinds) == [(False, "FLOAT16"), *[(True, "FLOAT")] * (len(kinds) - 1)]
+    for scale in (1e-3, 1e3):
+        x = scale * torch.randn(3, 8)
+        assert_close(program(x)[0], Normalized()(x), rtol=5e-3, atol=5e-3)
+
+
 @pytest.mark.parametrize("reduce_range", [False, True])
 def test_products_of_integers(reduce_range: bool) -> None:
     torch.manual_seed(0)

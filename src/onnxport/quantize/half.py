@@ -67,6 +67,8 @@ class _Conversion:
     def _is_island(self, node: ir.Node) -> bool:
         if node.domain not in ONNX_DOMAINS or node.op_type in self._islands or bodies(node):
             return True
+        if node.op_type == "Mul" and node.inputs[0] is node.inputs[1]:
+            return True  # a square, as Pow is one
         schema = schema_of(node.op_type, self._edits.opset)
         if schema is None:
             return True

@@ -32,8 +32,18 @@ _FUNCTIONS = {
 for op_type, name in _FUNCTIONS.items():
     one_node(op_type, f"aten::{name}", promote=("self",), to_float=True)
 
-one_node("Abs", "aten::abs")
 one_node("Neg", "aten::neg")
+
+
+@translates("aten::abs")
+def absolute(op: Builder, self: Tensor) -> Tensor:
+    # OpenCV 5.0 has Abs and Sign of floating-point numbers only.
+    return op.Max(self, op.Neg(self)) if _is_small_integer(self) else op.Abs(self)
+
+
+def _is_small_integer(x: Tensor) -> bool:
+    """Whether runtimes compare such numbers rightly, and have the operators that do in their type."""
+    return x.dtype in (torch.int32, torch.int64) and not beyond_int32(x)
 
 
 @translates("aten::tan", promote=("self",), to_float=True)
@@ -49,6 +59,8 @@ def sign(op: Builder, self: Tensor) -> Tensor:
     if beyond_int32(self):
         zero = op.scalar(0, self.dtype)
         return op.cast(self > zero, self.dtype) - op.cast(self < zero, self.dtype)
+    if _is_small_integer(self):
+        return op.Clip(self, op.like(-1, self), op.like(1, self))
     signs = op.Sign(self)
     # The sign of NaN is 0 in torch; onnxruntime gives NaN.
     return op.Where(op.IsNaN(self), op.scalar(0, self.dtype), signs) if self.dtype.is_floating_point else signs

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from onnxport.aten.axes import axis_of
+from onnxport.aten.reduction.reduce import length_of
 from onnxport.translate import Builder, Int, Tensor, translates
 from onnxport.translate.dims import is_static, product
 
@@ -245,7 +246,16 @@ def instance_norm(
     scale = op.full(1, channels, input.dtype) if weight is None else weight
     shift = op.full(0, channels, input.dtype) if bias is None else bias
     data, scale_, shift_ = _one_dtype(op, input, scale, shift)
-    return op.InstanceNormalization(data, scale_, shift_, epsilon=eps)
+    assert data is not None and scale_ is not None and shift_ is not None
+    return _normalized_instances(op, data, scale_, shift_, eps)
+
+
+def _normalized_instances(op: Builder, x: Tensor, scale: Tensor, shift: Tensor, eps: float) -> Tensor:
+    """Each channel normalised by itself. Right behind a convolution of sounds OpenCV 5.0 does that for images only."""
+    if x.rank != 3:
+        return op.InstanceNormalization(x, scale, shift, epsilon=eps)
+    image = op.InstanceNormalization(op.unsqueeze(x, [3]), scale, shift, epsilon=eps)
+    return op.squeeze(image.with_shape([*x.shape, 1]), [3])
 
 
 @translates("aten::group_norm")
@@ -264,8 +274,10 @@ def group_norm(
     scale = op.full(1, channels, input.dtype) if weight is None else weight
     shift = op.full(0, channels, input.dtype) if bias is None else bias
     data, scale_, shift_ = _one_dtype(op, input, scale, shift)
+    assert data is not None and scale_ is not None and shift_ is not None
+    if num_groups == channels[0] and data.rank > 2 and data.dtype in (torch.float32, torch.float64):
+        return _normalized_instances(op, data, scale_, shift_, eps)
     if op.may_be_empty(input.shape):
-        assert data is not None
         return _scaled(op, _normalized_groups(op, data, num_groups, eps), scale_, shift_)
     return op.GroupNormalization(data, scale_, shift_, num_groups=num_groups, epsilon=eps)
 
@@ -307,10 +319,5 @@ def weight_norm_interface(op: Builder, v: Tensor, g: Tensor, dim: int) -> Sequen
     # torch reads a dim of -1 as "over everything" here.
     kept = None if dim == -1 else axis_of(dim, v.rank)
     axes = [axis for axis in range(v.rank) if axis != kept]
-    if v.dtype in (torch.float32, torch.float64):
-        # OpenCV 5.0 takes a number that is divided by ReduceL2 for the vector itself; over two axes it refuses.
-        norm = op.Sqrt(op.ReduceSumSquare(v, axes, keepdims=kept is not None))
-    else:
-        # The squares would not fit into 16 bits.
-        norm = op.ReduceL2(v, axes, keepdims=kept is not None)
+    norm = length_of(op, v, axes, kept is not None)
     return op.Mul(v, op.Div(g, norm)), norm

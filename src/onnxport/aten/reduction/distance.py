@@ -9,7 +9,7 @@ import torch
 
 from onnxport.aten.axes import axes_of, axis_of
 from onnxport.aten.linalg.products import transposed
-from onnxport.aten.reduction.reduce import reduced
+from onnxport.aten.reduction.reduce import length_of, reduced, sum_of_squares
 from onnxport.translate import Builder, Number, Tensor, translates
 
 _TINY = 1e-7
@@ -21,7 +21,7 @@ def norm_of(op: Builder, x: Tensor, order: float, axes: Sequence[int], keepdim: 
     if not axes:
         return op.cast(op.cast(x, torch.bool), x.dtype) if order == 0 else op.Abs(x)
     if order == 2:
-        return reduced(op, "ReduceL2", x, axes, keepdim)
+        return length_of(op, x, axes, keepdim)
     if order == 1:
         return reduced(op, "ReduceL1", x, axes, keepdim)
     if order == 0:
@@ -117,8 +117,8 @@ def pdist(op: Builder, self: Tensor, p: float) -> Tensor:
 @translates("aten::_euclidean_dist", promote=("x1", "x2"))
 def euclidean(op: Builder, x1: Tensor, x2: Tensor) -> Tensor:
     """By the binomial formula; rounding may take the square below 0."""
-    first = reduced(op, "ReduceSumSquare", x1, [x1.rank - 1], True)
-    second = transposed(op, reduced(op, "ReduceSumSquare", x2, [x2.rank - 1], True))
+    first = sum_of_squares(op, x1, [x1.rank - 1], True)
+    second = transposed(op, sum_of_squares(op, x2, [x2.rank - 1], True))
     square = first + second - op.MatMul(x1, transposed(op, x2)) * 2
     return op.Sqrt(op.Max(square, op.scalar(0, x1.dtype)))
 
@@ -147,5 +147,5 @@ def cosine_similarity(op: Builder, x1: Tensor, x2: Tensor, dim: int, eps: float)
     axis = dim % rank - rank
     x1, x2 = _as_long(op, x1, x2, axis), _as_long(op, x2, x1, axis)
     # Dividing each vector by its own length first neither over- nor underflows where the product of lengths would.
-    first, second = (x / op.Max(op.ReduceL2(x, [axis], keepdims=True), least) for x in (x1, x2))
+    first, second = (x / op.Max(length_of(op, x, [x.rank + axis], True), least) for x in (x1, x2))
     return op.ReduceSum(first * second, [rank + axis], keepdims=False)

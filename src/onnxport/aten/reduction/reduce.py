@@ -35,6 +35,25 @@ def reduced(op: Builder, op_type: str, x: Tensor, axes: Sequence[int], keepdim: 
     return result.with_shape(shape)
 
 
+def sum_of_squares(op: Builder, x: Tensor, axes: Sequence[int], keepdim: bool) -> Tensor:
+    """The sum of squares along some axes, as a product and its sum: they take onnxruntime no longer than one node.
+
+    From opset 18 on the axes of ReduceSumSquare and ReduceL2 are an input, which onnxruntime's symbolic shape inference
+    reads of sums and means only, and OpenCV 5.0 takes what is divided by ReduceL2 for a normalization. Squares in 16
+    bits would not fit.
+    """
+    if x.dtype not in (torch.float32, torch.float64):
+        return reduced(op, "ReduceSumSquare", x, axes, keepdim)
+    return reduced(op, "ReduceSum", (x * x).with_shape(x.shape), axes, keepdim)
+
+
+def length_of(op: Builder, x: Tensor, axes: Sequence[int], keepdim: bool) -> Tensor:
+    """The root of the sum of squares along some axes."""
+    if x.dtype not in (torch.float32, torch.float64):
+        return reduced(op, "ReduceL2", x, axes, keepdim)
+    return op.Sqrt(sum_of_squares(op, x, axes, keepdim))
+
+
 def count_of(x: Tensor, axes: Sequence[int]) -> Int:
     """How many elements are reduced to one."""
     return product(x.shape[axis] for axis in axes)

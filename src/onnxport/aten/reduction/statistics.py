@@ -10,7 +10,7 @@ import torch
 
 from onnxport.aten.axes import axes_of, axis_of
 from onnxport.aten.indexing.sort import at_rank, insertion_points, ordered
-from onnxport.aten.reduction.reduce import count_of, flat, mean, reduced, reduced_shape
+from onnxport.aten.reduction.reduce import count_of, flat, mean, reduced, reduced_shape, sum_of_squares
 from onnxport.errors import TranslationError
 from onnxport.translate import Builder, Int, Number, Tensor, translates
 from onnxport.translate.registry import ForComplex
@@ -35,7 +35,7 @@ def variance_and_mean(
     if correction == 0 and axes:
         variance = mean(op, (deviation * deviation).with_shape(x.shape), None, axes, keepdim)
     else:
-        total = reduced(op, "ReduceSumSquare", deviation, axes, keepdim)
+        total = sum_of_squares(op, deviation, axes, keepdim)
         variance = total / _freedom(op, count_of(x, axes), correction, x.dtype)
     return variance, centre if keepdim else op.squeeze(centre, axes)
 

@@ -18,6 +18,8 @@ EXPRESSIONS: dict[str, Callable[[Any, Any], Any]] = {
     "product": lambda n, m: n * m * 2,
     "floor_division": lambda n, m: (n + 5) // 2,
     "floor_of_negative": lambda n, m: (m - n * 4) // 3 + 40,
+    "floor_of_less": lambda n, m: ((n // 2 - 3) // 2 - 5) // 3 + m,
+    "ceiling": lambda n, m: (n * m + m - 1) // m,
     "modulo": lambda n, m: (n * 7 + m) % 5 + 1,
     "square": lambda n, m: n**2,
     "maximum": lambda n, m: torch.sym_max(n, m),
@@ -41,6 +43,18 @@ def test_expression(name: str) -> None:
     module = Sized(EXPRESSIONS[name])
     examples = [(torch.zeros(sizes),) for sizes in ((5, 6), (7, 4), (3, 11))]
     exported_and_compared(module, *examples, axes=[{0: "n", 1: "m"}])
+
+
+def test_sizes_behind_strides_are_plain_divisions() -> None:
+    """Symbolic shape inference has no Mod."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.new_ones(((x.shape[0] // 2) - 1) // 2 + 1, x.shape[0])
+
+    examples = [(torch.zeros(size),) for size in (6, 1, 2, 3, 13)]
+    program = exported_and_compared(Model(), *examples, axes=[{0: "n"}])
+    assert [node.op_type for node in program.model.graph if node.op_type in ("Mod", "Sub", "Div")] == ["Div", "Div"]
 
 
 def test_a_size_is_computed_once() -> None:
@@ -70,3 +84,16 @@ def test_expressions_of_sizes_are_shown_with_the_users_names() -> None:
         Sized(lambda n, m: n * 2 + m), (torch.zeros(5, 6),), dynamic_shapes=({0: "rows", 1: "columns"},)
     )
     assert str(program.model.graph.outputs[0].shape[0]) == "columns + 2*rows"
+
+
+def test_sizes_that_are_known_among_others_stay_known() -> None:
+    """Below opset 20 nothing of the grid of an image of known size depends on the batch."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.affine_grid(x, [x.shape[0], 3, 4, 5], align_corners=False)
+
+    program = exported_and_compared(
+        Model(), (torch.rand(2, 2, 3),), (torch.rand(4, 2, 3),), axes=[{0: "n"}], opset_version=17
+    )
+    assert {node.op_type for node in program.model.graph}.isdisjoint({"Range", "Slice"})

@@ -7,6 +7,7 @@ ONNX value once and remembers it.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -278,7 +279,7 @@ class Sizes:
         """The size as an int64 vector of length 1 (float64 or bool for such numbers)."""
         if isinstance(size, int):
             return self._op.const([size], torch.int64)
-        return self._value(size.expr)
+        return self._value(_divided_without_signs(size.expr))
 
     def _known(self, expr: sympy.Basic) -> Tensor | None:
         scope: Sizes | None = self
@@ -337,6 +338,37 @@ class Sizes:
         return emit(op, expr, [self._value(arg) for arg in expr.args])
 
 
+@functools.lru_cache(maxsize=4096)
+def _divided_without_signs(expr: sympy.Basic) -> sympy.Basic:
+    """The same numbers with ``(n - 1) // 2`` as ``(n + 1) // 2 - 1``, whose numerator no size makes negative.
+
+    So a plain Div will do, which shape inference follows; with the constant around it little is left.
+    """
+    if not expr.has(sym.FloorDiv):
+        return expr
+
+    def rewritten(division: sympy.Basic) -> sympy.Basic:
+        numerator, divisor = division.args
+        constant, rest = numerator.as_coeff_Add()
+        if not (divisor.is_Integer and divisor > 0 and constant.is_Integer and constant < 0 and _is_count(rest)):
+            return division
+        return sym.FloorDiv(rest + constant % divisor, divisor) + constant // divisor
+
+    return expr.replace(lambda part: type(part) is sym.FloorDiv, rewritten)
+
+
+def _is_count(expr: sympy.Basic, at_least_one: sympy.Basic | None = None) -> bool:
+    """Whether an expression is 0 or more for sizes that are, among them one that is not 0."""
+    if isinstance(expr, sympy.Add):
+        constant, rest = expr.as_coeff_Add()
+        if constant == -1 and at_least_one in rest.args:
+            constant, rest = sympy.Integer(0), rest - at_least_one
+        return bool(constant >= 0) and all(map(_is_count, sympy.Add.make_args(rest)))
+    if isinstance(expr, sympy.Mul | sym.FloorDiv):
+        return all(map(_is_count, expr.args))
+    return bool(expr.is_nonnegative and (expr.is_Symbol or expr.is_number))
+
+
 def floor_divide(op: Builder, a: Tensor, b: Tensor, *, exact: bool = False) -> Tensor:
     """Floor division; ONNX's Div truncates, which is the same where both are known not to be negative."""
     return op.Div(a, b) if exact else op.Div(op.Sub(a, op.Mod(a, b)), b)
@@ -376,8 +408,9 @@ def _add(op: Builder, expr: sympy.Basic, args: list[Tensor]) -> Tensor:
 
 
 def _floor_div(op: Builder, expr: sympy.Basic, args: list[Tensor]) -> Tensor:
-    nonnegative = all(arg.is_nonnegative for arg in expr.args)
-    return floor_divide(op, *args, exact=nonnegative)
+    numerator, divisor = expr.args
+    nonnegative = numerator.is_nonnegative or _is_count(numerator, divisor if divisor.is_Symbol else None)
+    return floor_divide(op, *args, exact=bool(nonnegative and divisor.is_nonnegative))
 
 
 def _ceil_div(op: Builder, expr: sympy.Basic, args: list[Tensor]) -> Tensor:

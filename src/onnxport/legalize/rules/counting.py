@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.legalize.known import constant_integers, known_rank
+from onnxport.legalize.known import constant_integers, known_rank, static_sizes
 from onnxport.legalize.rule_builder import RuleBuilder
 
 Length = int | ir.Value
@@ -25,7 +25,30 @@ def number(op: RuleBuilder, value: ir.Value) -> Length:
     known = constant_integers(value)
     if known is not None:
         return known[0]
-    return op.cast(op.Reshape(value, op.i64([])) if known_rank(value) != 0 else value, ir.DataType.INT64)
+    rank = known_rank(value)
+    if rank:
+        # Symbolic shape inference follows what is squeezed, not what is reshaped to a scalar.
+        return op.cast(op.squeeze(value, list(range(rank))), ir.DataType.INT64)
+    return op.cast(value if rank == 0 else op.Reshape(value, op.i64([])), ir.DataType.INT64)
+
+
+def element(op: RuleBuilder, numbers: ir.Value, position: int) -> Length:
+    """One of a list of integers, such as a shape; a plain int also where only others beside it are computed."""
+    known = constant_integers(numbers)
+    if known is not None:
+        return known[position]
+    joined, place = numbers.producer(), position
+    for part in joined.inputs if joined is not None and joined.op_type == "Concat" else ():
+        sizes = None if part is None else static_sizes(part)
+        if not sizes:
+            break
+        if place < sizes[0]:
+            known = constant_integers(part)
+            if known is not None:
+                return known[place]
+            break
+        place -= sizes[0]
+    return number(op, op.slice(numbers, 0, position, position + 1))
 
 
 def count_scalar(op: RuleBuilder, count: Length) -> ir.Value:

@@ -12,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from onnxport.legalize.known import constant_array, constant_integers
+from onnxport.legalize.known import constant_array
 from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 from onnxport.legalize.rules.counting import (
     Length,
     as_type,
     axis_length,
     count_scalar,
+    element,
     minus,
-    number,
     plus,
     times,
     upto,
@@ -105,8 +105,7 @@ def _is_kept(node: ir.Node, data: ir.Value, axis: int) -> bool:
 
 
 def _to_size(op: RuleBuilder, sizes: ir.Value, position: int, before: Length) -> _Change:
-    known = constant_integers(sizes)
-    after = number(op, op.slice(sizes, 0, position, position + 1)) if known is None else known[position]
+    after = element(op, sizes, position)
     if isinstance(before, int) and isinstance(after, int):
         return _Change(before, after, after / before if before else 1.0)
     kind = ir.DataType.FLOAT

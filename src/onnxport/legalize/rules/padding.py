@@ -12,8 +12,8 @@ from onnxport.legalize.rules.counting import (
     Length,
     axis_length,
     count_scalar,
+    element,
     minus,
-    number,
     plus,
     upto,
     vector,
@@ -52,8 +52,7 @@ def pad_around(op: RuleBuilder, node: ir.Node) -> Replacement:
 
 
 def _amount(op: RuleBuilder, position: int) -> Length:
-    known = constant_integers(op.needed(1))
-    return number(op, op.slice(op.needed(1), 0, position, position + 1)) if known is None else known[position]
+    return element(op, op.needed(1), position)
 
 
 @lowers("Pad", below=18)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.legalize.known import constant_integers
 from onnxport.legalize.rewriter import Replacement, lowers
 from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 from onnxport.legalize.rules.counting import (
@@ -13,8 +12,8 @@ from onnxport.legalize.rules.counting import (
     as_type,
     axis_length,
     count_scalar,
+    element,
     minus,
-    number,
     plus,
     quotient,
     times,
@@ -34,11 +33,7 @@ def affine_grid(op: RuleBuilder, node: ir.Node) -> Replacement:
         raise Refusal("the number of rows of its matrices is not known")
     kind = given.dtype if given.dtype == ir.DataType.DOUBLE else _F
     count = rows
-    known = constant_integers(size)
-    if known is not None:
-        sizes: list[Length] = list(known[2:])
-    else:
-        sizes = [number(op, op.slice(size, 0, at + 2, at + 3)) for at in range(count)]
+    sizes = [element(op, size, at + 2) for at in range(count)]
     everywhere = vector(op, *sizes, 1)
     columns = []
     for at in range(count):
@@ -65,11 +60,7 @@ def folded_blocks(op: RuleBuilder, node: ir.Node) -> Replacement:
     if block is None or data.dtype is None or not data.dtype.is_floating_point():
         raise Refusal("it adds up blocks that are not of floats")
     count, taps = len(block), int(np.prod(block))
-    known = constant_integers(op.needed(1))
-    if known is not None:
-        image: list[Length] = list(known)
-    else:
-        image = [number(op, op.slice(op.needed(1), 0, at, at + 1)) for at in range(count)]
+    image = [element(op, op.needed(1), at) for at in range(count)]
     strides, dilations = (_each(node, name, count, 1) for name in ("strides", "dilations"))
     pads = _each(node, "pads", 2 * count, 0)
     rows = data.shape[1] if data.shape is not None else None

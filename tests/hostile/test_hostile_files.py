@@ -20,6 +20,7 @@ import torch
 from safetensors.torch import save
 
 import onnxport
+from onnxport.command_line.examples import load_saved
 from onnxport.command_line.models import load_model
 from onnxport.errors import InputError, OnnxExporterError
 from onnxport.torch_internals.archives import load_program
@@ -95,7 +96,7 @@ def captured(folder: Path) -> Path:
 
 def changed(path: Path, name: str, change: Callable[[bytes], bytes]) -> Path:
     """A copy of an archive with other content in the records of a name."""
-    result = path.with_name("changed.pt2")
+    result = path.with_name(f"changed{path.suffix}")
     with zipfile.ZipFile(path) as source, zipfile.ZipFile(result, "w", zipfile.ZIP_STORED) as target:
         for info in source.infolist():
             content = source.read(info)
@@ -136,6 +137,121 @@ def _other_sizes(text: bytes, expression: str) -> bytes:
         return [visit(item) for item in value] if isinstance(value, list) else value
 
     return json.dumps(visit(json.loads(text))).encode()
+
+
+# TorchScript and torch.save
+
+
+class Saving(torch.nn.Module):
+    """Saves to a file when it is loaded."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.ones(4))
+        self.path = path
+
+    @torch.jit.export
+    def __getstate__(self) -> tuple[torch.Tensor, str, bool]:
+        return self.w, self.path, self.training
+
+    @torch.jit.export
+    def __setstate__(self, state: tuple[torch.Tensor, str, bool]) -> None:
+        self.w, self.path, self.training = state[0], state[1], state[2]
+        torch.save(self.w, self.path)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.w
+
+
+class ReadingFiles(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.from_file("/etc/passwd", size=4, dtype=torch.uint8)
+
+
+def scripted(folder: Path, module: torch.nn.Module) -> Path:
+    torch.jit.script(module).save(str(folder / "good.pt"))
+    return folder / "good.pt"
+
+
+def saved(folder: Path) -> Path:
+    torch.save({"weight": torch.ones(4, 4), "bias": torch.ones(4)}, folder / "weights.pt")
+    return folder / "weights.pt"
+
+
+def test_a_script_touches_no_files(tmp_path: Path) -> None:
+    written = tmp_path / "written"
+    bad = scripted(tmp_path, Saving(str(written)))
+    with pytest.raises(InputError, match=r"works with files: torch\.save in code/__torch__.*--allow-pickle"):
+        load_model(str(bad))
+    hidden = changed(bad, ".py", lambda text: text.replace(b"torch.save(", b"(torch. # it is\n save)("))
+    with pytest.raises(InputError, match="works with files"):
+        load_model(str(hidden))
+    assert not written.exists()
+    load_model(str(bad), allow_pickle=True)
+    assert written.exists(), "the payload is one"
+    with pytest.raises(InputError, match=r"works with files: torch\.from_file"):
+        load_model(str(scripted(tmp_path, ReadingFiles())))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("/data/0", lambda content: b"", "has 0 bytes, and its tensor needs"),
+        ("/data/0", lambda content: content[:-1], "bytes, and its tensor needs"),
+        ("/data.pkl", lambda content: b"", "is no pickle"),
+        ("/data.pkl", lambda content: content[:-9], "is no pickle"),
+        ("/data.pkl", lambda content: b"\x80\x02t.", "did not begin"),
+        ("/data.pkl", lambda content: b"\x80\x02K\x01Q.", "states its memory in no form"),
+    ],
+)
+@pytest.mark.parametrize("script", [True, False])
+def test_records_shorter_than_their_tensors(
+    script: bool, name: str, change: Callable[[bytes], bytes], message: str, tmp_path: Path
+) -> None:
+    good = scripted(tmp_path, torch.nn.Linear(4, 4)) if script else saved(tmp_path)
+    bad = str(changed(good, name, change))
+    arch = None if script else "torch.nn:Linear(4, 4)"
+    with pytest.raises(InputError, match=message):
+        load_model(bad, arch=arch)
+    assert isinstance(load_model(str(good), arch=arch), torch.nn.Module)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (b"K\x04t(K\x01t", b"K\x05t(K\x01t", "reaches to element 5 of the 4"),
+        (b"K\x04t(K\x01t", b"K\x04t(K\x02t", "reaches to element 7 of the 4"),
+        (b"K\x04t(K\x01t", b"K\x04t(J\xff\xff\xff\xfft", "negative size or stride"),
+        (b"K\x04tQ", b"K\xfftQ", "needs 1020"),
+    ],
+)
+def test_tensors_beyond_their_memory(old: bytes, new: bytes, message: str, tmp_path: Path) -> None:
+    good = scripted(tmp_path, torch.nn.Linear(4, 4))
+    with pytest.raises(InputError, match=message):
+        load_model(str(changed(good, "/data.pkl", lambda content: content.replace(old, new))))
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_unusual_tensors_of_good_files_are_read(tmp_path: Path) -> None:
+    whole = torch.arange(24.0).reshape(4, 6)
+    kinds = [torch.bfloat16, torch.float16, torch.float64, torch.complex64, torch.int16, torch.uint8, torch.bool]
+    tensors = {"part": whole[1:3, ::2], "turned": whole.t(), "none": torch.ones(0, 3), "number": torch.tensor(2)}
+    tensors |= {str(kind).removeprefix("torch."): torch.ones(3).to(kind) for kind in kinds}
+    tensors["quantized"] = torch.quantize_per_tensor(torch.ones(3), 0.5, 1, torch.qint8)
+    torch.save(tensors, tmp_path / "weights.pt")
+    found = load_saved(tmp_path / "weights.pt")
+    assert isinstance(found, dict) and found.keys() == tensors.keys()
+    model = torch.nn.ParameterList([tensor for tensor in tensors.values() if tensor.is_floating_point()])
+    torch.save(model, tmp_path / "module.pt")
+    assert isinstance(load_model(str(tmp_path / "module.pt"), allow_pickle=True), torch.nn.ParameterList)
+
+
+def test_a_record_that_stands_twice(tmp_path: Path) -> None:
+    good = saved(tmp_path)
+    with zipfile.ZipFile(good, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
+        archive.writestr(archive.namelist()[0], b"")
+    with pytest.raises(InputError, match="two records of one name"):
+        load_model(str(good))
 
 
 # ONNX
@@ -248,6 +364,19 @@ def mutated(content: bytes, chance: random.Random) -> bytes:
     return content[:at] + chance.randbytes(16) + content[at:] if kind == "insert" else chance.randbytes(200)
 
 
+def with_mutated_record(content: bytes, chance: random.Random) -> bytes:
+    """An archive that is whole, with other bytes in one record, or without it."""
+    result = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as source, zipfile.ZipFile(result, "w") as target:
+        chosen = chance.choice([name for name in source.namelist() if source.getinfo(name).file_size])
+        for name in source.namelist():
+            if name != chosen:
+                target.writestr(name, source.read(name))
+            elif chance.random() < 0.9:
+                target.writestr(name, mutated(source.read(name), chance))
+    return result.getvalue()
+
+
 def test_mutated_files_are_refused_or_loaded(tmp_path: Path) -> None:
     """In a process of its own, which torch's readers must not take down."""
     run = subprocess.run(
@@ -281,6 +410,8 @@ def main(folder: Path, count: int) -> None:
         # Beside the model, whose data is found there.
         path = folder / f"bad{number}.{kind}"
         path.write_bytes(mutated(sources[kind], chance))
+        if kind == "pt" and number % 8 < 4:
+            path.write_bytes(with_mutated_record(sources[kind], chance))
         try:
             readers[kind](path) if kind in readers else load_model(str(path))
         except OnnxExporterError as error:

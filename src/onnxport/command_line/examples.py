@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from onnxport.command_line.archive_records import check_archive
 from onnxport.command_line.usage import UsageError
 from onnxport.errors import InputError, with_article
 from onnxport.weights.safetensors import mapped_tensors
@@ -164,6 +165,7 @@ def load_saved(path: Path) -> object:
                 return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
         if path.suffix == ".npy":
             return torch.from_numpy(np.load(path, allow_pickle=False))
+        check_archive(path, allow_files=False)
         content: object = torch.load(path, weights_only=True, map_location="cpu")
         return content
     except InputError:

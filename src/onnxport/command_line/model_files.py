@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 
+from onnxport.command_line.archive_records import check_archive
 from onnxport.command_line.examples import load_saved
 from onnxport.errors import InputError, Problem, with_article
 from onnxport.weights.safetensors import mapped_tensors
@@ -28,6 +30,7 @@ def load_file(path: Path, *, allow_pickle: bool) -> object:
         )
     if path.suffix == ".onnx":
         raise InputError(f"{path} is an ONNX file already; onnxport convert writes it for another opset or reader.")
+    check_archive(path, allow_files=allow_pickle)
     try:
         script: torch.jit.ScriptModule = torch.jit.load(str(path), map_location="cpu")
         return script
@@ -44,7 +47,10 @@ def _is_saved(path: Path) -> bool:
 def _unscripted(path: Path, not_script: Exception, *, allow_pickle: bool) -> object:
     """A file of torch.save: what was pickled if that is allowed, else what it is."""
     try:
-        content: object = torch.load(path, weights_only=not allow_pickle, map_location="cpu")
+        with warnings.catch_warnings():
+            # That it looks like a TorchScript archive, which it was read as before.
+            warnings.simplefilter("ignore", UserWarning)
+            content: object = torch.load(path, weights_only=not allow_pickle, map_location="cpu")
     except pickle.UnpicklingError as error:
         if not _is_saved(path):
             raise InputError(f"{path} is neither a TorchScript file nor one of torch.save.") from error
@@ -54,7 +60,8 @@ def _unscripted(path: Path, not_script: Exception, *, allow_pickle: bool) -> obj
         ) from error
     except Exception as error:
         # torch raises anything that a wrong file makes it stumble over.
-        reason = next(iter(str(not_script).splitlines()), type(not_script).__name__).partition(". ")[0]
+        said = (line.strip() for line in str(not_script).splitlines())
+        reason = next(filter(None, said), type(not_script).__name__).partition(". ")[0].removesuffix(":")
         raise InputError(f"{path} is neither a TorchScript file nor one of torch.save: {reason}.") from error
     if isinstance(content, Mapping):
         found = _state_dicts(content)

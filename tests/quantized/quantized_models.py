@@ -92,7 +92,7 @@ def plain(inputs: int, outputs: int) -> nn.Module:
 
 
 LAYERS: dict[str, Callable[[Layer], nn.Module]] = {
-    "linear": lambda layer: nn.Sequential(layer(WIDTH, WIDTH), nn.ReLU(), layer(WIDTH, WIDTH)),
+    "linear": lambda layer: nn.Sequential(layer(WIDTH, 4 * WIDTH), nn.ReLU(), layer(4 * WIDTH, WIDTH)),
     "attention": Attention,
     "experts": Experts,
 }

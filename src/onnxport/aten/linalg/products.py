@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import re
 import string
 from collections.abc import Sequence
 
 import torch
 
 from onnxport.aten.axes import axis_of
+from onnxport.onnx_build.equations import explicit_equation, lettered
 from onnxport.translate import Builder, Dim, Int, Number, Tensor, translates
 from onnxport.translate.dims import broadcast, is_static
 from onnxport.translate.loop import Outcome, emit_loop, emit_scan, inside
@@ -212,26 +212,12 @@ def _in_order(op: Builder, x: Tensor, letters: str, wanted: str) -> Tensor:
     return op.transpose(x, [letters.index(letter) for letter in wanted])
 
 
-def explicit_equation(equation: str) -> str:
-    """An equation without spaces and with its right-hand side: the labels that occur once, in order.
-
-    >>> from onnxport.aten.linalg.products import explicit_equation
-    >>> explicit_equation("i j, jk")
-    'ij,jk->ik'
-    """
-    equation = equation.replace(" ", "")
-    if "->" in equation:
-        return equation
-    labels = re.sub(r"[^A-Za-z]", "", equation)
-    once = "".join(sorted(label for label in set(labels) if labels.count(label) == 1))
-    return f"{equation}->{'...' if '.' in equation else ''}{once}"
-
-
 def spelled_out(op: Builder, equation: str, tensors: Sequence[Tensor]) -> tuple[str, list[Tensor]]:
     """An equation in which every letter stands for one size, as ONNX's do: a 1 that meets a longer dimension goes."""
-    equation, tensors = _with_letters(op, equation, tensors)
-    left, right = equation.split("->")
+    left, right = explicit_equation(equation).split("->")
     terms = left.split(",")
+    if _differ_in_ellipses(terms, tensors):
+        terms, right = lettered(equation, [x.rank for x in tensors])
     named = [
         (letter, size)
         for term, x in zip(terms, tensors, strict=True)
@@ -251,40 +237,14 @@ def spelled_out(op: Builder, equation: str, tensors: Sequence[Tensor]) -> tuple[
     return f"{','.join(terms)}->{right}", results
 
 
-def _with_letters(op: Builder, equation: str, tensors: Sequence[Tensor]) -> tuple[str, Sequence[Tensor]]:
-    """An equation whose ellipses, where they stand for different dimensions, are letters.
+def _differ_in_ellipses(terms: Sequence[str], tensors: Sequence[Tensor]) -> bool:
+    """Whether ellipses stand for dimensions of different sizes."""
+    return len({_of_ellipsis(term, x) for term, x in zip(terms, tensors, strict=True) if "..." in term}) > 1
 
-    They are matched from the right, as in any broadcast; a factor's dimension of 1 that meets a longer one goes.
-    """
-    left, right = explicit_equation(equation).split("->")
-    terms = left.split(",")
-    counts = [
-        x.rank - len(term.replace("...", "")) if "..." in term else 0 for term, x in zip(terms, tensors, strict=True)
-    ]
-    hidden = [
-        x.shape[term.index("...") :][:count] if "..." in term else None
-        for term, x, count in zip(terms, tensors, counts, strict=True)
-    ]
-    if len({sizes for sizes in hidden if sizes is not None}) < 2:
-        return f"{left}->{right}", tensors
-    letters = [letter for letter in string.ascii_letters if letter not in equation][: max(counts)]
-    longer = {
-        letter
-        for sizes, count in zip(hidden, counts, strict=True)
-        if sizes is not None
-        for letter, size in zip(letters[len(letters) - count :], sizes, strict=True)
-        if size != 1
-    }
-    results = []
-    for index, (term, x, count) in enumerate(zip(terms, tensors, counts, strict=True)):
-        own = letters[len(letters) - count :]
-        if "..." in term:
-            start = term.index("...")
-            gone = [axis for axis, letter in enumerate(own, start) if x.shape[axis] == 1 and letter in longer]
-            kept = "".join(letter for axis, letter in enumerate(own, start) if axis not in gone)
-            terms[index], x = term.replace("...", kept), op.squeeze(x, gone)
-        results.append(x)
-    return f"{','.join(terms)}->{right.replace('...', ''.join(letters))}", results
+
+def _of_ellipsis(term: str, x: Tensor) -> tuple[Int, ...]:
+    before, _, behind = term.partition("...")
+    return tuple(x.shape[len(before) : x.rank - len(behind)])
 
 
 @translates("aten::tensordot")

@@ -9,15 +9,14 @@ import onnx_ir as ir
 from onnxport.legalize.rewriter import Replacement, lowers
 from onnxport.legalize.rule_builder import RuleBuilder
 from onnxport.legalize.rules.counting import axis_length, upto
-
-_SPARE = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+from onnxport.onnx_build.equations import lettered
 
 
 @lowers("Einsum", below=12)
 def einsum(op: RuleBuilder, node: ir.Node) -> Replacement:
     """Operands one after the other: a matrix product where one label of each kind is left, else products summed up."""
     operands = [op.needed(position) for position in range(len(node.inputs))]
-    terms, result = _labels(op, op.attr_string("equation", ""), operands)
+    terms, result = lettered(op.attr_string("equation", ""), [op.rank(operand) for operand in operands])
     work = [_diagonal(op, term, value) for term, value in zip(terms, operands, strict=True)]
     while len(work) > 1:
         (left, one), (right, other), *rest = work
@@ -26,29 +25,6 @@ def einsum(op: RuleBuilder, node: ir.Node) -> Replacement:
     term, value = work[0]
     term, value = _sum_out(op, term, value, set(result))
     return _arranged(op, term, value, result)
-
-
-def _labels(op: RuleBuilder, equation: str, operands: list[ir.Value]) -> tuple[list[str], str]:
-    """The labels of each operand and of the result, with letters of their own for the ellipsis."""
-    equation = equation.replace(" ", "")
-    given, arrow, result = equation.partition("->")
-    terms = given.split(",")
-    spare = "".join(letter for letter in _SPARE if letter not in equation)
-    widest = 0
-    for position, term in enumerate(terms):
-        if "..." in term:
-            width = op.rank(operands[position]) - len(term) + 3
-            widest = max(widest, width)
-    for position, term in enumerate(terms):
-        if "..." in term:
-            width = op.rank(operands[position]) - len(term) + 3
-            terms[position] = term.replace("...", spare[widest - width : widest])
-    ellipsis = spare[:widest]
-    if not arrow:
-        counted = "".join(terms)
-        result = ellipsis + "".join(sorted(letter for letter in set(counted) if counted.count(letter) == 1))
-        return terms, "".join(dict.fromkeys(result))
-    return terms, result.replace("...", ellipsis)
 
 
 def _diagonal(op: RuleBuilder, term: str, value: ir.Value) -> tuple[str, ir.Value]:

@@ -186,6 +186,14 @@ def test_what_images_bring_with_them(row: str, tmp_path: Path) -> None:
     assert Session(tmp_path).generate(tokens.tolist(), 20, eos_token_ids=()) == expected.sequences[:, 4:].tolist()
 
 
+@pytest.mark.filterwarnings("ignore::onnxport.errors.OnnxExporterWarning")
+def test_recurrences_begin_with_nothing_seen() -> None:
+    # Three files do for such a model: its states are empty before a prompt, of a fixed size as they are.
+    model = small_models.small_model("qwen3_5", find_task("image-text-to-text"))
+    small_models.spread(model, 0.2)
+    assert [part.name for part in image_text.image_text_parts(model)] == ["vision", "embedding", "model"]
+
+
 @pytest.mark.parametrize("kind", ["gemma3", "git", "moss_transcribe_diarize"])
 def test_models_that_read_more_than_text_are_exported_with_it(kind: str) -> None:
     config = small_models.small_configuration(kind)

@@ -22,6 +22,7 @@ from onnxport.pretrained.library_loop import first_call
 from onnxport.pretrained.parts import Part, Sizes, Tensors
 from onnxport.pretrained.plain_generation import generate_plainly, tie_width
 from onnxport.pretrained.prompts import find_prompts, takes_images
+from onnxport.pretrained.states import PAST
 from onnxport.pretrained.tasks.embedded import embedded_decoder_part, embedding_part
 from onnxport.pretrained.tasks.prompted import PromptedModel
 from onnxport.pretrained.tasks.task import Model, Task
@@ -85,6 +86,8 @@ def answers_alike(images: ImageInputs, parts: Sequence[Part]) -> bool:
             features = vision.forward({"pixel_values": given["pixel_values"]})
             embedded = embedding.forward({"input_ids": given["input_ids"], **features})
             tensors = text.inputs({"batch": 1, "sequence": given["input_ids"].shape[1], "past": 0})
+            # Nothing was seen: states of a fixed size, of convolutions and recurrences, begin with zeros.
+            tensors |= {name: state.zero_() for name, state in tensors.items() if name.startswith(PAST)}
             stated = {name: given[name] for name in TYPES if name in given}
             positions = call.get("position_ids")
             if positions is not None and positions.dim() > 2:

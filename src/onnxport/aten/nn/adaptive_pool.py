@@ -80,8 +80,9 @@ def adaptive_avg_pool(op: Builder, self: Tensor, output_size: Sequence[Int]) -> 
     if ones:
         for axis in ones:
             shape[axis] = 1
-        # onnxruntime keeps the layout of its convolutions through the former, and others quantize it.
-        whole = len(ones) == spatial and first == 2 and self.dtype == torch.float32
+        # onnxruntime keeps the layout of its convolutions through the former, and others quantize it; of videos it has
+        # no such layout, and OpenCV no such pool.
+        whole = len(ones) == spatial < 3 and first == 2 and self.dtype == torch.float32
         pooled = op.GlobalAveragePool(result) if whole else op.ReduceMean(result, ones, keepdims=1)
         result = pooled.with_shape(shape)
     uneven: list[int] = []

@@ -39,8 +39,8 @@ ROWS: list[tuple[str, Function, tuple[R, ...]]] = [
     ("Mul ReduceSum Sqrt", lambda x: x.norm(dim=1), (R("b", 5),)),
     ("ReduceMean Sub Mul ReduceSum Div Sqrt", lambda x: x.std(1), (R("b", 5),)),
     ("Mul ReduceSum Sqrt Div Mul", lambda v, g: torch._weight_norm(v, g, 0), (R(3, 5, "n"), R(3, 1, 1))),
-    ("GlobalAveragePool", lambda x: F.adaptive_avg_pool2d(x, 1), (R("b", 4, "h", "w"),)),
-    ("ReduceMean", lambda x: F.adaptive_avg_pool3d(x, 1), (R("b", 4, 3, "h", "w"),)),
+    ("GlobalAveragePool", lambda x: F.adaptive_avg_pool2d(x, 1), (R("b", 4, "m", "n"),)),
+    ("ReduceMean", lambda x: F.adaptive_avg_pool3d(x, 1), (R("b", 4, 3, "m", "n"),)),
     # OpenCV has these of floating-point numbers only.
     ("Cast Neg Max", lambda i: i.int().abs(), (I("n"),)),
     ("Sub Cast Clip", lambda i: (i - 2).int().sign(), (I("n"),)),

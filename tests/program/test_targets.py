@@ -162,6 +162,26 @@ def test_opencv_does_not_take_a_division_by_a_length_for_a_normalization(kept: b
     assert_close(list(program(*other)), list(Scaled(kept)(*other)))
 
 
+class Padded(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.GroupNorm(2, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(nn.functional.pad(x, (2, 0)))
+
+
+def test_pnnx_reads_pads_and_groups() -> None:
+    """It knows no mode of a Pad that is not stated, and groups only where the whole shape behind them is."""
+    example = torch.randn(1, 4, 5)
+    program = onnxport.export(Padded(), (example,), target="ncnn")
+    nodes = {node.op_type: node for node in program.model.graph}
+    assert nodes["Pad"].attributes.get_string("mode") == "constant"
+    shape = ir.convenience.get_const_tensor(nodes["Reshape"].inputs[1])
+    assert shape is not None and shape.numpy().tolist() == [1, 4, 7]
+    assert_close(program(example)[0], Padded()(example))
+
+
 def test_what_does_not_go_together_is_refused() -> None:
     with pytest.raises(TargetError, match="rknn reads opsets 12 to 19, not 20"):
         onnxport.export(Block(), (x(),), target="rknn", opset_version=20)
@@ -188,6 +208,8 @@ def test_inputs_are_int32_for_readers_without_int64(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"tokens: expected torch.int32, got torch.int64"):
         program(torch.tensor([[2**40, 0, 4]]), other[1])
     plain = onnxport.export(model, example)
-    plain.save(tmp_path / "m.onnx", target="ncnn")
-    assert onnx.load(tmp_path / "m.onnx").graph.input[0].type.tensor_type.elem_type == 6
+    # pnnx looks at what numbers make of int64 to find the shapes, and of int32 at whatever is in memory.
+    for target, kind in (("rknn", 6), ("ncnn", 7)):
+        plain.save(tmp_path / "m.onnx", target=target)
+        assert onnx.load(tmp_path / "m.onnx").graph.input[0].type.tensor_type.elem_type == kind
     assert plain.model.graph.inputs[0].dtype == ir.DataType.INT64

@@ -254,6 +254,9 @@ class RuleBuilder:
         The first ``kept`` sizes are those the reshaped tensor has as well.
         """
         if value.shape is not None:
+            static = [dim for dim in value.shape if isinstance(dim, int)]
+            if len(static) == len(value.shape):
+                return self.i64(static)
             dims = [0 if at < kept else dim if isinstance(dim, int) else -1 for at, dim in enumerate(value.shape)]
             if dims.count(-1) <= 1 and 0 not in value.shape:
                 return self.i64(dims)

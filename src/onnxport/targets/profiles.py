@@ -69,7 +69,6 @@ PROFILES: dict[str, Target] = {
             "ncnn",
             opset=13,
             newest_opset=17,
-            int32_inputs=True,
             fixed_sizes=True,
             refused=_SEQUENCES | _TEXT | operator_set("If Loop Scan"),
             refused_types=_NO_NUMBERS | {_D.DOUBLE},

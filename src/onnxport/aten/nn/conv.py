@@ -146,7 +146,7 @@ def conv_transpose(
         group=groups,
     )
     if any(beyond):
-        result = op.Pad(result, [0] * (spatial + 4) + beyond)
+        result = op.Pad(result, [0] * (spatial + 4) + beyond, mode="constant")
         result = result if bias is None else op.Add(result, op.unsqueeze(bias, list(range(1, spatial + 1))))
     return result if batched is input else op.Squeeze(result, [0])
 

@@ -71,7 +71,8 @@ def _widened(
     if all(amount == 0 for amount in (*before, *after)):
         return x
     fill = op.scalar(value, x.dtype) if value != 0 else None
-    result = op.Pad(x, [*before, *after], fill, mode=None if mode == "constant" else mode)
+    # pnnx (ncnn's converter) knows no mode that is not stated.
+    result = op.Pad(x, [*before, *after], fill, mode=mode)
     return result.with_shape(_sum_sizes(before, x.shape, after))
 
 

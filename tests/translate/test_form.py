@@ -73,6 +73,16 @@ def test_recurrent_layers_name_all_outputs(kind: type[nn.RNNBase]) -> None:
     assert all(node.output)
 
 
+@pytest.mark.parametrize("settings", [{"bias": False}, {"elementwise_affine": False}], ids=str)
+def test_norms_have_a_bias(settings: dict[str, bool]) -> None:
+    """onnxruntime's optimizer looks for it without asking."""
+    model, example = nn.LayerNorm(6, **settings), torch.randn(2, 6)
+    program = onnxport.export(model, (example,))
+    (norm,) = program.model_proto.graph.node
+    assert (norm.op_type, len(norm.input)) == ("LayerNormalization", 3)
+    assert_close(program(example)[0], model(example))
+
+
 def test_hard_sigmoid_leaves_out_what_is_default() -> None:
     program = onnxport.export(nn.Sequential(nn.Hardsigmoid(), nn.Hardswish()), (torch.randn(3),), opset_version=13)
     found = [node for node in program.model_proto.graph.node if node.op_type == "HardSigmoid"]

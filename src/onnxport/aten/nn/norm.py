@@ -31,6 +31,8 @@ def layer_norm(
         result = result if scale is None else result * scale
         return result if shift is None else result + shift
     scale = op.full(1, normalized_shape, data.dtype) if scale is None else scale
+    # onnxruntime's optimizer fails on sums that are normalised without a bias.
+    shift = op.full(0, normalized_shape, data.dtype) if shift is None else shift
     return op.LayerNormalization(data, scale, shift, axis=-len(normalized_shape), epsilon=eps)
 
 

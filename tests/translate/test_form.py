@@ -83,6 +83,15 @@ def test_norms_have_a_bias(settings: dict[str, bool]) -> None:
     assert_close(program(example)[0], model(example))
 
 
+def test_sums_of_whole_numbers_divide_by_no_more_than_32_bits_hold() -> None:
+    """To OpenCV the lower half of 2³² is 0."""
+    program = onnxport.export(Call(lambda x: x.sum(1)), (torch.ones(2, 3, dtype=torch.int64),))
+    held = [onnx.numpy_helper.to_array(tensor) for tensor in program.model_proto.graph.initializer]
+    assert max(abs(int(array.max())) for array in held) < 2**31
+    x = torch.tensor([[2**62, 2**62 - 1, -3], [-(2**63), 5, 2**53 + 1]])
+    assert_close(program(x)[0], x.sum(1))
+
+
 def test_hard_sigmoid_leaves_out_what_is_default() -> None:
     program = onnxport.export(nn.Sequential(nn.Hardsigmoid(), nn.Hardswish()), (torch.randn(3),), opset_version=13)
     found = [node for node in program.model_proto.graph.node if node.op_type == "HardSigmoid"]

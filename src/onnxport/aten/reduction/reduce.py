@@ -91,8 +91,11 @@ def sum_(
 
 
 def sum_of_halves(op: Builder, x: Tensor, axes: Sequence[int], keepdim: bool) -> Tensor:
-    """A sum of int64 to the last bit; onnxruntime's ReduceSum adds in float64, which holds only 53."""
-    base = op.scalar(2**32, torch.int64)
+    """A sum of int64 to the last bit; onnxruntime's ReduceSum adds in float64, which holds only 53.
+
+    OpenCV 5.0 divides by the lower 32 bits of a number, so the parts are none of 32.
+    """
+    base = op.scalar(2**30, torch.int64)
     low = op.Mod(x, base).with_shape(x.shape)
     high = op.Div(x - low, base).with_shape(x.shape)
     return reduced(op, "ReduceSum", high, axes, keepdim) * base + reduced(op, "ReduceSum", low, axes, keepdim)

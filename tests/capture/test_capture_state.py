@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import warnings
 from typing import Any
 
@@ -373,3 +374,20 @@ def test_dynamo_learns_of_numpys_functions_and_not_of_what_stands_in_for_them(mo
     with DrawnNumbers().noted():
         known_numpy_functions()
     assert id(np.random.rand) in known_numpy_functions
+
+
+STOPPED = False
+
+
+class SeesAnotherThread(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        thread = threading.Thread(target=setattr, args=(sys.modules[__name__], "STOPPED", True))
+        thread.start()
+        thread.join()
+        return x + 1
+
+
+def test_what_another_thread_assigns_meanwhile_stays() -> None:
+    assert not STOPPED
+    onnxport.export(SeesAnotherThread(), (torch.ones(3),), verbose=False)
+    assert STOPPED

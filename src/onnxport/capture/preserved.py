@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dis
 import random
 import sys
+import types
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -154,10 +156,10 @@ def _files(model: torch.nn.Module, kept: set[KeptValue]) -> Iterator[Restore]:
             continue
         path, variables = own
         yield _noting(variables, path, kept, is_attribute=False)
-        yield _without_changes(variables)
+        yield _without_changes(variables, _other_numbers)
         for value in list(variables.values()):
             if type(value) is dict:
-                yield _without_changes(value)
+                yield _without_changes(value, _changed_numbers)
             elif type(value) is list:
                 yield _without_new_results(value)
             elif callable(getattr(type(value), "cache_clear", None)):
@@ -189,10 +191,8 @@ def _noting(table: dict[str, Any], file: str, kept: set[KeptValue], *, is_attrib
     def note() -> None:
         names = {name for name, (value, held) in containers.items() if _gained_results(value, held)}
         if not is_attribute:
-            changed = ((name, value) for name, value in table.items() if value is not before.get(name))
-            names |= {
-                name for name, value in changed if _is_result(value) or _is_another_number(value, before.get(name))
-            }
+            names |= {name for name, value in table.items() if value is not before.get(name) and _is_result(value)}
+            names |= _other_numbers(table, before)
         kept.update(KeptValue(file, name, is_attribute) for name in names)
 
     return note
@@ -208,19 +208,51 @@ def _gained_results(value: Any, before: Any) -> bool:
     return any(id(item) not in known and _is_result(item) for item in held)
 
 
-def _without_changes(table: dict[Any, Any]) -> Restore:
+def _without_changes(table: dict[Any, Any], changed: Callable[[dict[Any, Any], dict[Any, Any]], set[Any]]) -> Restore:
     before = table.copy()
 
     def restore() -> None:
+        numbers = changed(table, before)
         for name, value in list(table.items()):
             if name not in before and _is_result(value):
                 del table[name]
-            elif name in before and (
-                _is_another_number(value, before[name]) or (value is not before[name] and _is_result(value))
-            ):
+            elif name in numbers or (name in before and value is not before[name] and _is_result(value)):
                 table[name] = before[name]
 
     return restore
+
+
+def _changed_numbers(table: dict[Any, Any], before: dict[Any, Any]) -> set[Any]:
+    return {name for name, value in list(table.items()) if _is_another_number(value, before.get(name))}
+
+
+def _other_numbers(variables: dict[Any, Any], before: dict[Any, Any]) -> set[Any]:
+    """The variables of a file that hold other numbers, of those that a function of the file assigns to.
+
+    No code of the model has changed the others: another thread has, or who asked for the export.
+    """
+    changed = _changed_numbers(variables, before)
+    return changed and changed & {name for code in _codes(variables) for name in _assigned(code, changed)}
+
+
+def _codes(variables: dict[Any, Any]) -> Iterator[types.CodeType]:
+    """The code of the functions of a file, and of the methods of its classes."""
+    for value in list(variables.values()):
+        own = isinstance(value, type) and value.__module__ == variables.get("__name__")
+        for function in (value, *(vars(value).values() if own else ())):
+            # Methods of the class, properties, and what decorators put in a function's place.
+            for inner in (function, *(getattr(function, name, None) for name in ("__func__", "fget", "__wrapped__"))):
+                code = getattr(inner, "__code__", None)
+                if isinstance(code, types.CodeType):
+                    yield code
+
+
+def _assigned(code: types.CodeType, names: set[Any]) -> Iterator[Any]:
+    if not names.isdisjoint(code.co_names):
+        yield from (step.argval for step in dis.get_instructions(code) if step.opname == "STORE_GLOBAL")
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            yield from _assigned(inner, names)
 
 
 def _without_new_results(items: list[object]) -> Restore:

@@ -70,6 +70,28 @@ def padded_in_the_body(self: Any, x: Any) -> Any:
 
 
 @number()
+def halves_of_odd_lengths(self: Any, x: Any) -> Any:
+    while x.shape[0] > 1:
+        if x.shape[0] % 2:
+            x = torch.cat([x, x[-1:]])
+        x = x[::2] + x[1::2]
+    return x
+
+
+@on_data()
+def raises_after_many_iterations(self: Any, x: Any) -> Any:
+    steps = 0
+    while x.sum() < 40:
+        for shift in (0.1, 0.2):
+            x = x * 1.1 + shift
+            assert x.max() > -5
+        steps += 1
+        if steps > 100:
+            raise ValueError(f"no end after {steps}")
+    return x + steps
+
+
+@number()
 def condition_that_fails_once_left(self: Any, x: Any) -> Any:
     row = 0
     while x[row].sum() < 3:

@@ -181,6 +181,14 @@ class Multiplies(torch.nn.Module):
         return x + sum([1.0] * x.shape[0])  # culprit
 
 
+class Splits(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] == 1:  # culprit
+            return x
+        half = x.shape[0] // 2
+        return self.forward(x[:half]) + self.forward(x[half:]).relu()
+
+
 REFUSED: dict[type[torch.nn.Module], str] = {
     Left: "it may be left before its end",
     Chooses: "`best` is a tensor after one way and None after the other",
@@ -198,6 +206,7 @@ REFUSED: dict[type[torch.nn.Module], str] = {
     Marks: "it changes what is in `marked`, a set",
     Memoizes: "it changes what is in `MEMO`, a dict",
     Multiplies: "the model forces it to be 3",
+    Splits: "asks of sizes more than 6 times in one run",
 }
 
 
@@ -223,6 +232,28 @@ def test_a_recursion_that_sizes_end_and_that_changes_them_is_warned_of() -> None
     for size in (1, 4, 5, 8, 17, 100):
         x = torch.randn(size, 3)
         assert_close(program(x)[0], model(x))
+
+
+class Diverges(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        steps = 0
+        while x.sum() < 10:
+            while x.max() < 1:
+                x = x + x.abs() / 2 - 0.1
+                steps += 1
+                if steps > 30:
+                    raise ValueError("no end")
+            x = x * 1.3
+        return x
+
+
+def test_a_loop_ends_where_it_raises_in_eager_mode() -> None:
+    model = Diverges()
+    program = onnxport.export(model, (torch.ones(3, 3),), dynamic_shapes=({0: "n"},), verbose=False)
+    assert_close(program(torch.full((2, 3), 0.7))[0], model(torch.full((2, 3), 0.7)))
+    with pytest.raises(ValueError, match="no end"):
+        model(-torch.ones(2, 3))
+    assert program(-torch.ones(2, 3))[0].shape == (2, 3)
 
 
 def test_the_code_is_as_it_was() -> None:

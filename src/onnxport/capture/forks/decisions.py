@@ -44,7 +44,7 @@ from onnxport.torch_internals.sympy_functions import PythonReferenceAnalysis, sy
 # Kernels in C++ ask as well, in files of their own; Python's questions come without a file, bool(tensor) from here.
 _TRUTH_OF_TENSORS = "pybind_utils.cpp"
 MOST_AT_ONE_LINE = 6
-"""So many decisions on data at one line double the paths as often: more of them are a loop, or too many branches."""
+"""So many decisions at one line double the paths as often: more of them are a loop, or too many branches."""
 
 _RELATIONS: dict[str, Callable[..., sympy.Basic]] = {
     "eq": sympy.Eq,

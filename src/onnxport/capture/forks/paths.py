@@ -15,7 +15,7 @@ import torch
 from onnxport.capture.diagnosis.forced_sizes import FirstSymbols, is_violation
 from onnxport.capture.diagnosis.guards import Followed, limit_of
 from onnxport.capture.diagnosis.user_lines import line_of_error, raised_by_model
-from onnxport.capture.forks.decisions import DECIDED, Decision, Diverged, LoopOnData, Schedule
+from onnxport.capture.forks.decisions import DECIDED, MOST_AT_ONE_LINE, Decision, Diverged, LoopOnData, Schedule
 from onnxport.capture.forks.witnesses import Limits, settled, witness
 from onnxport.capture.request.resizing import Arguments, ResizableInputs
 from onnxport.errors import CaptureError, Problem
@@ -103,7 +103,9 @@ class Explorer:
     def _sibling(self, path: Path, depth: int) -> Path | None:
         """The run that goes the other way at a decision; None where there is none, which is noted."""
         decision = path.decisions[depth]
-        if not decision.of_data and _is_tangled(decision.expression):
+        if not decision.of_data and (_is_tangled(decision.expression) or _is_repeated(path.decisions[: depth + 1])):
+            if lines := _lines_without_end(path.decisions):
+                raise _without_end(lines)
             self._follow(decision, "what it asks is computed of sizes again and again, as in a loop")
             return None
         if not _is_marked(path.program, decision):
@@ -227,6 +229,33 @@ def _agrees(made: Sequence[Decision], model: Sequence[Decision], depth: int) -> 
 def _is_tangled(expression: sympy.Basic) -> bool:
     """Whether an expression has so many parts that it takes seconds to reason about: it doubles with each iteration."""
     return next(itertools.islice(sympy.preorder_traversal(expression), _MOST_PARTS, None), None) is not None
+
+
+def _is_repeated(decisions: Sequence[Decision]) -> bool:
+    """Whether the last of the decisions asks of sizes what its line has asked often, which leads to larger sizes."""
+    last = decisions[-1]
+    return sum(one.where == last.where and not one.of_data for one in decisions) > MOST_AT_ONE_LINE
+
+
+def _lines_without_end(decisions: Sequence[Decision]) -> list[str]:
+    """The lines of a recursion, or of a loop that is none of ONNX's, with more ways through it than can be captured.
+
+    Where one line asks again and again, each time is a way out. Where two do, or one does in each of two calls, they
+    multiply.
+    """
+    asked = Counter(decision.where for decision in decisions if not decision.of_data)
+    often = [where for where, count in asked.most_common() if count > MOST_AT_ONE_LINE]
+    return often if len(often) > 1 or any(asked[where] > 2 * MOST_AT_ONE_LINE for where in often) else []
+
+
+def _without_end(lines: Sequence[str]) -> CaptureError:
+    what = f"This line asks of sizes more than {MOST_AT_ONE_LINE} times in one run, each time of what it led to before"
+    remedy = (
+        "Write a recursion as a `while` that only changes variables, which becomes a Loop, or pass branches='follow' "
+        "to take the example's way."
+    )
+    headline = "Python repeats decisions on sizes, and how often depends on the sizes:"
+    return CaptureError(headline, [Problem(what, where, remedy) for where in lines])
 
 
 def _is_marked(program: torch.export.ExportedProgram, decision: Decision) -> bool:

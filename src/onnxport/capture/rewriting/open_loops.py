@@ -35,7 +35,7 @@ from onnxport.torch_internals.symbolic_sizes import constrain_range_for_size
 Tensors = Sequence[torch.Tensor]
 _MOST_ROUNDS = 6
 LEFT = 2
-"""The flag of a loop that can be left: less than this as long as it goes on, 3 if it returns from the function."""
+"""The flag of a loop that can be left: less than this as long as it goes on, more if it leaves the function too."""
 
 
 class LoopRefused(CaptureError):

@@ -186,7 +186,9 @@ class Varying(_Changing):
         """The tensor after the last iteration."""
         sizes = list(self.sizes)
         for axis, growth in enumerate(self.growth):
-            if growth is not None and growth != 0 and self.count is not None:
+            # Whether one that only data tells is 0 is not asked.
+            grows = isinstance(growth, torch.SymInt) or (growth is not None and growth != 0)
+            if growth is not None and grows and self.count is not None:
                 sizes[axis] = value.shape[axis] + growth * self.count
         return self._of_size(next(states), sizes)
 

@@ -21,6 +21,26 @@ SIZES = rows(8, 1, 2, 3, 5, 7, 14, 65, 100)
 # Data
 
 
+@program(rows(8, 1, 2, 3, 4, 5, 12))
+def view_or_what_except_says(self: Any, x: Any) -> Any:
+    try:
+        return x.view(-1, 4, 3).sum(1)
+    except RuntimeError:
+        return x * 2
+
+
+@program(rows(8, 1, 2, 3, 5, 6, 12))
+def row_or_what_except_says(self: Any, x: Any) -> Any:
+    def chosen(row: int) -> Any:
+        return x[row]
+
+    try:
+        y = chosen(5)
+    except (IndexError, KeyError):
+        y = self.one(x[0])
+    return y
+
+
 @program(SIGNS, ifs=1)
 def truth_of_a_sum(self: Any, x: Any) -> Any:
     if x.sum() > 0:

@@ -221,13 +221,17 @@ def line_of_caller() -> str:
 
 def frame_of_caller() -> FrameType | None:
     """Return the innermost frame of the user's that is running now, above the one that asked for the capture."""
+    return next(frames_of_callers(), None)
+
+
+def frames_of_callers() -> Iterator[FrameType]:
+    """The frames of the user's that are running now, from the innermost to the one below what asked for the capture."""
     frame: FrameType | None = sys._getframe(1)
     # The package's own kernels may be running for an operator of the user's; what began the capture ends the search.
     while frame is not None and frame.f_code.co_filename != _STRATEGIES:
         if is_users_file(frame.f_code.co_filename) and not _checks_guards(frame) and not _is_generated(frame):
-            return frame
+            yield frame
         frame = frame.f_back
-    return None
 
 
 @lru_cache(maxsize=1024)
@@ -291,6 +295,11 @@ def asker(*, of_data: bool = False) -> Asker:
         if states or (filename.startswith(TORCH_FOLDER) and not filename.startswith((*_ANSWERING, _BYTECODE_TRACER))):
             return "torch"
         if is_users_file(filename):
-            return "library" if is_librarys_file(filename) else "user"
+            return asker_of(frame)
         frame = frame.f_back
     return "torch"
+
+
+def asker_of(frame: FrameType) -> Asker:
+    """Whose code outside of torch a frame runs."""
+    return "library" if is_librarys_file(frame.f_code.co_filename) else "user"

@@ -25,6 +25,7 @@ from onnxport.capture.diagnosis.guards import Followed
 from onnxport.capture.diagnosis.user_lines import Asker, asked_by, asker, frame_of_caller, line_of_caller
 from onnxport.capture.diagnosis.zero_sizes import is_otherwise_at_zero
 from onnxport.capture.forks.array_functions import functions_of_numbers
+from onnxport.capture.forks.caught_checks import CaughtChecks
 from onnxport.capture.forks.choice_syntax import is_choice_of_numbers, is_joined
 from onnxport.capture.forks.choosing import Choosing, refuse_truth
 from onnxport.capture.forks.cutting import cuts_left_open
@@ -403,7 +404,7 @@ def _truths() -> Iterator[tuple[object, str, object]]:
     yield torch.SymBool, "__ne__", is_no_truth
 
 
-def _operations(fitting: Fitting) -> Iterator[tuple[object, str, object]]:
+def _operations(fitting: Fitting, checks: CaughtChecks) -> Iterator[tuple[object, str, object]]:
     """What torch.export calls for an operation of the model's code, with ours for pieces that are joined."""
     # Loaded when it is used: it takes seconds.
     from onnxport.torch_internals.exporting import FunctionHandler
@@ -412,9 +413,11 @@ def _operations(fitting: Fitting) -> Iterator[tuple[object, str, object]]:
 
     def _override(self: Any, func: Any, args: Any, kwargs: Any) -> Any:
         keep_shape_of_input(func, args)
-        return override(self, *given(func, *fitting.given(func, args, kwargs)))
+        made, *arguments = override(self, *given(func, *fitting.given(func, args, kwargs)))
+        return checks.noted_after(made), *arguments
 
     yield FunctionHandler, "_override", _override
+    yield from checks.replacements()
 
 
 def _is_settled(found: object) -> bool:
@@ -481,7 +484,8 @@ def deciding(schedule: Schedule | None) -> Iterator[None]:
         assert isinstance(condition, torch.SymBool)
         return schedule.answer(condition, by)
 
-    sources = (_comparisons(schedule), _numbers(schedule), _truths(), _operations(schedule.fitting))
+    checks = CaughtChecks(schedule.answer, schedule.texts.append)
+    sources = (_comparisons(schedule), _numbers(schedule), _truths(), _operations(schedule.fitting, checks))
     answering = (comparisons_of_data(), functions_of_numbers(), orders_of_memory(), unordered_numbers())
     rows = [(SymNode, "guard_bool", decide), *itertools.chain(*sources, *answering, quotients_made_whole())]
     with attributes_replaced(rows):

@@ -306,7 +306,7 @@ PATCHES: tuple[Patch, ...] = (
     ),
     Patch(
         replaces=(
-            "torch.fx.experimental.sym_node.SymNode.guard_bool",
+            *(f"torch.fx.experimental.sym_node.SymNode.{name}" for name in ("guard_bool", "expect_true")),
             *(f"torch.SymInt.__{name}__" for name in ("eq", "ne", "lt", "le", "gt", "ge")),
         ),
         why="What Python asks of sizes is answered as the example has it, and what it asks of data is refused: both "

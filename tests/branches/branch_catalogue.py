@@ -21,6 +21,13 @@ SIZES = rows(8, 1, 2, 3, 5, 7, 14, 65, 100)
 # Data
 
 
+@program(rows(6, 1, 2, 3, 4, 8, 12))
+def one_size_by_two_conditions(self: Any, x: Any) -> Any:
+    if x.shape[0] % 4 == 0 and x.shape[0] < 8:
+        return x.view(4, 3) + self.table[:4]
+    return x
+
+
 @program(rows(8, 1, 2, 3, 4, 5, 12))
 def view_or_what_except_says(self: Any, x: Any) -> Any:
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,18 @@ def test_what_has_no_form_is_refused_with_the_line(kind: type[torch.nn.Module]) 
 class Asks(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x + 1 if x.shape[0] > 3 else x - 1
+
+
+class Unrolls(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] > 1:
+            return torch.stack([b - a for a, b in itertools.pairwise(x)])  # culprit
+        return x
+
+
+def test_a_size_that_one_way_fixes_for_others_is_refused_with_the_line() -> None:
+    with pytest.raises(onnxport.errors.OnnxExporterError, match=r"the model forces it to be 4\.\n *at .*# culprit"):
+        onnxport.export(Unrolls(), (torch.ones(4, 3),), dynamic_shapes=({0: "n"},), verbose=False)
 
 
 class Multiplies(torch.nn.Module):

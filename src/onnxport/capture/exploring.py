@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+import sympy  # type: ignore[import-untyped]
 import torch
 
 from onnxport.capture.diagnosis import forced_sizes
 from onnxport.capture.diagnosis.guards import Followed, GuardedProgram
 from onnxport.capture.forks.decisions import Decision
 from onnxport.capture.forks.paths import Explorer, Path, Tree, without_marks
-from onnxport.capture.forks.witnesses import follows
+from onnxport.capture.forks.witnesses import follows, implied
 from onnxport.capture.naming import name_axes
 from onnxport.capture.request.dynamic_shapes import Declarations
 from onnxport.capture.strategies import Request, Success, run, run_path
@@ -74,6 +75,8 @@ def explore(
         limit=branch_limit,
     )
     tree = explorer.grow(first)
+    if problems := list(_fixed_axes(tree, request, recorder, explorer)):
+        raise request.rewriting.explained(forced_sizes.error_of(problems))
     if isinstance(tree, Path):
         without_marks(tree.program)
     followed = [*explorer.followed, *success.schedule.texts]
@@ -102,6 +105,20 @@ def with_fewer_decisions(success: Success, request: Request, recorder: forced_si
     rewriting.begin_anew(before, opens=False)
     request.fitting.allowed = fits
     return success
+
+
+def _fixed_axes(tree: Tree, request: Request, recorder: forced_sizes.Recorder, explorer: Explorer) -> Iterator[Problem]:
+    """The axes that should vary and have one size on a way that others lead to as well."""
+    for path in tree.paths:
+        first: forced_sizes.FirstSymbols | None = None
+        for axis, size in forced_sizes.placeholder_sizes(path.program, request.declared.axes):
+            fixed = forced_sizes.fixed_value(size)
+            if fixed is None or not axis.must_vary:
+                continue
+            first = explorer.first_symbols(path.program) if first is None else first
+            symbol = first.sizes.get((axis.index, axis.axis))
+            if symbol is None or not implied(sympy.Eq(symbol, fixed), path.decisions, explorer.names, explorer.limits):
+                yield forced_sizes.problem(axis, fixed, recorder.line(axis, fixed))
 
 
 def _most_general(tree: Tree, declared: Declarations) -> torch.export.ExportedProgram:

@@ -110,6 +110,25 @@ def follows(expression: sympy.Basic, decisions: Sequence[Decision], names: Mappi
     return bool(bound_sympy(expression, ranges).lower == sympy.true)
 
 
+def implied(fact: sympy.Basic, decisions: Sequence[Decision], names: Mapping[str, str], limits: Limits) -> bool:
+    """Whether a fact surely follows from decisions and what was declared of sizes, where no axis is empty."""
+    if follows(fact, decisions, names):
+        return True
+    symbols = fact.free_symbols
+    asked = {symbol.name for symbol in symbols}
+    told = [one for one in decisions if {symbol.name for symbol in one.expression.free_symbols} <= asked]
+    wanted = [(one.expression, one.outcome) for one in told]
+    by_name = {symbol.name: limit for symbol, limit in limits.items()}
+    for symbol in symbols:
+        limit = by_name.get(symbol.name)
+        # torch's symbol is positive, of which nothing would be left to tell.
+        size = sympy.Symbol(symbol.name, integer=True, nonnegative=True)
+        wanted.append((size >= (1 if limit is None else sympy.Max(1, limit.lower)), True))
+        if limit is not None and limit.upper.is_Integer:
+            wanted.append((size <= limit.upper, True))
+    return never([*wanted, (fact, False)])
+
+
 def _ranges(
     expression: sympy.Basic, decisions: Sequence[Decision], names: Mapping[str, str], declared: Limits, least: int
 ) -> dict[sympy.Symbol, ValueRanges[sympy.Expr]]:

@@ -21,6 +21,12 @@ SIZES = rows(8, 1, 2, 3, 5, 7, 14, 65, 100)
 # Data
 
 
+@program(rows(6, 1, 2, 4, 5, 8))
+def values_of_and_and_or(self: Any, x: Any) -> Any:
+    factor = (x.shape[0] > 4 and 2) or 3
+    return x * factor + (x.shape[0] > 5 or 7)
+
+
 @program(rows(6, 1, 2, 3, 4, 8, 12))
 def one_size_by_two_conditions(self: Any, x: Any) -> Any:
     if x.shape[0] % 4 == 0 and x.shape[0] < 8:

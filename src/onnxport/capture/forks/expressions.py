@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from types import FrameType
 
 _Place = tuple[int, int, int, int]
+_UNKNOWN = object()
 #: Looking at these runs no code of the model's and changes nothing.
 _PLAIN = (ast.Name, ast.Constant, ast.Compare, ast.Is, ast.IsNot, ast.UnaryOp, ast.Not, ast.Load)
 
@@ -25,7 +26,11 @@ def is_outvoted(frame: FrameType) -> bool:
         # before the one that is asked did not settle it.
         if place == span_of(expression) or place in map(span_of, expression.values):
             settles = isinstance(expression.op, ast.Or)
-            return any(_plain_truth(part, frame) is settles for part in expression.values)
+            values = [_plain_value(part, frame) for part in expression.values]
+            if span_of(expression) not in _tests(frame.f_code.co_filename):
+                # `n > 4 or 3` is true either way, and another value.
+                values = [value for value in values if isinstance(value, bool)]
+            return any(value is not _UNKNOWN and bool(value) is settles for value in values)
     return False
 
 
@@ -95,6 +100,22 @@ def _boolean_expressions(filename: str) -> tuple[ast.BoolOp, ...]:
 
 
 @functools.lru_cache(maxsize=64)
+def _tests(filename: str) -> frozenset[_Place | None]:
+    """Where the ``and`` and ``or`` of a file stand of which nothing but the truth counts."""
+    found: list[ast.BoolOp] = []
+    for node in nodes_of_file(filename):
+        asked = [node.test] if isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert) else []
+        asked += node.ifs if isinstance(node, ast.comprehension) else []
+        asked += [node.operand] if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not) else []
+        while asked:
+            part = asked.pop()
+            if isinstance(part, ast.BoolOp):
+                found.append(part)
+                asked += part.values
+    return frozenset(map(span_of, found))
+
+
+@functools.lru_cache(maxsize=64)
 def _loops(filename: str) -> tuple[ast.While, ...]:
     """The ``while`` loops of a file."""
     return tuple(node for node in nodes_of_file(filename) if isinstance(node, ast.While))
@@ -158,17 +179,17 @@ def span_of(node: ast.expr | ast.stmt) -> _Place | None:
     return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
 
 
-def _plain_truth(part: ast.expr, frame: FrameType) -> bool | None:
-    """The truth of a part that is plain and about plain values, else None."""
+def _plain_value(part: ast.expr, frame: FrameType) -> object:
+    """The value of a part that is plain and about plain values, else ``_UNKNOWN``."""
     if not all(isinstance(node, _PLAIN) for node in ast.walk(part)):
-        return None
+        return _UNKNOWN
     known = {**frame.f_globals, **frame.f_locals}
     compared = isinstance(part, ast.Compare | ast.UnaryOp)
     for node in ast.walk(part):
         if isinstance(node, ast.Name) and (node.id not in known or not (compared or _is_plain(known[node.id]))):
-            return None
+            return _UNKNOWN
     value = eval(compile(ast.Expression(part), "<part>", "eval"), known)
-    return bool(value) if _is_plain(value) else None
+    return value if _is_plain(value) else _UNKNOWN
 
 
 def _is_plain(value: object) -> bool:

@@ -21,7 +21,7 @@ from model_types import RIGHT, Outcome, built, rows_of
 from own_process import in_own_process
 
 from onnxport.capture.patches.replacing import method_replaced
-from onnxport.pretrained.parts import Part
+from onnxport.pretrained.parts import Part, Tensors
 from onnxport.pretrained.tasks import find_task
 
 _TRIED = (*RIGHT, "refused", "differs", "fails", "late")
@@ -31,7 +31,11 @@ def capture_plainly(part: Part) -> None:
     """Capture a part with all its axes open; raises what torch does."""
     example = part.inputs(part.sizes)
     axes = {name: dict.fromkeys(part.axes.get(name, {}), torch.export.Dim.DYNAMIC) for name in example}
-    with method_replaced(part.module, part.forward, inspect.signature(part.forward)), torch.no_grad():
+
+    def forward(tensors: Tensors) -> Tensors:
+        return part.forward(tensors)
+
+    with method_replaced(part.module, forward, inspect.signature(forward)), torch.no_grad():
         torch.export.export(part.module, (example,), dynamic_shapes=(axes,), strict=False)
 
 

@@ -109,3 +109,11 @@ def test_a_sparse_weight_is_stored_dense() -> None:
     program = onnxport.export(Mixing(), (torch.randn(5, 4),))
     x = torch.randn(5, 4)
     torch.testing.assert_close(program(x)[0], Mixing()(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8, torch.float64, torch.complex64])
+@pytest.mark.parametrize("shape", [(3, 5), (700, 65), (65, 700), (70000, 3), (3, 70000), (1, 9), (0, 4)])
+def test_transposed_weights_are_turned_as_torch_turns_them(shape: tuple[int, int], dtype: torch.dtype) -> None:
+    weight = (torch.randn(shape) * 20).to(dtype)
+    expected = torch.view_as_real(weight.t()) if dtype.is_complex else weight.t()
+    assert TorchTensor(weight.t()).tobytes() == TorchTensor(expected.contiguous()).tobytes()

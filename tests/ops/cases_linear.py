@@ -21,6 +21,10 @@ def _bags(mode: str, **options: object) -> object:
     return bags
 
 
+def _rows_as_bags(mode: str, **options: object) -> object:
+    return lambda x, w: F.embedding_bag(x, w, mode=mode, **options)  # type: ignore[arg-type]
+
+
 def _bags_to(end: int, mode: str, **options: object) -> object:
     """Bags of which the last ends where an offset points."""
 
@@ -244,6 +248,17 @@ EMBEDDING = [
     case("aten::_embedding_bag_forward_only", _bags("mean", padding_idx=1), I(6), R(5, 3), name="mean"),
     case("aten::_embedding_bag_forward_only", _bags("max", padding_idx=-2), I(6), R(5, 3), name="max"),
     case("aten::embedding_bag.padding_idx", _bags("mean", padding_idx=-1), I(6), R(5, 3), name="last row"),
+    *(
+        case("aten::_embedding_bag_forward_only", _rows_as_bags(mode, **options), I("b", 4), R(5, 3), name=name)
+        for mode, options, name in (
+            ("sum", {}, "rows"),
+            ("mean", {}, "rows-mean"),
+            ("max", {}, "rows-max"),
+            ("sum", {"padding_idx": 1}, "rows-padding"),
+            ("mean", {"padding_idx": 0}, "rows-mean-padding"),
+            ("max", {"padding_idx": -1}, "rows-max-padding"),
+        )
+    ),
     case(
         "aten::_embedding_bag_forward_only",
         lambda x, w, s: F.embedding_bag(x, w, mode="sum", per_sample_weights=s),

@@ -127,6 +127,15 @@ def counts_from_zero(x: Tensor) -> bool:
     return False
 
 
+def step_from_zero(x: Tensor) -> int | None:
+    """The step of ``arange(0, end, step)``, where it is a plain number."""
+    node = x.value.producer()
+    if node is None or node.op_type != "Range" or not _is_number(node.inputs[0], 0):
+        return None
+    step = node.inputs[2]
+    return int(step.const_value.numpy()) if step is not None and step.const_value is not None else None
+
+
 def _is_number(value: ir.Value | None, number: int) -> bool:
     if value is None or value.const_value is None or value.metadata_props:
         return False

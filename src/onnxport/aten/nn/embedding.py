@@ -9,6 +9,7 @@ import torch
 from onnxport.aten.reduction.distance import shortened
 from onnxport.aten.reduction.reduce import flat
 from onnxport.translate import Builder, Int, Tensor, translates
+from onnxport.translate.ranges import step_from_zero
 
 _SUM, _MEAN, _MAX = 0, 1, 2
 
@@ -78,9 +79,11 @@ def _bags(
     padded_row: Int | None,
 ) -> tuple[Tensor, None, None, None]:
     """Rows added up (or averaged, or the largest taken) by bag; the other three results serve gradients only."""
-    count = indices.shape[0]
+    count, bags = indices.shape[0], offsets.shape[0]
+    length = step_from_zero(offsets)
+    if length is not None and bags * length == count and not include_last_offset:
+        return _equal_bags(op, weight, indices, [bags, length], mode, per_sample_weights, padded_row), None, None, None
     indices, offsets = op.cast(indices, torch.int64), op.cast(offsets, torch.int64)
-    bags = offsets.shape[0]
     ends = include_last_offset and padded_row is None and _ends_by_offset(weight, mode)
     if include_last_offset and not ends:
         bags = bags - 1
@@ -123,6 +126,33 @@ def _bags(
         sizes = op.ScatterND(op.full(0, [bags, 1], weight.dtype), target, counted, reduction="add")
         result = result / op.Max(sizes, op.scalar(1, weight.dtype))
     return result, None, None, None
+
+
+def _equal_bags(
+    op: Builder,
+    weight: Tensor,
+    indices: Tensor,
+    shape: list[Int],
+    mode: int,
+    per_sample_weights: Tensor | None,
+    padded_row: Int | None,
+) -> Tensor:
+    """Bags of one length, as a matrix of indices has in its rows: each is an axis."""
+    indices = op.reshape(indices, shape)
+    rows = op.Gather(weight, indices).with_shape([*shape, weight.shape[1]])
+    if per_sample_weights is not None:
+        rows = rows * op.reshape(per_sample_weights, [*shape, 1])
+    if padded_row is None:
+        reduce = {_SUM: op.ReduceSum, _MEAN: op.ReduceMean, _MAX: op.ReduceMax}[mode]
+        return reduce(rows, [1], keepdims=0).with_shape([shape[0], weight.shape[1]])
+    padding = op.unsqueeze(op.Equal(indices, op.scalar(padded_row, indices.dtype)).with_shape(shape), [2])
+    counted = op.ReduceSum(op.cast(~padding, weight.dtype), [1], keepdims=0).with_shape([shape[0], 1])
+    zero = op.scalar(0, weight.dtype)
+    if mode == _MAX:
+        most = op.ReduceMax(op.Where(padding, op.scalar(-math.inf, weight.dtype), rows), [1], keepdims=0)
+        return op.Where(op.Equal(counted, zero), zero, most.with_shape([shape[0], weight.shape[1]]))
+    total = op.ReduceSum(op.Where(padding, zero, rows), [1], keepdims=0).with_shape([shape[0], weight.shape[1]])
+    return total / op.Max(counted, op.scalar(1, weight.dtype)) if mode == _MEAN else total
 
 
 def _ends_by_offset(weight: Tensor, mode: int) -> bool:

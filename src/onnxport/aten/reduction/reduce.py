@@ -36,7 +36,7 @@ def reduced(op: Builder, op_type: str, x: Tensor, axes: Sequence[int], keepdim: 
 
 
 def sum_of_squares(op: Builder, x: Tensor, axes: Sequence[int], keepdim: bool) -> Tensor:
-    """The sum of squares along some axes, as a product and its sum: they take onnxruntime no longer than one node.
+    """The sum of squares along some axes, as a product and its sum, which more readers follow.
 
     From opset 18 on the axes of ReduceSumSquare and ReduceL2 are an input, which onnxruntime's symbolic shape inference
     reads of sums and means only, and OpenCV 5.0 takes what is divided by ReduceL2 for a normalization. Squares in 16

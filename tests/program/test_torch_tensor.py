@@ -10,6 +10,7 @@ import torch
 import onnxport
 from onnxport.errors import OnnxExporterError
 from onnxport.weights import torch_tensor
+from onnxport.weights.converted import ConvertedTensor
 from onnxport.weights.dtypes import ONNX_TO_TORCH, TORCH_TO_ONNX, from_torch_dtype, to_torch_dtype
 from onnxport.weights.torch_tensor import TorchTensor
 
@@ -117,3 +118,6 @@ def test_transposed_weights_are_turned_as_torch_turns_them(shape: tuple[int, int
     weight = (torch.randn(shape) * 20).to(dtype)
     expected = torch.view_as_real(weight.t()) if dtype.is_complex else weight.t()
     assert TorchTensor(weight.t()).tobytes() == TorchTensor(expected.contiguous()).tobytes()
+    if dtype == torch.float32:
+        halves = ConvertedTensor(weight.t(), ir.DataType.FLOAT16, "")
+        assert halves.tobytes() == TorchTensor(weight.t().half().contiguous()).tobytes()

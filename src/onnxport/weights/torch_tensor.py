@@ -183,7 +183,7 @@ def _in_order(slab: torch.Tensor) -> torch.Tensor:
     turned = np.empty(source.shape, source.dtype)
     for start in range(0, source.shape[1], _BLOCK):
         turned[:, start : start + _BLOCK] = source[:, start : start + _BLOCK]
-    return torch.from_numpy(turned)
+    return torch.from_numpy(turned).view(slab.dtype)
 
 
 def _is_turned(tensor: torch.Tensor) -> bool:

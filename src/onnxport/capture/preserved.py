@@ -17,6 +17,8 @@ from onnxport.source_files import is_librarys_file, is_users_file
 from onnxport.torch_internals.symbolic_sizes import config as symbolic_config
 
 Restore = Callable[[], object]
+Variables = dict[str, object]
+"""Values by the names of variables or attributes."""
 _PLAIN = (bool, int, float, str)
 _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
 
@@ -166,7 +168,7 @@ def _files(model: torch.nn.Module, kept: set[KeptValue]) -> Iterator[Restore]:
                 yield _forgetting(value)
 
 
-def _users_file(name: str) -> tuple[str, dict[str, Any]] | None:
+def _users_file(name: str) -> tuple[str, Variables] | None:
     """The path and the variables of a module of Python that the user wrote; None of a library's."""
     file = sys.modules.get(name)
     path = getattr(file, "__file__", None)
@@ -175,7 +177,7 @@ def _users_file(name: str) -> tuple[str, dict[str, Any]] | None:
     return path or "", vars(file)
 
 
-def _noting(table: dict[str, Any], file: str, kept: set[KeptValue], *, is_attribute: bool) -> Restore:
+def _noting(table: Variables, file: str, kept: set[KeptValue], *, is_attribute: bool) -> Restore:
     """Note, before it is put back, which names hold what a run has left there.
 
     What is assigned to an attribute is put back by torch.export already, and noted where it is assigned; the same
@@ -185,7 +187,8 @@ def _noting(table: dict[str, Any], file: str, kept: set[KeptValue], *, is_attrib
     containers = {
         name: (value, value.copy())
         for name, value in table.items()
-        if type(value) in (dict, list) and not (is_attribute and name in _OF_EVERY_MODULE)
+        if isinstance(value, dict | list) and type(value) in (dict, list)
+        if not (is_attribute and name in _OF_EVERY_MODULE)
     }
 
     def note() -> None:
@@ -208,7 +211,7 @@ def _gained_results(value: Any, before: Any) -> bool:
     return any(id(item) not in known and _is_result(item) for item in held)
 
 
-def _without_changes(table: dict[Any, Any], changed: Callable[[dict[Any, Any], dict[Any, Any]], set[Any]]) -> Restore:
+def _without_changes(table: Variables, changed: Callable[[Variables, Variables], set[str]]) -> Restore:
     before = table.copy()
 
     def restore() -> None:
@@ -222,11 +225,11 @@ def _without_changes(table: dict[Any, Any], changed: Callable[[dict[Any, Any], d
     return restore
 
 
-def _changed_numbers(table: dict[Any, Any], before: dict[Any, Any]) -> set[Any]:
+def _changed_numbers(table: Variables, before: Variables) -> set[str]:
     return {name for name, value in list(table.items()) if _is_another_number(value, before.get(name))}
 
 
-def _other_numbers(variables: dict[Any, Any], before: dict[Any, Any]) -> set[Any]:
+def _other_numbers(variables: Variables, before: Variables) -> set[str]:
     """The variables of a file that hold other numbers, of those that a function of the file assigns to.
 
     No code of the model has changed the others: another thread has, or who asked for the export.
@@ -235,7 +238,7 @@ def _other_numbers(variables: dict[Any, Any], before: dict[Any, Any]) -> set[Any
     return changed and changed & {name for code in _codes(variables) for name in _assigned(code, changed)}
 
 
-def _codes(variables: dict[Any, Any]) -> Iterator[types.CodeType]:
+def _codes(variables: Variables) -> Iterator[types.CodeType]:
     """The code of the functions of a file, and of the methods of its classes."""
     for value in list(variables.values()):
         own = isinstance(value, type) and value.__module__ == variables.get("__name__")
@@ -247,7 +250,7 @@ def _codes(variables: dict[Any, Any]) -> Iterator[types.CodeType]:
                     yield code
 
 
-def _assigned(code: types.CodeType, names: set[Any]) -> Iterator[Any]:
+def _assigned(code: types.CodeType, names: set[str]) -> Iterator[str]:
     if not names.isdisjoint(code.co_names):
         yield from (step.argval for step in dis.get_instructions(code) if step.opname == "STORE_GLOBAL")
     for inner in code.co_consts:
@@ -295,7 +298,7 @@ def _list(items: list[object]) -> Restore:
     return restore
 
 
-def _table(table: dict[Any, Any]) -> Restore:
+def _table(table: Variables) -> Restore:
     before = table.copy()
 
     def restore() -> None:

@@ -16,9 +16,11 @@ from onnxport.translate.builder import Builder
 from onnxport.translate.dims import Dim, Int
 from onnxport.translate.tensor import Tensor
 
-_KEPT = {"clone", "contiguous", "detach", "flip", "mT", "permute", "swapaxes", "t", "to", "transpose", "_to_copy"}
-_KEPT.add("index")
-"""What has the sizes of its first argument in some order, beside what computes element by element."""
+_KEPT = {
+    *("clone", "contiguous", "detach", "_to_copy", "to", "index"),
+    *("flip", "mT", "permute", "swapaxes", "t", "transpose"),
+}
+"""What has sizes of its first argument, in some order, beside what computes element by element."""
 
 
 def shape_if_empty(op: Builder, x: Tensor) -> Sequence[Int]:

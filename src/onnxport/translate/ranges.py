@@ -133,7 +133,10 @@ def step_from_zero(x: Tensor) -> int | None:
     if node is None or node.op_type != "Range" or not _is_number(node.inputs[0], 0):
         return None
     step = node.inputs[2]
-    return int(step.const_value.numpy()) if step is not None and step.const_value is not None else None
+    # A weight may be replaced after the export; a literal may not.
+    if step is None or step.const_value is None or step.metadata_props:
+        return None
+    return int(step.const_value.numpy())
 
 
 def _is_number(value: ir.Value | None, number: int) -> bool:

@@ -6,7 +6,8 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
-from onnxport.capture.patches.table import PATCHES, Patch
+from onnxport.capture.patches.patch import Patch
+from onnxport.capture.patches.table import PATCHES
 
 __all__ = ["PATCHES", "Patch", "one_export_at_a_time", "patched_torch"]
 

@@ -43,7 +43,7 @@ class DecodeBoxes(nn.Module):
         return boxes.clamp(min=-1.0, max=1.0)
 
 
-@scripted((6, 3), others=((9, 3), (1, 3)))
+@scripted((6, 3), others=((9, 3),), further=(((1, 3),),))
 class GreedySuppression(nn.Module):
     """Points by score, without those near one that was kept: a position read from a tensor in each turn of a loop."""
 
@@ -59,7 +59,7 @@ class GreedySuppression(nn.Module):
         return torch.tensor(kept)
 
 
-@scripted((5, 2), others=((7, 2), (1, 2)))
+@scripted((5, 2), others=((7, 2),), further=(((1, 2),),))
 class Tally(nn.Module):
     """Rows that are added up, and written to, at positions that a tensor says."""
 

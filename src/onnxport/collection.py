@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 from collections.abc import Iterator
+
+from onnxport.undoing import undone_after
 
 
 @contextlib.contextmanager
@@ -21,13 +24,9 @@ def collection_paused() -> Iterator[None]:
     >>> gc.isenabled()
     True
     """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
+    with undone_after(gc.enable if gc.isenabled() else gc.disable):
+        gc.disable()
         yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 #: How many times rarer than usual Python looks for cycles among all objects of the process during an export.
@@ -49,8 +48,6 @@ def full_collections_rarer() -> Iterator[None]:
     True
     """
     usual = gc.get_threshold()
-    gc.set_threshold(*usual[:2], usual[2] * _RARER)
-    try:
+    with undone_after(functools.partial(gc.set_threshold, *usual)):
+        gc.set_threshold(*usual[:2], usual[2] * _RARER)
         yield
-    finally:
-        gc.set_threshold(*usual)

@@ -79,7 +79,7 @@ def translations(options: Options) -> Lookup:
     return lookup(options.translations, symbolic_lookup(options), kept_operators(options))
 
 
-@one_export_at_a_time()
+@one_export_at_a_time
 @caches_bounded()
 @full_collections_rarer()
 def run_export(

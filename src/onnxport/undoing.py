@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from types import FrameType
+from types import FrameType, GeneratorType
 from typing import TypeVar
 
 _Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 Undo = Callable[[], object]
 
 
@@ -74,14 +75,7 @@ def close_entered(error: BaseException) -> None:
 
     By then another export may run, and torch's context managers would put things back in the midst of it.
     """
-    seen: set[int] = set()
-    errors = [error]
-    while errors:
-        one = errors.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        errors += [other for other in (one.__cause__, one.__context__) if other is not None]
+    for one in _with_those_behind(error):
         frames = []
         trace = one.__traceback__
         while trace is not None:
@@ -94,13 +88,36 @@ def close_entered(error: BaseException) -> None:
                 error.add_note(f"What it interrupted could not be closed: {type(failure).__name__}: {failure}")
 
 
+def with_interrupts(function: Callable[[_Item], _Result], argument: _Item) -> _Result:
+    """Call a function and let interrupts through: what one makes torch leave out of order raises another error."""
+    try:
+        return function(argument)
+    except Exception as error:
+        interrupt = next((one for one in _with_those_behind(error) if not isinstance(one, Exception)), None)
+        if interrupt is None:
+            raise
+        raise interrupt from None
+
+
+def _with_those_behind(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    errors = [error]
+    while errors:
+        one = errors.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            errors += [other for other in (one.__cause__, one.__context__) if other is not None]
+
+
 def _closing(frame: FrameType) -> Undo:
     """What closes the context manager that a function of contextlib was about to enter or to leave."""
     name = frame.f_code.co_name
     if frame.f_code.co_filename == contextlib.__file__ and name in ("__enter__", "__exit__", "enter_context"):
         held = frame.f_locals.get("cm" if name == "enter_context" else "self")
-        if isinstance(held, contextlib._GeneratorContextManager):
-            return held.gen.close
+        generator = getattr(held, "gen", None)
+        if isinstance(generator, GeneratorType):
+            return generator.close
         if isinstance(held, contextlib.ExitStack):
             return held.close
     return lambda: None

@@ -39,6 +39,11 @@ _ASSIGNED = {
         "should_preserve_node_meta",
         "_should_preserve_node_meta",
     ),
+    "torch.utils._python_dispatch": (
+        "_is_in_torch_dispatch_mode",
+        "_is_in_non_infra_torch_dispatch_mode",
+        "_is_in_any_mode_without_ignore_compile_internals",
+    ),
 }
 
 
@@ -183,6 +188,7 @@ def _keys() -> Callable[[], None]:
 
 def _flags() -> Iterator[Callable[[], None]]:
     for read, write in (
+        (torch.is_grad_enabled, bindings._set_grad_enabled),
         (bindings._only_lift_cpu_tensors, bindings._set_only_lift_cpu_tensors),
         (bindings._get_mkldnn_enabled, bindings._set_mkldnn_enabled),
         (bindings._get_nnpack_enabled, bindings._set_nnpack_enabled),

@@ -20,6 +20,7 @@ import torch
 from safetensors.torch import save
 
 import onnxport
+from onnxport.command_line.archive_code import run_at_loading
 from onnxport.command_line.examples import load_saved
 from onnxport.command_line.models import load_model
 from onnxport.errors import InputError, OnnxExporterError
@@ -191,6 +192,57 @@ def test_a_script_touches_no_files(tmp_path: Path) -> None:
     assert written.exists(), "the payload is one"
     with pytest.raises(InputError, match=r"works with files: torch\.from_file"):
         load_model(str(scripted(tmp_path, ReadingFiles())))
+
+
+class Restoring(torch.nn.Module):
+    """Puts back what it holds when it is loaded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.ones(4))
+
+    @torch.jit.export
+    def __getstate__(self) -> tuple[torch.Tensor, bool]:
+        return self.w, self.training
+
+    @torch.jit.export
+    def __setstate__(self, state: tuple[torch.Tensor, bool]) -> None:
+        self.w = state[0]
+        self.training = state[1]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        while x.sum() < 9:
+            x = x + self.w
+        return x
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ("while True:\n      pass", "__setstate__ has a loop"),
+        ("for _1 in range(9223372036854775807):\n      pass", "__setstate__ has a loop"),
+        ("_1 = (self).forward(self.w, )", "forward has a loop"),
+        ("_1 = torch.ones([99999999999])", "__setstate__ calls torch.ones"),
+        ("_1 = (self).__setstate__(state, )", "__setstate__ calls itself"),
+        ("(", "is no code that can be read"),
+    ],
+    ids=lambda text: text.split("(")[0][:20],
+)
+def test_a_script_runs_nothing_as_it_is_loaded(more: str, reason: str, tmp_path: Path) -> None:
+    good = scripted(tmp_path, Restoring())
+    assert load_model(str(good)) is not None
+    head = b"    self.w = (state)[0]\n"
+    bad = changed(good, ".py", lambda text: text.replace(head, head + f"    {more}\n".encode()))
+    with pytest.raises(InputError, match=rf"would run as it is: .*{reason}.*--allow-pickle"):
+        load_model(str(bad))
+
+
+def test_calls_of_calls_are_counted() -> None:
+    chain = "".join(f"  def f{n}(self):\n    self.f{n + 1}()\n    self.f{n + 1}()\n" for n in range(40))
+    source = f"class M(Module):\n  def __setstate__(self, state):\n    self.f0()\n{chain}"
+    assert "more than 10000 calls" in str(run_at_loading({"code.py": source.encode()}))
+    packed = "class M(Module):\n  def __setstate__(self, state):\n    self.p = ops.quantized.linear_prepack(state)\n"
+    assert run_at_loading({"code.py": packed.encode()}) is None
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from onnxport.command_line.archive_code import run_at_loading
 from onnxport.errors import InputError
 
 _BYTES = {
@@ -75,6 +76,13 @@ def check_archive(path: Path, *, allow_files: bool) -> None:
                         f"{path} is not loaded, since its code works with files: {found[0].decode()} in {inside}. Pass "
                         "--allow-pickle if you trust where it comes from."
                     )
+            codes = [] if allow_files else [name for name in sizes if name.endswith(".py")]
+            reason = run_at_loading({name: archive.read(name) for name in codes})
+            if reason is not None:
+                raise InputError(
+                    f"{path} is not loaded, since code of it would run as it is: {reason}. Pass --allow-pickle if you "
+                    "trust where it comes from."
+                )
     except InputError:
         raise
     except _UNREADABLE as error:

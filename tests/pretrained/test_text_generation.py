@@ -8,7 +8,15 @@ from typing import Any
 import onnx
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, GPT2Config, Lfm2Config, LlamaConfig, MambaConfig, MistralConfig
+from transformers import (
+    AutoModelForCausalLM,
+    GPT2Config,
+    Lfm2Config,
+    LlamaConfig,
+    MambaConfig,
+    MistralConfig,
+    Phi3Config,
+)
 
 import onnxport
 from onnxport.errors import DifferenceError, InputError
@@ -33,9 +41,11 @@ CONFIGS: dict[str, Any] = {
     # A convolution, whose state has a fixed size and is written to in place, and attention.
     "lfm2": Lfm2Config(**SMALL, layer_types=["conv", "full_attention"]),
     "gpt2": GPT2Config(vocab_size=99, n_embd=32, n_layer=2, n_head=4, n_positions=64, initializer_range=0.5),
-    # Frequencies for texts of more than twelve tokens, which the first call keeps in the model.
-    "long-rope": LlamaConfig(
+    # Other frequencies for texts of more than twelve tokens: there the library computes all states anew.
+    "long-rope": Phi3Config(
         **SMALL,
+        pad_token_id=0,
+        original_max_position_embeddings=12,
         rope_parameters={
             "rope_type": "longrope",
             "rope_theta": 10000.0,
@@ -62,6 +72,8 @@ def shapes(values: Any) -> dict[str, list[int | str]]:
 def test_a_folder_generates_what_the_model_generates(name: str, tmp_path: Path) -> None:
     folder = onnxport.export_pretrained(built(name), tmp_path)
     assert (folder.task, folder.files, folder.verified) == ("text-generation", ("model.onnx",), True)
+    # Other loops have to know it.
+    assert ("13 tokens or more" in (tmp_path / "README.md").read_text()) == (name == "long-rope")
     # The check is one that can fail: twenty tokens that are not all the same.
     assert len(set(Session(tmp_path).generate([[5, 6, 7]], 20, eos_token_ids=())[0])) > 3
 

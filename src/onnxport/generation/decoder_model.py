@@ -16,7 +16,7 @@ import torch
 from onnxport.errors import InputError
 from onnxport.generation.runs import groups_of, run_file
 from onnxport.program.runtime import from_ort_value, to_ort_value
-from onnxport.provenance import CACHE_BUFFERS, GENERATED_TYPE
+from onnxport.provenance import ANEW_FROM, CACHE_BUFFERS, GENERATED_TYPE
 from onnxport.weights.torch_tensor import TorchTensor
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class DecoderModel:
         metadata = session.get_modelmeta().custom_metadata_map
         self.buffers = frozenset(metadata.get(CACHE_BUFFERS, "").split())
         self.generated_type = int(metadata[GENERATED_TYPE]) if GENERATED_TYPE in metadata else None
+        self.anew_from = int(metadata[ANEW_FROM]) if ANEW_FROM in metadata else None
         left = [] if prompt is None else [value.name.removeprefix(NEXT) for value in prompt.get_outputs()]
         unknown = [name for name in self.plain if name not in (*_KNOWN, *left)]
         if unknown or not any(name in self.plain for name in (*_TOKENS, "inputs_embeds")):
@@ -98,7 +99,7 @@ class Decoding:
     """One decoding: the states of a batch between its calls."""
 
     def __init__(self, model: DecoderModel, batch: int, positions: int, given: Mapping[str, torch.Tensor]) -> None:
-        self._model = model
+        self._model, self._positions_at_most = model, positions
         self._states = {} if model.prompt is not None else model.empty_states(batch, positions)
         self._seen = torch.empty(batch, 0, dtype=torch.int64)
         lacking = [name for name in model.constant if name not in given]
@@ -117,9 +118,13 @@ class Decoding:
         model = self._model
         if model.prompt is not None and not self._states:
             return self._read(model.prompt, tokens, mask)
+        if not model.states or model.anew_from is not None:
+            self._seen = torch.cat([self._seen, tokens], dim=1)
         if not model.states:
             # A file that keeps nothing is given everything again.
-            tokens = self._seen = torch.cat([self._seen, tokens], dim=1)
+            tokens = self._seen
+        elif model.anew_from is not None and mask.shape[1] - tokens.shape[1] < model.anew_from <= mask.shape[1]:
+            tokens, self._states = self._seen, model.empty_states(len(tokens), self._positions_at_most)
         binding = model.session.io_binding()
         for name, tensor in self._plain(tokens, mask).items():
             binding.bind_ortvalue_input(name, to_ort_value(TorchTensor(tensor)))
@@ -165,7 +170,7 @@ class Decoding:
         if "attention_mask" in wanted and wanted["attention_mask"].shape[1] == _NEW:
             given["attention_mask"] = mask[:, -tokens.shape[1] :]
         if "inputs_embeds" in wanted:
-            given["inputs_embeds"] = self._embedded(tokens)
+            given["inputs_embeds"] = self._embedded(tokens, mask)
         given |= {name: self._given[name] for name in wanted if name not in given}
         return {name: given[name].to(_DTYPES[value.type]).contiguous() for name, value in wanted.items()}
 
@@ -196,13 +201,15 @@ class Decoding:
         last = stated[:, -1:] if self._model.generated_type is None else stated[:, -1:] * 0 + self._model.generated_type
         return torch.cat([stated, last.expand(-1, mask.shape[1] - stated.shape[1])], dim=1)
 
-    def _embedded(self, tokens: torch.Tensor) -> torch.Tensor:
+    def _embedded(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Embeddings of tokens; the prompt's have features in the places of their token."""
         embedding = self._model.embedding
         if embedding is None:
             raise InputError("The decoder takes inputs_embeds, and there is no file that makes them of tokens.")
         rows = next(value for value in embedding.get_inputs() if value.name != "input_ids")
-        features = self._given.pop(rows.name, torch.zeros(0, int(rows.shape[1])))
+        has_prompt = tokens.shape[1] == mask.shape[1]
+        none = torch.zeros(0, int(rows.shape[1]))
+        features = self._given.get(rows.name, none) if has_prompt else none
         feeds = {"input_ids": tokens.contiguous(), rows.name: features.to(_DTYPES[rows.type]).contiguous()}
         values = {name: to_ort_value(TorchTensor(tensor)) for name, tensor in feeds.items()}
         (found,) = embedding.run_with_ort_values(["inputs_embeds"], values)

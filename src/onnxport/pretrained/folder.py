@@ -9,11 +9,17 @@ from pathlib import Path
 
 from onnxport.pretrained.parts import Part
 from onnxport.pretrained.tasks.task import Model, Task
+from onnxport.provenance import ANEW_FROM
 
 _COPIED = {".json", ".txt", ".model", ".jinja", ".tiktoken", ".bpe"}
 """How the files of tokenizers and processors end."""
 
 _WEIGHTS = ".index.json"
+_ANEW = """
+Positions have other frequencies where a text has {} tokens or more. So in the step that reaches that many, the states
+of earlier ones are computed anew: the file is given all tokens, and empty states. `onnxport.generation` does so;
+another loop has to as well, or what it generates behind that step differs from what the model generates.
+"""
 
 
 def write_configuration(model: Model, source: Path | None, out: Path) -> None:
@@ -39,8 +45,9 @@ def write_tables(tables: Mapping[str, Mapping[str, object]], out: Path) -> None:
 def write_readme(task: Task, parts: Sequence[Part], model: Model, out: Path) -> None:
     """Say what the folder has and how it is run."""
     files = ", ".join(f"`{part.file}`" for part in parts)
+    anew = next((part.metadata[ANEW_FROM] for part in parts if ANEW_FROM in part.metadata), None)
+    said = "" if anew is None else _ANEW.format(anew)
     code = "\n".join([f'folder = "{out.name}"', *task.readme])
-    (out / "README.md").write_text(
-        f"# {type(model).__name__} for {task.name}\n\n{files}, exported with onnxport.\n\n```python\n{code}\n```\n",
-        encoding="utf-8",
-    )
+    title = f"# {type(model).__name__} for {task.name}\n\n"
+    text = f"{title}{files}, exported with onnxport.\n\n```python\n{code}\n```\n{said}"
+    (out / "README.md").write_text(text, encoding="utf-8")

@@ -18,6 +18,7 @@ Model: TypeAlias = Any
 _SIDES = 3
 """Time, height and width: what positions count where tokens are of an image."""
 Named: TypeAlias = dict[str, Any]
+_LENGTH = "original_max_position_embeddings"
 # What transformers 5 calls after each step of its loop; nothing else shows what becomes of masks and types of tokens.
 _UPDATE = "_update_model_kwargs_for_generation"
 
@@ -117,6 +118,29 @@ def _rows_read(model: Model, positions: torch.Tensor) -> int:
         less = model(**text, position_ids=stated[-_SIDES:]).logits
         return _SIDES if torch.equal(less, model(**text, position_ids=stated).logits) else rows
     return rows
+
+
+def anew_from(model: Model) -> int | None:
+    """With how many tokens the loop gives a model all of them again, and no states; None where it never does.
+
+    It does so where positions have other frequencies from some length on. The configuration says the length, under
+    one name in all models; whether the loop then does it, only the loop knows.
+    """
+    config = model.config.get_text_config(decoder=True)
+    nested = getattr(config, "rope_parameters", None)
+    named = [getattr(config, _LENGTH, None), nested.get(_LENGTH) if isinstance(nested, dict) else None]
+    lengths = [length for length in dict.fromkeys(named) if isinstance(length, int) and length > 0]
+    return next((length + 1 for length in lengths if _states_dropped(model, length)), None)
+
+
+def _states_dropped(model: Model, length: int) -> bool:
+    """Whether the loop drops the states of so many tokens when there is one more."""
+    cache = transformers().DynamicCache()
+    states = torch.empty(1, 1, length, 1, device="meta")
+    cache.update(states, states, 0)
+    tokens = torch.zeros(1, length + 1, dtype=torch.int64)
+    given = {"attention_mask": torch.ones_like(tokens), "use_cache": True, "next_sequence_length": 1}
+    return model.prepare_inputs_for_generation(tokens, past_key_values=cache, **given).get("past_key_values") is None
 
 
 def generated_type(model: Model) -> int | None:

@@ -19,7 +19,7 @@ from onnxport.pretrained.model_inputs import (
 )
 from onnxport.pretrained.parts import Part, Sizes, Tensors
 from onnxport.pretrained.tasks.task import Model
-from onnxport.pretrained.tasks.text_generation import EXAMPLE, OTHERS, Decoder
+from onnxport.pretrained.tasks.text_generation import EXAMPLE, Decoder
 from onnxport.provenance import GENERATED_TYPE
 
 
@@ -124,12 +124,20 @@ def _read_as_zero(model: Model) -> list[int]:
 def embedded_decoder_part(model: Model, prompt: Tensors | None = None, *, last_logits: bool) -> Part:
     """The decoder behind the embedding; a prompt with features shows how its positions are counted."""
     decoder = EmbeddedDecoder(_generating(model), prompt, last_logits=last_logits)
-    metadata = {}
+    metadata = decoder.metadata
     if decoder.has_types and (kind := generated_type(decoder.model)) is not None:
         metadata[GENERATED_TYPE] = str(kind)
     outputs = ("logits", *decoder.states.output_names)
     return Part(
-        "model", model, decoder.step, decoder.inputs, decoder.axes(), EXAMPLE, OTHERS, outputs, metadata=metadata
+        "model",
+        model,
+        decoder.step,
+        decoder.inputs,
+        decoder.axes(),
+        EXAMPLE,
+        decoder.others,
+        outputs,
+        metadata=metadata,
     )
 
 

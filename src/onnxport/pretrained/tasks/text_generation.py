@@ -12,9 +12,11 @@ import torch
 from onnxport.pretrained.genai import genai_config
 from onnxport.pretrained.greedy import check_tokens
 from onnxport.pretrained.library import transformers
+from onnxport.pretrained.library_loop import anew_from
 from onnxport.pretrained.parts import Part, Sizes, Tensors
 from onnxport.pretrained.states import Cache, States, find_states, widened
 from onnxport.pretrained.tasks.task import Model, Task
+from onnxport.provenance import ANEW_FROM
 
 _CACHES = ("past_key_values", "cache_params", "state")
 """What forward may call the cache, and the field of its result that holds the next."""
@@ -26,6 +28,8 @@ OTHERS = (
     {_BATCH: 3, _SEQUENCE: 1, _PAST: 9},
     {_BATCH: 2, _SEQUENCE: 1, _PAST: 0},
 )
+_LONG = 261
+"""The length of a prompt for models with recurrences, which read it in chunks: of 256 tokens and fewer."""
 
 
 class Decoder:
@@ -56,6 +60,20 @@ class Decoder:
         new = {0: _BATCH, 1: _SEQUENCE}
         total = {0: _BATCH, 1: _ALL if self.states.grow else _SEQUENCE}
         return {"input_ids": new, "attention_mask": total, "position_ids": new, **self.states.axes()}
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What a loop has to know of the file."""
+        length = anew_from(self.model) if self.states.entries else None
+        return {} if length is None else {ANEW_FROM: str(length)}
+
+    @property
+    def others(self) -> Sequence[Sizes]:
+        """Sizes to compare at: for a model with a recurrence, a prompt of several chunks among them."""
+        if all(_PAST in state.axes.values() for state in self.states.entries):
+            return OTHERS
+        limit = getattr(self.model.config.get_text_config(decoder=True), "max_position_embeddings", None)
+        return (*OTHERS, {_BATCH: 1, _SEQUENCE: _LONG if limit is None else min(limit, _LONG), _PAST: 0})
 
     def step(self, tensors: Tensors) -> Tensors:
         """One call: logits of every new position, or of the last, and the states to go on with."""
@@ -94,7 +112,8 @@ def decoder_part(model: Model, *, last_logits: bool = False) -> Sequence[Part]:
     """The whole model as one file."""
     decoder = Decoder(model, last_logits=last_logits)
     outputs = ("logits", *decoder.states.output_names)
-    return [Part("model", model, decoder.step, decoder.inputs, decoder.axes(), EXAMPLE, OTHERS, outputs)]
+    sizes, metadata = (EXAMPLE, decoder.others), decoder.metadata
+    return [Part("model", model, decoder.step, decoder.inputs, decoder.axes(), *sizes, outputs, metadata=metadata)]
 
 
 TEXT_GENERATION = Task(

@@ -189,3 +189,22 @@ def test_a_count_that_meets_a_size_computed_to_1_is_refused() -> None:
 
     with pytest.raises(CaptureError, match="a count of data"):
         capture(Model(), (torch.ones(5, 2),), None, dynamic_shapes=({0: torch.export.Dim.DYNAMIC},), events=EventLog())
+
+
+class AddsUpChunks(torch.nn.Module):
+    """Chunks of four, of which there is one in the example: torch asks whether what is turned lies in one piece."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        padded = torch.nn.functional.pad(x, (0, 0, 0, (4 - x.shape[1] % 4) % 4))
+        chunks = padded.reshape(x.shape[0], -1, 4, x.shape[-1])
+        turned = chunks.transpose(1, 2).contiguous().flatten(1, 2)
+        return turned + torch.arange(4 * chunks.shape[1]).view(1, -1, 1)
+
+
+def test_a_size_that_is_computed_to_1_in_the_example_is_no_assumption() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", OnnxExporterWarning)
+        program = onnxport.export(AddsUpChunks(), (torch.randn(2, 3, 3),), dynamic_shapes=({0: "batch", 1: "length"},))
+    for length in (1, 4, 5, 13):
+        x = torch.randn(3, length, 3)
+        torch.testing.assert_close(program(x)[0], AddsUpChunks()(x))

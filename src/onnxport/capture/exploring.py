@@ -62,15 +62,12 @@ def explore(
         raise _refused(decisions)
     first = Path(success.program, tuple(decisions), (request.inputs.args, request.inputs.kwargs))
     found = forced_sizes.placeholder_sizes(success.program, request.declared.axes)
-    sizes = [
-        (axis, size.node.expr) for axis, size in found if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol
-    ]
     names = name_axes(success.program, found, input_names)
     explorer = Explorer(
         run=partial(run_path, success.strategy, request, recorder),
         first_symbols=partial(forced_sizes.first_symbols, axes=request.declared.axes),
-        names={**names.dims, **{symbol: names.dims[other] for symbol, other in names.same.items()}},
-        limits={symbol: success.program.range_constraints[symbol] for axis, symbol in sizes if axis.kind == "dim"},
+        names=names.by_symbol,
+        limits=forced_sizes.declared_ranges(success.program, found),
         events=request.events,
         limit=branch_limit,
     )

@@ -119,6 +119,11 @@ class AxisNames:
     dims: dict[str, str] = dataclasses.field(default_factory=dict)
     same: dict[str, str] = dataclasses.field(default_factory=dict)
 
+    @property
+    def by_symbol(self) -> dict[str, str]:
+        """The name of each symbol; those with one name have one size."""
+        return {**self.dims, **{symbol: self.dims[other] for symbol, other in self.same.items()}}
+
 
 def name_axes(
     program: torch.export.ExportedProgram,

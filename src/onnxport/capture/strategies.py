@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import re
-import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, Protocol
@@ -13,16 +11,17 @@ from typing import Any, Literal, Protocol
 import torch
 
 from onnxport.capture.diagnosis import forced_sizes
+from onnxport.capture.diagnosis.draft_assumptions import assumptions
 from onnxport.capture.diagnosis.explanations import NOT_RUNNING, RAISED, UNEXPLAINED, explain
+from onnxport.capture.diagnosis.forced_sizes import placeholder_sizes
 from onnxport.capture.diagnosis.guards import squeezed_sizes
 from onnxport.capture.diagnosis.lost_links import check_links
 from onnxport.capture.diagnosis.user_lines import (
-    condition_of,
     line_of_error,
-    line_of_summary,
     module_of_error,
     raised_on_purpose,
 )
+from onnxport.capture.forks.computed_ones import AwayFromOnes
 from onnxport.capture.forks.decisions import LoopOnData, PlainNumber, Schedule, deciding
 from onnxport.capture.forks.fitting import Fitting
 from onnxport.capture.forks.kinds import sizes_as_plain_numbers
@@ -41,7 +40,6 @@ from onnxport.capture.rewriting.functions import Rewriting
 from onnxport.capture.rewriting.open_loops import LoopRefused
 from onnxport.errors import CaptureError, InputError, Problem, capture_error_like, warn
 from onnxport.events import EventLog
-from onnxport.undoing import with_interrupts
 
 
 @dataclass(frozen=True)
@@ -180,8 +178,8 @@ class DraftExport:
                 request.inputs.kwargs,
                 dynamic_shapes=request.declared.for_torch,
             )
-        names = name_axes(program, forced_sizes.placeholder_sizes(program, request.declared.axes), ()).dims
-        for problem in _assumptions(getattr(program, "_report", None), names):
+        names = name_axes(program, placeholder_sizes(program, request.declared.axes), ()).dims
+        for problem in assumptions(getattr(program, "_report", None), names):
             request.events.add("warning", "capture", problem.what, where=problem.where)
             warn(str(problem))
         return program
@@ -371,6 +369,18 @@ def run_path(
     schedule: Schedule,
     arguments: Arguments,
 ) -> torch.export.ExportedProgram:
+    """Capture one way through the model, with certain answers to what its code asks, where no computed size is 1."""
+    run, sizes = partial(_run_path, strategy, request, recorder), partial(placeholder_sizes, axes=request.declared.axes)
+    return AwayFromOnes(run, sizes, request.rewriting.keep, request.events)(schedule, arguments)
+
+
+def _run_path(
+    strategy: Strategy,
+    request: Request,
+    recorder: forced_sizes.Recorder,
+    schedule: Schedule,
+    arguments: Arguments,
+) -> torch.export.ExportedProgram:
     """Capture one way through the model: with certain answers to what its code asks, at the sizes of these arguments.
 
     A branch for certain sizes may hold for no others; there the axes are fixed, and another branch has to vary them. A
@@ -404,7 +414,7 @@ def run_path(
 def _attempt(strategy: Strategy, request: Request, recorder: forced_sizes.Recorder) -> torch.export.ExportedProgram:
     with recorder.listening(), patched_torch(), torch_kept_quiet(), attributes_preserved(request.model, request.kept):
         try:
-            return with_interrupts(strategy.capture, request)
+            return strategy.capture(request)
         except Exception as error:
             forks = request.schedule is not None and violates(error, request.schedule)
             if forks or not request.follows_example or not forced_sizes.is_violation(error):
@@ -413,7 +423,7 @@ def _attempt(strategy: Strategy, request: Request, recorder: forced_sizes.Record
         request.declared.allow_static()
         if request.schedule is not None:
             request.schedule.start_again()
-        program = with_interrupts(strategy.capture, request)
+        program = strategy.capture(request)
     for axis, (_, size) in zip(
         asked, forced_sizes.check_placeholders(program, request.declared.axes, recorder), strict=True
     ):
@@ -460,34 +470,3 @@ def _all_failed(request: Request, failures: list[Failure]) -> CaptureError:
         # Who catches it by that kind reads the attributes that it has there.
         vars(error).update({**vars(first.error), **vars(error)})
     return error
-
-
-def _assumptions(report: Any, names: Mapping[str, str]) -> Iterator[Problem]:
-    """Say in our words, with these names of sizes, what a draft export took for granted."""
-    from onnxport.torch_internals.exporting import INTERN_TABLE, FailureType
-
-    # File names are logged once a process and as numbers after that, so the report's own table may lack them.
-    files = {number: name for name, number in INTERN_TABLE.items()}
-    for failure in report.failures if report is not None else ():
-        data = failure.data
-        frames = [
-            (files.get(f["filename"], ""), f["line"], f["name"])
-            for f in data.get("user_stack") or data.get("stack") or ()
-        ]
-        where = line_of_summary(traceback.FrameSummary(*frame) for frame in frames)
-        if failure.failure_type == FailureType.DATA_DEPENDENT_ERROR:
-            asked = condition_of(where)
-            # Until torch 2.11 the truth of a condition is 1 or 0 here.
-            decided = str(data["result"]) in ("True", "False") or asked != condition_of("")
-            taken = "goes the example's way" if decided else f"assumes {data['result']}"
-            what = f"{asked} depends on the data; the export {taken}."
-            yield Problem(what, where, "State the fact with torch._check(...), or use torch.where or torch.cond.")
-        elif failure.failure_type == FailureType.GUARD_ADDED:
-            assumed = re.sub(r"\b[su]\d+\b", lambda symbol: names.get(symbol[0], symbol[0]), str(data["expr"]))
-            yield Problem(f"The export assumes {assumed}.", where, "The model is only right where this holds.")
-        elif failure.failure_type == FailureType.MISSING_FAKE_KERNEL:
-            what = f"The operator {data['op']} has no fake kernel; its output was taken from one real run."
-            yield Problem(what, where, "Register one with torch.library.register_fake.")
-        else:
-            what = f"The fake kernel of {data['op']} disagrees with the real one: {data['reason']}"
-            yield Problem(what, where, "Correct it with torch.library.register_fake.")

@@ -13,7 +13,6 @@ import sympy  # type: ignore[import-untyped]
 import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from onnxport.capture.diagnosis.caught_errors import is_caught
 from onnxport.capture.diagnosis.user_lines import (
     Asker,
     asker,
@@ -94,9 +93,7 @@ class Recorder:
             set_replacement(env, symbol, target, reason)
 
         def record_guard(env: ShapeEnv, prefix: str, guard: object, forcing_spec: bool) -> None:
-            by = asker()
-            # Where a check of an operator fails, code that catches what it raises goes on, otherwise.
-            recorder.guarded.setdefault(guard, Asked("library" if by == "torch" and is_caught() else by, line()))
+            recorder.guarded.setdefault(guard, Asked(asker(), line()))
             log_guard(env, prefix, guard, forcing_spec)
 
         def record_requirement(env: ShapeEnv, expression: sympy.Basic, *rest: Any, **named: Any) -> bool:
@@ -284,6 +281,12 @@ def placeholder_sizes(program: torch.export.ExportedProgram, axes: Sequence[Axis
         value = node.meta.get("val") if node is not None else axis.leaf.value
         sizes.append((axis, value if axis.axis is None else value.shape[axis.axis]))
     return sizes
+
+
+def declared_ranges(program: torch.export.ExportedProgram, sizes: Sequence[tuple[Axis, Any]]) -> dict[Any, Any]:
+    """The ranges of symbols for which the user declared one; torch narrows the others to where a program holds."""
+    symbols = [size.node.expr for axis, size in sizes if axis.kind == "dim" and isinstance(size, torch.SymInt)]
+    return {symbol: program.range_constraints[symbol] for symbol in symbols if symbol.is_Symbol}
 
 
 @dataclass(frozen=True)

@@ -59,11 +59,8 @@ def report_assumptions(
     ``followed`` are decisions of the model's code that the example took alone.
     """
     problems = []
-    told = {_named(decision.expression, names, same) for decision in followed if decision.outcome}
     for expression, by, where in _guards(programs, names, same, recorder.guarded):
-        if expression in told:
-            continue
-        misleads = _fixes_a_value(expression) or _is_branch(expression, by)
+        misleads = fixes_a_value(expression) or _is_branch(expression, by)
         shown = condition_in_words(expression, solve=misleads)
         events.add("assumption", "capture", shown, where=where)
         if misleads:
@@ -194,7 +191,7 @@ def environment_of(graph: torch.fx.Graph) -> Any:
     return None
 
 
-def _fixes_a_value(expression: sympy.Basic) -> bool:
+def fixes_a_value(expression: sympy.Basic) -> bool:
     """Whether a guard says that something computed from sizes is one certain number, or a whole one.
 
     Divisibility is left out: where it fails, a reshape fails as well, and loudly. A fraction that is compared, or a

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from onnxport.capture.diagnosis.forced_sizes import FirstSymbols, is_violation
 from onnxport.capture.diagnosis.guards import Followed, limit_of
 from onnxport.capture.diagnosis.user_lines import line_of_error, raised_by_model
 from onnxport.capture.forks.decisions import DECIDED, MOST_AT_ONE_LINE, Decision, Diverged, LoopOnData, Schedule
+from onnxport.capture.forks.searching import is_tangled
 from onnxport.capture.forks.witnesses import Limits, settled, witness
 from onnxport.capture.request.resizing import Arguments, ResizableInputs
 from onnxport.errors import CaptureError, Problem
@@ -24,7 +24,6 @@ from onnxport.size_limits import SizeLimit
 from onnxport.torch_internals.operators import WRAPPERS, HigherOrderOperator
 
 _MOST_TRIES = 4
-_MOST_PARTS = 150
 
 
 @dataclass
@@ -103,7 +102,7 @@ class Explorer:
     def _sibling(self, path: Path, depth: int) -> Path | None:
         """The run that goes the other way at a decision; None where there is none, which is noted."""
         decision = path.decisions[depth]
-        if not decision.of_data and (_is_tangled(decision.expression) or _is_repeated(path.decisions[: depth + 1])):
+        if not decision.of_data and (is_tangled(decision.expression) or _is_repeated(path.decisions[: depth + 1])):
             if lines := _lines_without_end(path.decisions):
                 raise _without_end(lines)
             self._follow(decision, "what it asks is computed of sizes again and again, as in a loop")
@@ -224,11 +223,6 @@ def _agrees(made: Sequence[Decision], model: Sequence[Decision], depth: int) -> 
     if len(made) <= depth:
         return False
     return all(mine.same_question(other) for mine, other in zip(made[: depth + 1], model, strict=False))
-
-
-def _is_tangled(expression: sympy.Basic) -> bool:
-    """Whether an expression has so many parts that it takes seconds to reason about: it doubles with each iteration."""
-    return next(itertools.islice(sympy.preorder_traversal(expression), _MOST_PARTS, None), None) is not None
 
 
 def _is_repeated(decisions: Sequence[Decision]) -> bool:

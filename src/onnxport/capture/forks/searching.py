@@ -13,6 +13,7 @@ from onnxport.torch_internals.sympy_functions import CleanDiv, FloorDiv, Max, Mi
 
 Wanted = Sequence[tuple[sympy.Basic, bool]]
 _MOST = 1 << 14
+_MOST_PARTS = 150
 _MOST_TOGETHER = 1 << 17
 _JOINED = {sympy.Add: " + ", sympy.Mul: " * ", sympy.Mod: " % ", Mod: " % ", PythonMod: " % ", FloorDiv: " // "}
 _JOINED |= {CleanDiv: " // "}
@@ -64,6 +65,11 @@ def never(wanted: Wanted) -> bool:
     if math.prod(one.stop - one.start for one in ranges) > (_MOST if len(symbols) == 1 else _MOST_TOGETHER):
         return False
     return not any(told(dict(zip(symbols, sizes, strict=True))) for sizes in itertools.product(*ranges))
+
+
+def is_tangled(expression: sympy.Basic) -> bool:
+    """Whether an expression has so many parts that it takes seconds to reason about: it doubles with each iteration."""
+    return next(itertools.islice(sympy.preorder_traversal(expression), _MOST_PARTS, None), None) is not None
 
 
 def plain_parts(wanted: Wanted) -> list[tuple[sympy.Basic, bool]]:

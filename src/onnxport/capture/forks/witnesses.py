@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import sympy  # type: ignore[import-untyped]
 
 from onnxport.capture.forks.decisions import Decision
-from onnxport.capture.forks.searching import at_which, never, predicate
+from onnxport.capture.forks.residues import to_multiples
+from onnxport.capture.forks.searching import Wanted, at_which, is_tangled, never, predicate
 from onnxport.capture.request.resizing import ResizableInputs
-from onnxport.torch_internals.sympy_functions import ValueRangeError, ValueRanges, bound_sympy
+from onnxport.torch_internals.sympy_functions import Max, Min, ValueRangeError, ValueRanges, bound_sympy
 
 Sizes = dict[sympy.Symbol, int]
 Limits = Mapping[sympy.Symbol, ValueRanges[sympy.Expr]]
+_LIMITS = (Min, Max, sympy.Min, sympy.Max)
 _LARGEST = 1 << 16
 _MOST_PAIRS = 20000
 #: A way that begins at some size is tried just beyond: further on there may be others, or the model may raise.
@@ -32,11 +34,18 @@ def witness(
     wanted = [(decision.expression, decision.outcome) for decision in before]
     wanted.append((last.expression, not last.outcome))
     guards = getattr(example.environment, "guards", ())[: last.checks]
-    checks = [(guard.expr, True) for guard in guards]
+    return meeting(example.values, wanted, [(guard.expr, True) for guard in guards], names, limits)
+
+
+def meeting(values: Sizes, wanted: Wanted, checks: Wanted, names: Mapping[str, str], limits: Limits) -> Sizes | None:
+    """Return sizes at which all that is wanted comes out, the last of which doesn't at these; or None.
+
+    What is checked comes out as well, unless nothing else is found.
+    """
     conditions = [expression for expression, _ in (*wanted, *checks)]
     turned, leads, checked = predicate(wanted[-1:]), predicate(wanted), predicate(checks)
     fallback: Sizes | None = None
-    for sizes in _candidates(example.values, last.expression, _constants(conditions), names):
+    for sizes in _candidates(values, wanted[-1][0], _constants(conditions), names):
         # Most sizes don't turn the last decision.
         if not _in_range(limits, sizes) or not turned(sizes) or not leads(sizes):
             continue
@@ -44,10 +53,10 @@ def witness(
             return sizes
         if fallback is None:
             fallback = sizes
-    return fallback if fallback is not None else _searched(example.values, wanted, limits)
+    return fallback if fallback is not None else _searched(values, wanted, limits)
 
 
-def _searched(values: Sizes, wanted: Sequence[tuple[sympy.Basic, bool]], limits: Limits) -> Sizes | None:
+def _searched(values: Sizes, wanted: Wanted, limits: Limits) -> Sizes | None:
     """Sizes that turn the last decision, where all of them are conditions on one size: the first that does."""
     names = {symbol.name for condition, _ in wanted for symbol in condition.free_symbols}
     for size in at_which(wanted):
@@ -100,14 +109,39 @@ def settled(decisions: Sequence[Decision], names: Mapping[str, str], declared: L
 
 
 def follows(expression: sympy.Basic, decisions: Sequence[Decision], names: Mapping[str, str]) -> bool:
-    """Whether a condition follows from decisions, as ``n == 1`` follows from ``n <= 1``, where no axis is empty."""
+    """Whether a condition follows from decisions, as ``n == 1`` follows from ``n <= 1``, where no axis is empty.
+
+    >>> import sympy
+    >>> from onnxport.capture.forks.residues import FloorDiv, Min
+    >>> from onnxport.capture.forks.witnesses import follows
+    >>> n = sympy.Symbol("n", integer=True, positive=True)
+    >>> follows(sympy.Eq(FloorDiv(16 * Min(n, 64 * FloorDiv(n + 63, 64)), n), 16), [], {})
+    True
+    """
     of_sizes = [one for one in decisions if not one.of_data]
+    expression = _without_limits(expression, names)
+    if expression in (sympy.true, sympy.false):
+        return bool(expression)
     try:
         ranges = _ranges(expression, of_sizes, names, {}, least=1)
     except ValueRangeError:
         # A way that only an empty axis leads.
         return False
     return bool(bound_sympy(expression, ranges).lower == sympy.true)
+
+
+def _without_limits(expression: sympy.Basic, names: Mapping[str, str]) -> sympy.Basic:
+    """A condition without ``min`` and ``max`` that come to the same at all sizes: ``min(n, n + -n % 8)`` is ``n``."""
+    if not expression.has(*_LIMITS) or is_tangled(expression):
+        return expression
+    expression = expression.xreplace(
+        {
+            symbol: sympy.Symbol(names.get(symbol.name, symbol.name), integer=True, positive=True)
+            for symbol in expression.free_symbols
+        }
+    )
+    found = {limit: to_multiples(limit) for limit in expression.atoms(*_LIMITS)}
+    return expression.xreplace({limit: same.expression for limit, same in found.items() if same is not None})
 
 
 def implied(fact: sympy.Basic, decisions: Sequence[Decision], names: Mapping[str, str], limits: Limits) -> bool:

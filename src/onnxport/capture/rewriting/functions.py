@@ -111,6 +111,16 @@ class Rewriting:
             tuple(self._rewritten), frozenset(self.choosing.denied), self.asks_at_once, len(self.refusals)
         )
 
+    def keep(self) -> Callable[[], None]:
+        """Note what is rewritten now; what is returned puts it back."""
+        before, opens = self.state, self.branches.allowed
+
+        def put_back() -> None:
+            if self.state != before:
+                self.begin_anew(before, opens=opens)
+
+        return put_back
+
     def begin_anew(self, state: RewritingState, *, opens: bool) -> None:
         """Rewrite what was rewritten in a state, with branches of which one run captures both ways or without."""
         self.undo()

@@ -8,12 +8,10 @@ it calls, and they hold for the time of that call.
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Iterator
 from contextvars import ContextVar
 
 from onnxport.options import Options
-from onnxport.undoing import undone_after
 
 _OPTIONS: ContextVar[Options | None] = ContextVar("call_options", default=None)
 
@@ -32,6 +30,8 @@ def is_call_under_way() -> bool:
 @contextlib.contextmanager
 def with_call_options(options: Options) -> Iterator[None]:
     """Let options be the current ones for a while."""
-    with undone_after(functools.partial(_OPTIONS.set, _OPTIONS.get())):
-        _OPTIONS.set(options)
+    token = _OPTIONS.set(options)
+    try:
         yield
+    finally:
+        _OPTIONS.reset(token)

@@ -141,7 +141,7 @@ $(WEB):
 	npm install --no-audit --no-fund --prefix build/web onnxruntime-web
 
 consumers: $(READERS) $(WEB) ## give small models to other readers of ONNX and write docs/consumers.md (CONSUMERS="--models mlp" for less)
-	OMP_NUM_THREADS=1 .venv-consumers/bin/python -m benchmarks.consumers $(CONSUMERS)
+	PYTHONPATH=src OMP_NUM_THREADS=1 .venv-consumers/bin/python -m benchmarks.consumers $(CONSUMERS)
 
 SITE := .venv-docs/.installed
 

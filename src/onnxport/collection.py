@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 from collections.abc import Iterator
+
+from onnxport.undoing import undone_after
 
 
 @contextlib.contextmanager
@@ -21,10 +24,30 @@ def collection_paused() -> Iterator[None]:
     >>> gc.isenabled()
     True
     """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
+    with undone_after(gc.enable if gc.isenabled() else gc.disable):
+        gc.disable()
         yield
-    finally:
-        if enabled:
-            gc.enable()
+
+
+#: How many times rarer than usual Python looks for cycles among all objects of the process during an export.
+_RARER = 10
+
+
+@contextlib.contextmanager
+def full_collections_rarer() -> Iterator[None]:
+    """Let Python look for cycles among new objects as usual, and among all that there are ten times less often.
+
+    An export makes enough objects for a look or two at all that the process has loaded: a tenth of its time.
+
+    >>> import gc
+    >>> usual = gc.get_threshold()
+    >>> with full_collections_rarer():
+    ...     gc.get_threshold()[2] // usual[2]
+    10
+    >>> gc.get_threshold() == usual
+    True
+    """
+    usual = gc.get_threshold()
+    with undone_after(functools.partial(gc.set_threshold, *usual)):
+        gc.set_threshold(*usual[:2], usual[2] * _RARER)
+        yield

@@ -17,6 +17,7 @@ from onnxport.capture import capture
 from onnxport.capture.patches import one_export_at_a_time
 from onnxport.capture.request.callables import as_module
 from onnxport.capture.request.inputs import check_model
+from onnxport.collection import full_collections_rarer
 from onnxport.events import EventLog
 from onnxport.export_types import TrainingMode
 from onnxport.options import Options
@@ -78,8 +79,9 @@ def translations(options: Options) -> Lookup:
     return lookup(options.translations, symbolic_lookup(options), kept_operators(options))
 
 
-@one_export_at_a_time()
+@one_export_at_a_time
 @caches_bounded()
+@full_collections_rarer()
 def run_export(
     model: Model,
     given: Description,

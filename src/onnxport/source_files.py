@@ -1,9 +1,12 @@
-"""Whose a file of Python code is: the user's, a library's, torch's, Python's own or this package's."""
+"""Files of Python code: whose one is (the user's, a library's, torch's, Python's own or this package's), its syntax."""
 
 from __future__ import annotations
 
+import ast
+import linecache
 import os
 import sysconfig
+from collections.abc import Iterable
 from functools import lru_cache
 
 import torch
@@ -37,3 +40,12 @@ def is_users_file(filename: str | None) -> bool:
 def is_librarys_file(filename: str) -> bool:
     """Whether a file was installed with a library, as opposed to written by the user."""
     return "site-packages" in filename
+
+
+def nodes_of_file(filename: str) -> Iterable[ast.AST]:
+    """The syntax of a file; nothing where what is on disk by now is no Python."""
+    source = "".join(linecache.getlines(filename))
+    try:
+        return ast.walk(ast.parse(source))
+    except SyntaxError:
+        return ()

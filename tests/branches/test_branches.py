@@ -160,6 +160,12 @@ def test_the_user_says_what_becomes_of_branches() -> None:
         onnxport.export(Asks(), *given, branches="both", verbose=False)  # type: ignore[arg-type]
 
 
+def test_checks_whose_failing_is_caught_are_warned_of_where_the_example_is_followed() -> None:
+    row = PROGRAMS["halves_or_what_except_says"]
+    with pytest.warns(onnxport.errors.OnnxExporterWarning, match=r"only where n equals 8 \(.*torch.stack"):
+        onnxport.export(row.module, row.example, dynamic_shapes=row.axes, branches="follow", verbose=False)
+
+
 def test_weights_are_shared_by_both_sides() -> None:
     class Shares(torch.nn.Module):
         def __init__(self) -> None:

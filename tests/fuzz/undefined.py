@@ -43,6 +43,8 @@ class Watch(TorchDispatchMode):
         first = result[0] if isinstance(result, tuple | list) and result else result
         if name in OF_NOTHING and tensors[0].numel() == 0 and first.numel() > 0:
             self.reason = f"{name} of no elements at all: NaN in torch, which ONNX leaves to the runtime"
+        if name == "median" and any(size > 1 and step == 0 for size, step in _axes(tensors[0])):
+            self.reason = "median of an expanded tensor: torch 2.13 sorts each row in the memory that they share"
         if name in IN_ORDER and any(x.is_floating_point() and bool(x.isnan().any()) for x in tensors):
             self.reason = f"{name} among numbers that are NaN, whose place ONNX leaves to the runtime"
         if name == "bmm" and tensors[0].shape[-1] == 0 and first.numel() > 0:
@@ -69,6 +71,10 @@ class Watch(TorchDispatchMode):
         given = given.double()
         if not bool(((given > float(limits.min) - 1) & (given < float(limits.max) + 1)).all()):
             self.reason = f"a number beyond {wanted} converted to it: C++ leaves that to the processor"
+
+
+def _axes(x: torch.Tensor) -> list[tuple[int, int]]:
+    return list(zip(x.shape, x.stride(), strict=True))
 
 
 def undefined(program: Program, size: tuple[int, int]) -> dict[int, str]:

@@ -52,6 +52,7 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
         torch.einsum("ij,ik->jk", x, x),
         torch.einsum("bqhd,bkhd->bhqk", x[:, :, None, None] * torch.ones(3, 2), torch.ones(x.shape[0], 2, 3, 2)),
     ),
+    "sums of products of whole numbers": lambda x: torch.einsum("ij,kj->ik", x.to(torch.uint8), x.to(torch.uint8)),
     "like the first element": lambda x: (torch.zeros_like(x[:1]), torch.full_like(x.t()[:, :1] * 2, 3), x[:1].fill_(2)),
     "means beside every second element": lambda x: (x.sum(1)[::2].neg_(), x.sum(1).mean()),
     "means of the first element": lambda x: (x[:1].mean(0), x[None].diagonal().mean(1), x[:1].var(0, correction=0)),

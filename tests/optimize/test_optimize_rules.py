@@ -152,6 +152,32 @@ ROWS = {
         "{ a = Transpose<perm = [1, 0]>(x) b = Relu(a) y = Transpose<perm = [1, 0]>(b) z = Neg(b) }",
         ["Transpose", "Relu", "Transpose", "Neg"],
     ),
+    "transposes around elements that meet again": (
+        "(float[2,n,4] x) => (float[2,n,4] y) <float zero = {0}> { a = Transpose<perm = [0, 2, 1]>(x) b = Tanh(a) "
+        "c = Add(a, b) d = Greater(c, zero) e = Where(d, c, b) y = Transpose<perm = [0, 2, 1]>(e) }",
+        ["Tanh", "Add", "Greater", "Where"],
+    ),
+    "transposes around elements and a weight": (
+        "(float[2,n,4] x) => (float[2,n,4] y) <float[4] w = {1, 2, 3, 4}, float[1,4,1] v = {4, 3, 2, 1}, "
+        "int64[1] one = {1}> { a = Transpose<perm = [0, 2, 1]>(x) u = Unsqueeze(w, one) b = Mul(a, u) c = Sub(v, b) "
+        "y = Transpose<perm = [0, 2, 1]>(c) }",
+        ["Mul", "Sub"],
+    ),
+    "transposes around elements and a row that is short": (
+        "(float[2,5,4] x) => (float[2,5,4] y) <float[1,5] w = {1, 2, 3, 4, 5}> "
+        "{ a = Transpose<perm = [0, 2, 1]>(x) b = Mul(a, w) y = Transpose<perm = [0, 2, 1]>(b) }",
+        ["Mul"],
+    ),
+    "transposes around elements of two orders": (
+        "(float[2,2,2] x) => (float[2,2,2] y) { a = Transpose<perm = [0, 2, 1]>(x) b = Transpose<perm = [1, 0, 2]>(x) "
+        "c = Add(a, b) y = Transpose<perm = [0, 2, 1]>(c) }",
+        ["Transpose", "Transpose", "Add", "Transpose"],
+    ),
+    "transposes around elements and a matrix": (
+        "(float[2,5,4] x, float[4,5] z) => (float[2,5,4] y) "
+        "{ a = Transpose<perm = [0, 2, 1]>(x) b = Mul(a, z) y = Transpose<perm = [0, 2, 1]>(b) }",
+        ["Transpose", "Mul", "Transpose"],
+    ),
     "transposes around a softmax": (
         "(float[2,3] x) => (float[2,3] y) "
         "{ a = Transpose<perm = [1, 0]>(x) b = Softmax(a) y = Transpose<perm = [1, 0]>(b) }",
@@ -430,6 +456,71 @@ NEWEST = {
         "(float[n,3] x) => (float[n,3] y) <float half = {0.5}, float root = {0.70710678}, float one = {1}> "
         "{ b = Mul(root, x) c = Erf(b) d = Add(one, c) e = Mul(x, d) y = Mul(e, half) }",
         ["Gelu"],
+    ),
+    "gelu divided at the end": (
+        "(float[n,3] x) => (float[n,3] y) <float two = {2}, float root = {1.4142135}, float one = {1}> "
+        "{ b = Div(x, root) c = Erf(b) d = Add(c, one) e = Mul(x, d) y = Div(e, two) }",
+        ["Gelu"],
+    ),
+    "gelu of a product, of halves": (
+        "(float[n,3] z, float[n,3] w) => (float[n,3] y) <float half = {0.5}, float root = {1.4142135}> "
+        "{ x = Mul(z, w) b = Div(x, root) c = Erf(b) d = Mul(c, half) e = Add(half, d) y = Mul(e, x) }",
+        ["Mul", "Gelu"],
+    ),
+    "gelu without its half": (
+        "(float[n,3] x) => (float[n,3] y) <float root = {1.4142135}, float one = {1}> "
+        "{ b = Div(x, root) c = Erf(b) d = Add(c, one) y = Mul(x, d) }",
+        ["Div", "Erf", "Add", "Mul"],
+    ),
+    "gelu by a sigmoid": (
+        "(float[n,3] x) => (float[n,3] y) <float f = {1.5957691}, float c = {0.044715}> "
+        "{ p = Mul(c, x) q = Mul(p, x) r = Mul(q, x) s = Add(x, r) t = Mul(f, s) u = Sigmoid(t) y = Mul(u, x) }",
+        ["Gelu"],
+    ),
+    "gelu by a sigmoid of something else": (
+        "(float[n,3] x) => (float[n,3] y) <float f = {1.5957691}, float c = {0.05}> "
+        "{ p = Mul(c, x) q = Mul(p, x) r = Mul(q, x) s = Add(x, r) t = Mul(f, s) u = Sigmoid(t) y = Mul(u, x) }",
+        ["Mul", "Mul", "Mul", "Add", "Mul", "Sigmoid", "Mul"],
+    ),
+    "silu by a division": (
+        "(float[n,3] x) => (float[n,3] y) <float one = {1}> { a = Neg(x) b = Exp(a) c = Add(one, b) y = Div(x, c) }",
+        ["Sigmoid", "Mul"],
+    ),
+    "silu by a reciprocal": (
+        "(float[n,3] x) => (float[n,3] y) <float one = {1}> "
+        "{ a = Neg(x) b = Exp(a) c = Add(b, one) d = Reciprocal(c) y = Mul(d, x) }",
+        ["Sigmoid", "Mul"],
+    ),
+    "mish": (
+        "(float[n,3] x) => (float[n,3] y) { a = Softplus(x) b = Tanh(a) y = Mul(b, x) }",
+        ["Mish"],
+    ),
+    "mish by a logarithm": (
+        "(float[n,3] x) => (float[n,3] y) <float one = {1}> "
+        "{ a = Exp(x) b = Add(a, one) c = Log(b) d = Tanh(c) y = Mul(x, d) }",
+        ["Mish"],
+    ),
+    "clipped line": (
+        "(float[n,3] x) => (float[n,3] y) <float six = {6}, float half = {0.5}, float zero = {0}, float one = {1}> "
+        "{ a = Div(x, six) b = Add(a, half) c = Clip(b, zero, one) y = Mul(x, c) }",
+        ["HardSwish"],
+    ),
+    "clipped line of another slope": (
+        "(float[n,3] x) => (float[n,3] y) <float f = {0.2}, float half = {0.4}, float zero = {0}, float one = {1}> "
+        "{ a = Mul(x, f) b = Add(half, a) y = Clip(b, zero, one) }",
+        ["HardSigmoid"],
+    ),
+    "norm after its weight": (
+        "(float[n,4] x) => (float[n,4] y) <float[4] w = {1, 2, 3, 4}, float e = {0.001}, int64[1] last = {-1}> "
+        "{ s = Mul(x, x) m = ReduceMean(s, last) a = Add(m, e) r = Sqrt(a) i = Reciprocal(r) p = Mul(w, x) "
+        "y = Mul(p, i) }",
+        ["RMSNormalization"],
+    ),
+    "norm of differences after its weight, by a division": (
+        "(float[n,4] x) => (float[n,4] y) <float[4] w = {1, 2, 3, 4}, float e = {0.001}, int64[1] last = {-1}> "
+        "{ c = ReduceMean(x, last) d = Sub(x, c) s = Mul(d, d) m = ReduceMean(s, last) a = Add(m, e) r = Sqrt(a) "
+        "p = Mul(d, w) y = Div(p, r) }",
+        ["LayerNormalization"],
     ),
     "gelu of something else": (
         "(float[n,3] x, float[n,3] z) => (float[n,3] y) "

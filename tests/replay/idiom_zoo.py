@@ -43,6 +43,35 @@ class DecodeBoxes(nn.Module):
         return boxes.clamp(min=-1.0, max=1.0)
 
 
+@scripted((6, 3), others=((9, 3),), further=(((1, 3),),))
+class GreedySuppression(nn.Module):
+    """Points by score, without those near one that was kept: a position read from a tensor in each turn of a loop."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        order = x[:, 2].argsort(descending=True)
+        kept: list[int] = []
+        dropped = torch.zeros_like(x[:, 2], dtype=torch.bool)
+        for i in range(order.size(0)):
+            j = int(order[i])
+            if not bool(dropped[j]):
+                kept.append(j)
+                dropped = dropped | ((x[:, :2] - x[j, :2]).abs().sum(-1) < 1.0)
+        return torch.tensor(kept)
+
+
+@scripted((5, 2), others=((7, 2),), further=(((1, 2),),))
+class Tally(nn.Module):
+    """Rows that are added up, and written to, at positions that a tensor says."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        places = x[:, 0].argsort()
+        total, counts = torch.zeros(2), torch.zeros(x.size(0))
+        for i in range(places.size(0)):
+            total = total * 0.5 + x[int(places[i])]
+            counts[int(places[i])] += total.sum()
+        return total, counts
+
+
 @scripted((2, 3, 4, 4), (2, 3, 2, 2), others=((1, 3, 4, 6), (1, 3, 2, 3)))
 class AnchorGrid(nn.Module):
     """Anchors of each level of a pyramid, as SSD and RetinaNet lay them out."""

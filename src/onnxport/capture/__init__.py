@@ -70,7 +70,7 @@ class Captured:
     size_limits: Sequence[SizeLimit] = ()
 
 
-@one_export_at_a_time()
+@one_export_at_a_time
 def capture(
     model: Any,
     args: Any = (),

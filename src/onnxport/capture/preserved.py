@@ -15,6 +15,7 @@ import torch
 
 from onnxport.source_files import is_librarys_file, is_users_file
 from onnxport.torch_internals.symbolic_sizes import config as symbolic_config
+from onnxport.undoing import undone_after
 
 Restore = Callable[[], object]
 Variables = dict[str, object]
@@ -39,12 +40,8 @@ class KeptValue:
 def preserved(model: object, tensors: Iterable[torch.Tensor] = ()) -> Iterator[None]:
     """Put the model, the input tensors, the random generators and torch's global flags back on the way out."""
     restores = [*_globals(), *_generators(), *_markers(tensors)]
-    with attributes_preserved(model):
-        try:
-            yield
-        finally:
-            for restore in restores:
-                restore()
+    with attributes_preserved(model), undone_after(lambda: [restore() for restore in restores]):
+        yield
 
 
 @contextlib.contextmanager
@@ -55,11 +52,8 @@ def attributes_preserved(model: object, kept: set[KeptValue] | None = None) -> I
     """
     kept = set() if kept is None else kept
     restores = [*_modules(model, kept), *_files(model, kept)] if isinstance(model, torch.nn.Module) else []
-    try:
+    with undone_after(lambda: [restore() for restore in restores]):
         yield
-    finally:
-        for restore in restores:
-            restore()
 
 
 @contextlib.contextmanager
@@ -67,12 +61,14 @@ def buffers_preserved(model: object) -> Iterator[None]:
     """Put back the values of buffers that a real run of forward updates."""
     buffers = list(model.buffers()) if isinstance(model, torch.nn.Module) else []
     before = [(buffer, buffer._version, buffer.detach().clone()) for buffer in buffers]
-    try:
-        yield
-    finally:
+
+    def undo() -> None:
         for buffer, version, value in before:
             if buffer._version != version:
                 buffer.data.copy_(value)
+
+    with undone_after(undo):
+        yield
 
 
 def _globals() -> Iterator[Restore]:

@@ -40,6 +40,7 @@ from onnxport.capture.rewriting.functions import Rewriting
 from onnxport.capture.rewriting.open_loops import LoopRefused
 from onnxport.errors import CaptureError, InputError, Problem, capture_error_like, warn
 from onnxport.events import EventLog
+from onnxport.undoing import with_interrupts
 
 
 @dataclass(frozen=True)
@@ -414,7 +415,7 @@ def _run_path(
 def _attempt(strategy: Strategy, request: Request, recorder: forced_sizes.Recorder) -> torch.export.ExportedProgram:
     with recorder.listening(), patched_torch(), torch_kept_quiet(), attributes_preserved(request.model, request.kept):
         try:
-            return strategy.capture(request)
+            return with_interrupts(strategy.capture, request)
         except Exception as error:
             forks = request.schedule is not None and violates(error, request.schedule)
             if forks or not request.follows_example or not forced_sizes.is_violation(error):
@@ -423,7 +424,7 @@ def _attempt(strategy: Strategy, request: Request, recorder: forced_sizes.Record
         request.declared.allow_static()
         if request.schedule is not None:
             request.schedule.start_again()
-        program = strategy.capture(request)
+        program = with_interrupts(strategy.capture, request)
     for axis, (_, size) in zip(
         asked, forced_sizes.check_placeholders(program, request.declared.axes, recorder), strict=True
     ):

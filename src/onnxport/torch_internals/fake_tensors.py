@@ -14,6 +14,8 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
 )
 from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.fx._lazy_graph_module import _use_lazy_graph_module as lazy_graph_modules
+from torch.fx.experimental import proxy_tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 __all__ = [
@@ -31,8 +33,10 @@ __all__ = [
     "fake_behind",
     "get_fast_op_impls",
     "is_contiguous_for_memory_format_or_false",
+    "lazy_graph_modules",
     "op_implementations_dict",
     "prims_common",
+    "proxy_tensor",
     "storage_of",
 ]
 

@@ -34,7 +34,7 @@ from onnxport.translate import Names, translate
 from onnxport.translate.registry import Lookup
 
 
-@one_export_at_a_time()
+@one_export_at_a_time
 def unconvertible_ops(
     model: torch.nn.Module | Callable[..., object],
     args: object,

@@ -178,7 +178,7 @@ def einsum(op: Builder, equation: str, tensors: Sequence[Tensor], path: Sequence
     equation, tensors = spelled_out(op, equation, [op.cast(x, dtype) for x in tensors])
     if not dtype.is_floating_point:
         # An axis of size 1 in one factor is added up in the other first, as int64, which the result then is.
-        return op.Einsum(*(op.cast(x, torch.int64) for x in tensors), equation=equation)
+        tensors = [op.cast(x, torch.int64) for x in tensors]
     product = _as_matrix_product(op, equation, tensors)
     return op.Einsum(*tensors, equation=equation) if product is None else product
 

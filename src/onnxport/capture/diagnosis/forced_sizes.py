@@ -13,6 +13,7 @@ import sympy  # type: ignore[import-untyped]
 import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from onnxport.capture.diagnosis.caught_errors import is_caught
 from onnxport.capture.diagnosis.user_lines import (
     Asker,
     asker,
@@ -93,7 +94,9 @@ class Recorder:
             set_replacement(env, symbol, target, reason)
 
         def record_guard(env: ShapeEnv, prefix: str, guard: object, forcing_spec: bool) -> None:
-            recorder.guarded.setdefault(guard, Asked(asker(), line()))
+            by = asker()
+            # Where a check of an operator fails, code that catches what it raises goes on, otherwise.
+            recorder.guarded.setdefault(guard, Asked("library" if by == "torch" and is_caught() else by, line()))
             log_guard(env, prefix, guard, forcing_spec)
 
         def record_requirement(env: ShapeEnv, expression: sympy.Basic, *rest: Any, **named: Any) -> bool:

@@ -59,7 +59,10 @@ def report_assumptions(
     ``followed`` are decisions of the model's code that the example took alone.
     """
     problems = []
+    told = {_named(decision.expression, names, same) for decision in followed if decision.outcome}
     for expression, by, where in _guards(programs, names, same, recorder.guarded):
+        if expression in told:
+            continue
         misleads = fixes_a_value(expression) or _is_branch(expression, by)
         shown = condition_in_words(expression, solve=misleads)
         events.add("assumption", "capture", shown, where=where)

@@ -20,6 +20,7 @@ import torch
 
 from onnxport.errors import with_article
 from onnxport.source_files import NUMPY_FOLDER, PACKAGE_FOLDER, TORCH_FOLDER, is_librarys_file, is_users_file
+from onnxport.undoing import pushed
 
 # The package's own places among them; whatever else of it asks does so for an operator.
 _LISTENING = tuple(os.path.join(PACKAGE_FOLDER, "capture", place, "") for place in ("forks", "diagnosis"))
@@ -204,11 +205,8 @@ _replays: list[RunningReplay] = []
 @contextlib.contextmanager
 def running(replay: RunningReplay) -> Iterator[None]:
     """While the block runs, a replay knows which line is running."""
-    _replays.append(replay)
-    try:
+    with pushed(_replays, replay):
         yield
-    finally:
-        _replays.pop()
 
 
 def line_of_caller() -> str:
@@ -259,11 +257,8 @@ _kernels: list[str] = []
 @contextlib.contextmanager
 def asked_by(kernel: str) -> Iterator[None]:
     """While the block runs, what is asked is asked by a kernel in this file of torch's, which leaves no frame."""
-    _kernels.append(kernel)
-    try:
+    with pushed(_kernels, kernel):
         yield
-    finally:
-        _kernels.pop()
 
 
 Asker = Literal["user", "library", "torch"]

@@ -6,28 +6,23 @@ which is noted when the operator is done or has raised: while it runs nothing is
 
 from __future__ import annotations
 
-import ast
-import functools
 from collections.abc import Callable, Iterator
-from types import FrameType
 from typing import Any
 
 import torch
 
+from onnxport.capture.diagnosis.caught_errors import catching_frame
 from onnxport.capture.diagnosis.guards import Followed
 from onnxport.capture.diagnosis.user_lines import (
     Asker,
     asker_of,
-    frames_of_callers,
     is_asked_by_broadcast,
     line_of_caller,
 )
-from onnxport.capture.forks.expressions import nodes_of_file
-from onnxport.torch_internals.symbolic_sizes import free_unbacked_symbols, truth_in_range
+from onnxport.torch_internals.symbolic_sizes import free_unbacked_symbols, recorded_size, truth_in_range
+from onnxport.torch_internals.sympy_functions import PythonReferenceAnalysis, sympy_interp
 
-# What operators raise where sizes don't fit, by the names that handlers have for it.
 _CAUGHT = "elsewhere the shapes don't fit, and what is raised then is caught"
-_OF_OPERATORS = {"RuntimeError", "ValueError", "IndexError", "LookupError", "Exception", "BaseException"}
 
 
 class CaughtChecks:
@@ -47,7 +42,7 @@ class CaughtChecks:
             finally:
                 asked, self._asked = self._asked, before
                 for condition in asked:
-                    self._decide(condition, _asker())
+                    self._decide(_recorded(condition), _asker())
 
         return run
 
@@ -60,7 +55,7 @@ class CaughtChecks:
         def expecting(node: Any, file: str, line: int) -> bool:
             if self._asked is None or node.expr.is_number or free_unbacked_symbols(node.expr):
                 return expect_true(node, file, line)
-            if truth_in_range(node) is not None or _try_around() is None:
+            if truth_in_range(node) is not None or catching_frame() is None:
                 return expect_true(node, file, line)
             if is_asked_by_broadcast():
                 # A size of 1 fits as well, which is no part of what is checked.
@@ -73,29 +68,18 @@ class CaughtChecks:
 
 
 def _asker() -> Asker:
-    frame = _try_around()
+    frame = catching_frame()
     return "user" if frame is None else asker_of(frame)
 
 
-def _try_around() -> FrameType | None:
-    """The frame of the model's that catches what operators raise right now, if there is one."""
-    for frame in frames_of_callers():
-        if any(first <= frame.f_lineno <= last for first, last in _caught_lines(frame.f_code.co_filename)):
-            return frame
-    return None
+def _recorded(condition: torch.SymBool) -> torch.SymBool:
+    """A condition that was made while nothing was recorded, of the sizes that the graph has.
 
-
-@functools.lru_cache(maxsize=64)
-def _caught_lines(filename: str) -> tuple[tuple[int, int], ...]:
-    """From which to which line ``except`` catches what operators raise, and goes on."""
-    found = [
-        node for node in nodes_of_file(filename) if isinstance(node, ast.Try) and any(map(_catches, node.handlers))
-    ]
-    return tuple((node.body[0].lineno, node.body[-1].end_lineno or node.body[-1].lineno) for node in found)
-
-
-def _catches(handler: ast.ExceptHandler) -> bool:
-    if isinstance(handler.body[-1], ast.Raise):
-        return False
-    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    return any(kind is None or (isinstance(kind, ast.Name) and kind.id in _OF_OPERATORS) for kind in kinds)
+    torch would have the smallest of sizes in the graph as a function of its own, which no program may call.
+    """
+    expression = condition.node.expr
+    sizes = {symbol: recorded_size(symbol) for symbol in expression.free_symbols}
+    if None in sizes.values():
+        return condition
+    made = sympy_interp(PythonReferenceAnalysis, sizes, expression)
+    return made if isinstance(made, torch.SymBool) else condition

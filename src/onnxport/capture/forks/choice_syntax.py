@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 
 import torch
 
-from onnxport.capture.forks.expressions import is_within, nodes_of_file, place_of, span_of
+from onnxport.capture.forks.expressions import is_within, place_of, span_of
+from onnxport.source_files import nodes_of_file
 
 _NUMBERS = (int, float, torch.SymInt, torch.SymFloat)
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)

@@ -23,6 +23,7 @@ from onnxport.capture.forks.searching import never
 from onnxport.errors import OnnxExporterError
 from onnxport.torch_internals.symbolic_sizes import free_unbacked_symbols, recorded_size
 from onnxport.torch_internals.sympy_functions import Max, Min
+from onnxport.undoing import pushed
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _CHOOSING = (sympy.Piecewise, sympy.Max, sympy.Min, Max, Min)
@@ -42,11 +43,8 @@ _without_truths: list[None] = []
 @contextlib.contextmanager
 def truths_refused() -> Iterator[None]:
     """While the block runs, asking for a truth that sizes or data tell ends it."""
-    _without_truths.append(None)
-    try:
+    with pushed(_without_truths, None):
         yield
-    finally:
-        _without_truths.pop()
 
 
 def refuse_truth() -> None:

@@ -41,6 +41,7 @@ from onnxport.capture.patches.replacing import attributes_replaced
 from onnxport.errors import CaptureError, OnnxExporterError, Problem
 from onnxport.torch_internals.symbolic_sizes import example_sizes, get_proxy_mode, truth_in_range
 from onnxport.torch_internals.sympy_functions import PythonReferenceAnalysis, sympy_interp
+from onnxport.undoing import pushed
 
 # Kernels in C++ ask as well, in files of their own; Python's questions come without a file, bool(tensor) from here.
 _TRUTH_OF_TENSORS = "pybind_utils.cpp"
@@ -137,11 +138,8 @@ _learning: list[None] = []
 @contextlib.contextmanager
 def learning() -> Iterator[None]:
     """While the block runs, the body of a loop does, only to see what it does."""
-    _learning.append(None)
-    try:
+    with pushed(_learning, None):
         yield
-    finally:
-        _learning.pop()
 
 
 _unasked: list[list[torch.SymBool]] = []
@@ -150,11 +148,8 @@ _unasked: list[list[torch.SymBool]] = []
 @contextlib.contextmanager
 def unasked() -> Iterator[Sequence[torch.SymBool]]:
     """While the block runs, comparisons that only sizes of 0 turn are conditions, which are told, and no decisions."""
-    _unasked.append([])
-    try:
-        yield _unasked[-1]
-    finally:
-        _unasked.pop()
+    with pushed(_unasked, []) as asked:
+        yield asked
 
 
 class AskedInLoop(OnnxExporterError):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import functools
 import itertools
-import linecache
 from collections.abc import Iterable
 from types import FrameType
+
+from onnxport.source_files import nodes_of_file
 
 _Place = tuple[int, int, int, int]
 _UNKNOWN = object()
@@ -161,15 +162,6 @@ def _copying(filename: str) -> tuple[ast.If, ...]:
 def _is_copy(statement: ast.stmt) -> bool:
     made = statement.value if isinstance(statement, ast.Assign) else None
     return isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr == "contiguous"
-
-
-def nodes_of_file(filename: str) -> Iterable[ast.AST]:
-    """The syntax of a file; nothing where what is on disk by now is no Python."""
-    source = "".join(linecache.getlines(filename))
-    try:
-        return ast.walk(ast.parse(source))
-    except SyntaxError:
-        return ()
 
 
 def span_of(node: ast.expr | ast.stmt) -> _Place | None:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import torch
 
 from onnxport.capture.patches.replacing import attributes_replaced, items_replaced
+from onnxport.undoing import pushed
 
-_depth = 0
+_exports: list[None] = []
 
 
 def is_in_onnx_export() -> bool:
@@ -19,13 +20,12 @@ def is_in_onnx_export() -> bool:
     >>> onnxport.capture.is_in_onnx_export()
     False
     """
-    return _depth > 0
+    return bool(_exports)
 
 
 @contextlib.contextmanager
 def exporting() -> Iterator[None]:
     """Make :func:`is_in_onnx_export`, and torch's own, true."""
-    global _depth
     from onnxport.torch_internals.exporting import (
         onnx_flags,
         tracing_state_functions,
@@ -33,9 +33,6 @@ def exporting() -> Iterator[None]:
 
     # Bytecode tracing answers torch.onnx.is_in_onnx_export() from a table of constants, not by calling it.
     constants = items_replaced(tracing_state_functions(), {torch.onnx.is_in_onnx_export: True})
-    with attributes_replaced([(onnx_flags, "_is_onnx_exporting", True)]), constants:
-        _depth += 1
-        try:
-            yield
-        finally:
-            _depth -= 1
+    flag = attributes_replaced([(onnx_flags, "_is_onnx_exporting", True)])
+    with flag, constants, pushed(_exports, None):
+        yield

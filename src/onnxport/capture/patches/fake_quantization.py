@@ -11,6 +11,7 @@ import torch
 
 from onnxport.capture.patches.replacing import attributes_replaced
 from onnxport.errors import CaptureError, Problem
+from onnxport.undoing import undone_after
 
 _HOMES = ("torch.ao.quantization.fake_quantize", "torchao.quantization.pt2e.fake_quantize")
 _SWITCHES = ("observer_enabled", "fake_quant_enabled")
@@ -69,13 +70,15 @@ def _is_on(module: torch.nn.Module, switch: str) -> bool:
 def _plain_switches(module: torch.nn.Module) -> Iterator[None]:
     before = dict(module._buffers)
     plain = {switch: [int(_is_on(module, switch))] for switch in _SWITCHES}
-    try:
-        for switch, number in plain.items():
-            del module._buffers[switch]
-            vars(module)[switch] = number
-        yield
-    finally:
+
+    def undo() -> None:
         for switch in plain:
             vars(module).pop(switch, None)
         module._buffers.clear()
         module._buffers.update(before)
+
+    with undone_after(undo):
+        for switch, number in plain.items():
+            del module._buffers[switch]
+            vars(module)[switch] = number
+        yield

@@ -5,6 +5,7 @@ dozen operators long, for every shape it meets: a fifth of the capture of a conv
 one of the usual layouts the answer is that of the input. What ``unbind`` gives has an axis less, whatever the sizes.
 The reference of ``unfold`` asks on the way whether the example has a single window, and takes the answer for all sizes.
 Those of ``roll``, ``cummax`` and others ask whether there is any element, which is not known of as many as data decide.
+That of ``item`` makes a plain number of an element, ``rows[i]``, whose place in memory varies.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ def shapes_told_at_once() -> contextlib.AbstractContextManager[None]:
     rules[_aten.roll.default] = _roll
     rules |= dict.fromkeys((_aten.cummax.default, _aten.cummin.default), _extremes_so_far)
     rules[_aten.logsumexp.default] = _logsumexp
+    rules[_aten.item.default] = _item
     return items_replaced(get_fast_op_impls(), rules)
 
 
@@ -70,6 +72,11 @@ def _batch_norm(mode: FakeTensorMode, input: FakeTensor, *args: object, **kwargs
     # In inference there are no statistics to keep for a backward pass.
     kept = [FakeTensor(mode, torch.empty(0, dtype=input.dtype, device="meta"), device=input.device) for _ in range(2)]
     return (result, *kept)
+
+
+def _item(mode: FakeTensorMode, self: FakeTensor) -> object:
+    with mode:
+        return _aten._local_scalar_dense.default(self)
 
 
 def _unbind(mode: FakeTensorMode, self: FakeTensor, dim: int = 0) -> object:

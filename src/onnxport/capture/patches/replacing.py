@@ -1,6 +1,7 @@
 """Putting something else in the place of kernels, attributes and entries of tables for a while.
 
-Whatever was there is noted before anything is touched, so that an interrupt at any moment finds its way back.
+Whatever was there is noted before anything is touched, so that an interrupt at any moment finds its way back
+(:mod:`onnxport.undoing`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TypeAlias, TypeVar
 import torch
 
 from onnxport.torch_internals.operators import DispatchKey, OpOverload
+from onnxport.undoing import undone_after
 
 Kernel: TypeAlias = Callable[..., object]
 Kernels: TypeAlias = Mapping[DispatchKey, Kernel]
@@ -27,70 +29,76 @@ _ABSENT = object()
 def kernels_replaced(kernels: Mapping[OpOverload, Kernels]) -> Iterator[None]:
     """While this is open, operators have these Python kernels, by dispatch key; afterwards those they had before."""
     saved = [(operator, dict(operator.py_kernels)) for operator in kernels]
-    try:
-        for operator, own in kernels.items():
-            operator.py_kernels.update(own)
-            operator._dispatch_cache.clear()
-        yield
-    finally:
+
+    def undo() -> None:
         for operator, before in saved:
             operator.py_kernels.clear()
             operator.py_kernels.update(before)
             operator._dispatch_cache.clear()
+
+    with undone_after(undo):
+        for operator, own in kernels.items():
+            operator.py_kernels.update(own)
+            operator._dispatch_cache.clear()
+        yield
 
 
 @contextlib.contextmanager
 def attributes_replaced(rows: Sequence[tuple[object, str, object]]) -> Iterator[None]:
     """While this is open, modules and classes have these attributes; one that was inherited is so again afterwards."""
     saved = [(owner, name, vars(owner).get(name, _ABSENT)) for owner, name, _ in rows]
-    try:
-        for owner, name, value in rows:
-            setattr(owner, name, value)
-        yield
-    finally:
+
+    def undo() -> None:
         for owner, name, before in reversed(saved):
             if before is not _ABSENT:
                 setattr(owner, name, before)
             elif name in vars(owner):
                 delattr(owner, name)
 
+    with undone_after(undo):
+        for owner, name, value in rows:
+            setattr(owner, name, value)
+        yield
+
 
 @contextlib.contextmanager
 def items_replaced(table: MutableMapping[_Key, _Value], entries: Mapping[_Key, _Value]) -> Iterator[None]:
     """While this is open, a table has these entries."""
     before = {key: table[key] for key in entries if key in table}
-    try:
-        table.update(entries)
-        yield
-    finally:
+
+    def undo() -> None:
         for key in entries:
             if key not in before:
                 table.pop(key, None)
         table.update(before)
+
+    with undone_after(undo):
+        table.update(entries)
+        yield
 
 
 @contextlib.contextmanager
 def code_replaced(function: types.FunctionType, by: types.CodeType) -> Iterator[None]:
     """While this is open, a function runs other code, among its own names, wherever it was imported to."""
     before = function.__code__
-    try:
+    with undone_after(lambda: setattr(function, "__code__", before)):
         function.__code__ = by
         yield
-    finally:
-        function.__code__ = before
 
 
 @contextlib.contextmanager
 def class_replaced(kind: type, shown: property) -> Iterator[None]:
     """While this is open, the instances of a class show another ``__class__``, which can't be assigned to."""
     (attributes,) = gc.get_referents(vars(kind))
-    try:
+
+    def undo() -> None:
+        attributes.pop("__class__", None)
+        _forget_lookups(kind)
+
+    with undone_after(undo):
         attributes["__class__"] = shown
         _forget_lookups(kind)
         yield
-    finally:
-        attributes.pop("__class__", None)
-        _forget_lookups(kind)
 
 
 def _forget_lookups(kind: type) -> None:

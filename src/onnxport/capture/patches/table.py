@@ -7,8 +7,6 @@ delegation share. The others take the model or the request, and are entered wher
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from onnxport.capture.patches.adaptive_pools import pooled_to_any_size
 from onnxport.capture.patches.any_size import operators_of_any_size
@@ -19,6 +17,7 @@ from onnxport.capture.patches.empty_axes import strides_of_empty_examples
 from onnxport.capture.patches.fourier import transforms_of_any_size
 from onnxport.capture.patches.low_precision import low_precision_as_computed
 from onnxport.capture.patches.packed import sequences_packed
+from onnxport.capture.patches.patch import Patch
 from onnxport.capture.patches.quick_shapes import shapes_told_at_once
 from onnxport.capture.patches.recurrent import recurrences_of_any_length
 from onnxport.capture.patches.remembered_shapes import shapes_remembered_at_once
@@ -26,25 +25,9 @@ from onnxport.capture.patches.result_types import types_as_computed
 from onnxport.capture.patches.shifts import shifts_of_truth_values
 from onnxport.capture.patches.sliding_pools import pooled_by_any_size
 from onnxport.capture.patches.tensor_numbers import numbers_in_and_out_of_tensors
+from onnxport.capture.patches.unread_facts import unread_facts_left_out
 from onnxport.capture.patches.unsolved import divisions_left_unsolved
 from onnxport.torch_internals.symbolic_sizes import config as symbolic_config
-
-
-@dataclass(frozen=True)
-class Patch:
-    """One thing that is replaced.
-
-    ``replaces`` names it by dotted paths, ``known`` says in which torch it was last seen to be needed (or its issue),
-    ``until`` when it can go. ``enter`` puts it in place; ``entered_in`` names the module that does where it takes
-    arguments.
-    """
-
-    replaces: tuple[str, ...]
-    why: str
-    known: str
-    until: str
-    enter: Callable[[], contextlib.AbstractContextManager[None]] | None = None
-    entered_in: str = ""
 
 
 def _size_oblivious() -> contextlib.AbstractContextManager[None]:
@@ -116,6 +99,17 @@ PATCHES: tuple[Patch, ...] = (
         known="torch 2.13",
         until="make_fx records stacks at calls only, with the lines of functions that forward calls",
         enter=lines_of_calls,
+    ),
+    Patch(
+        replaces=(
+            "torch.fx._lazy_graph_module._use_lazy_graph_module_flag",
+            "torch.fx.experimental.proxy_tensor._extract_tensor_metadata",
+        ),
+        why="torch writes and compiles Python code of the graph after each of its passes, and finds the memory format "
+        "of every node: a sixth of the capture of a convolutional network, and nobody reads either.",
+        known="torch 2.9 to 2.13",
+        until="torch.export compiles graphs when they are run, and notes no memory formats",
+        enter=unread_facts_left_out,
     ),
     Patch(
         replaces=_kernels("__lshift__.Scalar", "__lshift__.Tensor", "__rshift__.Scalar", "__rshift__.Tensor"),

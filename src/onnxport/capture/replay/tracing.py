@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import re
 import sys
@@ -24,6 +25,7 @@ from onnxport.errors import Problem
 from onnxport.torch_graph import Graph
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.torchscript import TracerWarning, create_graph_by_tracing, jit_bindings, jit_trace
+from onnxport.undoing import undone_after
 
 _REASONS = (
     (re.compile(r"Converting a tensor to a Python (\w+)"), "A tensor becomes a Python {0}: its value is fixed."),
@@ -153,12 +155,10 @@ def _noting_questions() -> Iterator[list[str]]:
 def _recording_scopes(scopes: dict[torch.nn.Module, str]) -> Iterator[None]:
     """Let the tracer note the module of each node, and keep encoders from fusing what only inference fuses."""
     fast = torch.backends.mha.get_fastpath_enabled()
-    with attributes_replaced([(jit_trace, "_trace_module_map", scopes)]):
-        try:
-            torch.backends.mha.set_fastpath_enabled(False)
-            yield
-        finally:
-            torch.backends.mha.set_fastpath_enabled(fast)
+    put_back = undone_after(functools.partial(torch.backends.mha.set_fastpath_enabled, fast))
+    with attributes_replaced([(jit_trace, "_trace_module_map", scopes)]), put_back:
+        torch.backends.mha.set_fastpath_enabled(False)
+        yield
 
 
 @contextlib.contextmanager

@@ -47,6 +47,7 @@ from onnxport.capture.rewriting.watching import (
 )
 from onnxport.torch_internals.operators import cond_op
 from onnxport.torch_internals.symbolic_sizes import get_proxy_mode
+from onnxport.undoing import pushed
 
 Way = Callable[..., tuple[Any, ...]]
 
@@ -57,11 +58,8 @@ _counting: list[list[OpenChoice]] = []
 @contextlib.contextmanager
 def counting_choices() -> Iterator[Sequence[OpenChoice]]:
     """While the block runs, the choices that are made."""
-    _counting.append([])
-    try:
-        yield _counting[-1]
-    finally:
-        _counting.pop()
+    with pushed(_counting, []) as made:
+        yield made
 
 
 def either(test: object, one: Callable[[], object], other: Callable[[], object]) -> Any:

@@ -13,6 +13,7 @@ from onnxport.optimize.rules.pattern import Rule, made_by, rules_for
 from onnxport.optimize.scope import Scope
 
 _FIRST_OPSET = 20
+_MISH_SINCE = 18
 _CUBE = 0.044715
 _LIMITING = ("Add", "Clip", "Max", "Min")
 _Pair = tuple[ir.Value, ir.Value]
@@ -54,64 +55,172 @@ def _is_erf(value: ir.Value | None, of: ir.Value, scope: Scope) -> bool:
     return _without(erf.inputs[0], "Mul", math.sqrt(0.5), scope) is of
 
 
-def _is_power(value: ir.Value | None, of: ir.Value, exponent: int, scope: Scope) -> bool:
-    power = made_by(value, "Pow")
+def _polynomial(value: ir.Value | None, of: ir.Value, scope: Scope, depth: int = 6) -> dict[int, float] | None:
+    """The coefficients of a polynomial of ``of`` by their powers, in whatever order it is written."""
+    known, power = _number(value, scope), made_by(value, "Pow")
+    if value is of or known is not None:
+        return {1: 1.0} if value is of else {0: known if known is not None else 0.0}
     if power is not None:
-        return power.inputs[0] is of and _is_number(power.inputs[1], exponent, scope)
-    if exponent == 1:
-        return value is of
-    return any(_is_power(one, of, exponent - 1, scope) and other is of for one, other in _pairs(value, "Mul"))
+        exponent = _number(power.inputs[1], scope)
+        return {int(exponent): 1.0} if power.inputs[0] is of and exponent in (2, 3) else None
+    total: dict[int, float] = {}
+    for op_type in ("Add", "Mul", "Div"):
+        made = made_by(value, op_type)
+        if made is None or not depth:
+            continue
+        one, other = (_polynomial(operand, of, scope, depth - 1) for operand in made.inputs[:2])
+        if one is None or other is None or (op_type == "Div" and other.get(0, 0.0) == 0.0):
+            return None
+        if op_type == "Add":
+            return {power: one.get(power, 0.0) + other.get(power, 0.0) for power in {*one, *other}}
+        if op_type == "Div":
+            return {power: number / other[0] for power, number in one.items()} if len(other) == 1 else None
+        for left, number in one.items():
+            for right, factor in other.items():
+                total[left + right] = total.get(left + right, 0.0) + number * factor
+        return total
+    return None
 
 
-def _is_curve(value: ir.Value | None, of: ir.Value, scope: Scope) -> bool:
-    """Whether ``value`` is ``tanh(√(2/π) (of + 0.044715 of³))``."""
-    tanh = made_by(value, "Tanh")
-    if tanh is None:
+def _is_curve(value: ir.Value | None, of: ir.Value, factor: float, scope: Scope) -> bool:
+    """Whether ``value`` is ``factor √(2/π) (of + 0.044715 of³)``."""
+    found = _polynomial(value, of, scope)
+    if found is None or {power for power, number in found.items() if number} != {1, 3}:
         return False
-    factor = math.sqrt(2 / math.pi)
-    inner = _without(tanh.inputs[0], "Mul", factor, scope)
-    for one, other in _pairs(inner, "Add"):
-        if one is of and _is_power(_without(other, "Mul", _CUBE, scope), of, 3, scope):
-            return True
-    # As of √(2/π) (1 + 0.044715 of²), in either order of the products.
-    for one, other in _pairs(tanh.inputs[0], "Mul"):
-        rest = _without(_without(other, "Add", 1.0, scope), "Mul", _CUBE, scope)
-        squared = _is_power(rest, of, 2, scope) or _is_scaled_square(other, of, scope)
-        if squared and _without(one, "Mul", factor, scope) is of:
-            return True
-    return False
+    slope = factor * math.sqrt(2 / math.pi)
+    return math.isclose(found[1], slope, rel_tol=1e-5) and math.isclose(found[3], slope * _CUBE, rel_tol=1e-5)
 
 
-def _is_scaled_square(value: ir.Value | None, of: ir.Value, scope: Scope) -> bool:
-    """Whether ``value`` is ``1 + (0.044715 of) of``."""
-    product = _without(value, "Add", 1.0, scope)
-    return any(other is of and _without(one, "Mul", _CUBE, scope) is of for one, other in _pairs(product, "Mul"))
+def _gelu_of(curve: ir.Value, x: ir.Value, scope: Scope) -> str | None:
+    """Which kind of Gelu of ``x`` has a curve between -1 and 1, if any has."""
+    tanh = made_by(curve, "Tanh")
+    if tanh is not None:
+        return "tanh" if _is_curve(tanh.inputs[0], x, 1.0, scope) else None
+    return "none" if _is_erf(curve, x, scope) else None
 
 
-def _factors(node: ir.Node, scope: Scope) -> Iterator[_Pair]:
-    """``a, b`` of ``0.5 a b``, however it is written."""
-    product = node.outputs[0]
-    half_of = _without(product, "Mul", 0.5, scope)
-    if half_of is not None:
-        yield from _pairs(half_of, "Mul")
-    for one, other in _pairs(product, "Mul"):
-        rest = _without(one, "Mul", 0.5, scope)
-        if rest is not None:
-            yield rest, other
-            yield other, rest
+def _factors(value: ir.Value | None, depth: int = 3) -> Iterator[ir.Value]:
+    """What a value is a product of: the operands of products and quotients, and theirs."""
+    for op_type in ("Mul", "Div"):
+        made = made_by(value, op_type)
+        for operand in made.inputs if made is not None and depth else ():
+            if operand is not None:
+                yield operand
+                yield from _factors(operand, depth - 1)
+
+
+def _coefficient(value: ir.Value | None, x: ir.Value, other: ir.Value, scope: Scope) -> float | None:
+    """``c`` of ``c * x * other``, in whatever order it is written; None if it is no such product."""
+    met: list[ir.Value] = []
+    number = 1.0
+    rest = [value]
+    while rest:
+        one = rest.pop()
+        if one is x or one is other:
+            met.append(one)
+            continue
+        known, quotient, product = _number(one, scope), made_by(one, "Div"), made_by(one, "Mul")
+        divisor = _number(quotient.inputs[1], scope) if quotient is not None else None
+        if known is not None:
+            number *= known
+        elif quotient is not None and divisor:
+            number /= divisor
+            rest.append(quotient.inputs[0])
+        elif product is not None:
+            rest += product.inputs
+        else:
+            return None
+    return number if len(met) == 2 and met[0] is not met[1] else None
+
+
+def _gates(value: ir.Value, scope: Scope) -> Iterator[tuple[ir.Value, float]]:
+    """``curve`` of ``curve + 1``, and of ``0.5 curve + 0.5``, with what makes it a half of the former."""
+    curve = _without(value, "Add", 1.0, scope)
+    if curve is not None:
+        yield curve, 0.5
+    curve = _without(_without(value, "Add", 0.5, scope), "Mul", 0.5, scope)
+    if curve is not None:
+        yield curve, 1.0
 
 
 def _gelu(node: ir.Node, scope: Scope) -> Literal[True] | None:
     """``0.5 x (1 + erf(x / √2))`` becomes ``Gelu(x)``, and the form with tanh ``Gelu<approximate = "tanh">(x)``."""
     if scope.graph.opset_imports.get("", 0) < _FIRST_OPSET or scope.in_function:
         return None
-    for x, rest in _factors(node, scope):
-        curve = _without(rest, "Add", 1.0, scope)
-        if curve is None:
+    product = node.outputs[0]
+    for x, gate in _pairs(product, "Mul"):
+        # The same as half of one plus the tanh of half of it.
+        sigmoid = made_by(gate, "Sigmoid")
+        if sigmoid is not None and _is_curve(sigmoid.inputs[0], x, 2.0, scope):
+            scope.become(node, "Gelu", [x], [ir.AttrString("approximate", "tanh")])
+            return True
+    for gate in _factors(product):
+        for curve, wanted in _gates(gate, scope):
+            for x in _factors(product):
+                kind = _gelu_of(curve, x, scope)
+                found = _coefficient(product, x, gate, scope) if kind is not None else None
+                if kind is not None and found is not None and math.isclose(found, wanted, rel_tol=1e-6):
+                    scope.become(node, "Gelu", [x], [ir.AttrString("approximate", kind)])
+                    return True
+    return None
+
+
+def _grown(value: ir.Value | None, scope: Scope) -> ir.Value | None:
+    """``x`` of ``1 + exp(x)``."""
+    exponential = made_by(_without(value, "Add", 1.0, scope), "Exp")
+    return exponential.inputs[0] if exponential is not None else None
+
+
+def _silu(node: ir.Node, scope: Scope) -> Literal[True] | None:
+    """``x / (1 + exp(-x))`` becomes ``x * Sigmoid(x)``."""
+    pairs = [(node.inputs[0], node.inputs[1])]
+    if node.op_type == "Mul":
+        reciprocals = [(x, made_by(other, "Reciprocal")) for x, other in _pairs(node.outputs[0], "Mul")]
+        pairs = [(x, found.inputs[0]) for x, found in reciprocals if found is not None]
+    for x, divisor in pairs:
+        negative = made_by(_grown(divisor, scope), "Neg")
+        if x is None or x.shape is None or negative is None or negative.inputs[0] is not x or scope.in_function:
             continue
-        for kind, matches in (("none", _is_erf), ("tanh", _is_curve)):
-            if matches(curve, x, scope):
-                scope.become(node, "Gelu", [x], [ir.AttrString("approximate", kind)])
+        if x.dtype != ir.DataType.FLOAT:
+            continue
+        gate = scope.insert_before(node, "Sigmoid", [x], x.dtype, x.shape.dims)
+        scope.become(node, "Mul", [x, gate])
+        return True
+    return None
+
+
+def _mish(node: ir.Node, scope: Scope) -> Literal[True] | None:
+    """``x * tanh(softplus(x))`` becomes ``Mish(x)``."""
+    if scope.opset < _MISH_SINCE or scope.in_function:
+        return None
+    for x, gate in _pairs(node.outputs[0], "Mul"):
+        tanh = made_by(gate, "Tanh")
+        inner = tanh.inputs[0] if tanh is not None else None
+        softplus, logarithm = made_by(inner, "Softplus"), made_by(inner, "Log")
+        of = softplus.inputs[0] if softplus is not None else None
+        if logarithm is not None:
+            of = _grown(logarithm.inputs[0], scope)
+        if of is x:
+            scope.become(node, "Mish", [x])
+            return True
+    return None
+
+
+def _clipped_line(node: ir.Node, scope: Scope) -> Literal[True] | None:
+    """``min(max(a x + b, 0), 1)`` in float32 becomes ``HardSigmoid<alpha = a, beta = b>(x)``."""
+    if len(node.inputs) != 3 or scope.in_function or node.outputs[0].dtype != ir.DataType.FLOAT:
+        return None
+    if not (_is_number(node.inputs[1], 0.0, scope) and _is_number(node.inputs[2], 1.0, scope)):
+        return None
+    for line, beta in _pairs(node.inputs[0], "Add"):
+        middle, quotient = _number(beta, scope), made_by(line, "Div")
+        divisor = _number(quotient.inputs[1], scope) if quotient is not None else None
+        slopes = [(x, _number(slope, scope)) for x, slope in _pairs(line, "Mul")]
+        if quotient is not None and quotient.inputs[0] is not None and divisor:
+            slopes = [(quotient.inputs[0], 1 / divisor)]
+        for x, slope in slopes:
+            if middle is not None and slope is not None:
+                scope.become(node, "HardSigmoid", [x], [ir.AttrFloat32("alpha", slope), ir.AttrFloat32("beta", middle)])
                 return True
     return None
 
@@ -202,7 +311,10 @@ def _small_sigmoid(node: ir.Node, scope: Scope) -> Literal[True] | None:
 
 RULES = [
     *rules_for("small sigmoid", "Log(Sigmoid|Add|Clip|Max|Min) Reciprocal(Sigmoid) Sign(Sigmoid)", _small_sigmoid),
-    Rule("gelu", "Mul", _gelu),
+    *rules_for("gelu", "Mul Div", _gelu),
+    *rules_for("silu", "Mul Div", _silu),
+    Rule("mish", "Mul", _mish),
+    Rule("clipped line", "Clip", _clipped_line),
     *rules_for("hard sigmoid", "Div Mul", _hard_sigmoid),
     Rule("hard swish", "Mul", _hard_swish),
 ]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import onnx_ir as ir
 
-from onnxport.optimize.rules.pattern import Rule, made_by
+from onnxport.optimize.rules.pattern import Rule, made_by, rules_for
 from onnxport.optimize.scope import Scope
 
 _LAYER_NORM_SINCE = 17
@@ -47,15 +48,19 @@ def _root(value: ir.Value | None, scope: Scope) -> ir.Value | None:
     return root.inputs[0] if root is not None else _is_power(value, 0.5, scope)
 
 
+def _reciprocal_root(value: ir.Value | None, scope: Scope) -> ir.Value | None:
+    """``a`` of one divided by its square root."""
+    reciprocal = made_by(value, "Reciprocal")
+    return _root(reciprocal.inputs[0], scope) if reciprocal is not None else _is_power(value, -0.5, scope)
+
+
 def _normed(value: ir.Value | None, scope: Scope) -> tuple[ir.Value, float] | None:
     """``a`` and epsilon of ``a / sqrt(mean(a²) + epsilon)``, however it is written."""
     division, product = made_by(value, "Div"), made_by(value, "Mul")
     if division is not None:
         return _with_epsilon(division.inputs[0], _root(division.inputs[1], scope), scope)
     for x, factor in (product.inputs, reversed(product.inputs)) if product is not None else ():
-        reciprocal = made_by(factor, "Reciprocal")
-        radicand = _root(reciprocal.inputs[0], scope) if reciprocal is not None else _is_power(factor, -0.5, scope)
-        found = _with_epsilon(x, radicand, scope)
+        found = _with_epsilon(x, _reciprocal_root(factor, scope), scope)
         if found is not None:
             return found
     return None
@@ -87,6 +92,21 @@ def _is_mean_of_first(difference: ir.Node, scope: Scope) -> bool:
     return x is not None and _mean_of(difference.inputs[1], scope) is x
 
 
+def _scaled(node: ir.Node, scope: Scope) -> Iterator[tuple[ir.Value | None, tuple[ir.Value, float] | None]]:
+    """What may be ``w``, and ``x`` with epsilon, of ``w * (x / sqrt(mean(x²) + epsilon))`` in any order."""
+    first, second = node.inputs[:2]
+    if node.op_type == "Mul":
+        for scale, value in ((first, second), (second, first)):
+            yield scale, _normed(value, scope)
+    for product, factor in ((first, second), (second, first)) if node.op_type == "Mul" else ((first, second),):
+        inner = made_by(product, "Mul")
+        if inner is None:
+            continue
+        radicand = _root(factor, scope) if node.op_type == "Div" else _reciprocal_root(factor, scope)
+        for scale, x in (inner.inputs, reversed(inner.inputs)):
+            yield scale, _with_epsilon(x, radicand, scope)
+
+
 def _norm(node: ir.Node, scope: Scope) -> Literal[True] | None:
     """``w * (x / sqrt(mean(x²) + ε))`` for a vector ``w`` is RMSNormalization(x, w).
 
@@ -94,8 +114,7 @@ def _norm(node: ir.Node, scope: Scope) -> Literal[True] | None:
     """
     if scope.in_function:
         return None
-    for scale, value in (node.inputs, reversed(node.inputs)):
-        found = _normed(value, scope)
+    for scale, found in _scaled(node, scope):
         if found is None or scale is None or not _fits(found[0], scale):
             continue
         x, epsilon = found
@@ -147,7 +166,7 @@ def _divided_by_length_of_another(node: ir.Node, scope: Scope) -> Literal[True] 
 
 
 RULES = [
-    Rule("norm", "Mul", _norm),
+    *rules_for("norm", "Mul Div", _norm),
     Rule("bias of a norm", "Add", _norm_with_bias),
     Rule("length of another", "Div", _divided_by_length_of_another),
 ]

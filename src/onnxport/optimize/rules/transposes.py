@@ -2,69 +2,153 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Literal
 
 import onnx_ir as ir
 
 from onnxport.onnx_build.operators import operator_set
 from onnxport.optimize.rules.pattern import Rule, made_by, rules_for
-from onnxport.optimize.scope import Scope, surely_same_shape
+from onnxport.optimize.scope import Scope, known_dims, surely_same_shape
 
 _BY_ELEMENT = operator_set(
     "Abs Cast Ceil Celu Cos Elu Erf Exp Floor Gelu HardSigmoid HardSwish LeakyRelu Log Mish Neg Not Reciprocal Relu "
     "Round Selu Sigmoid Sign Sin Softplus Softsign Sqrt Tan Tanh ThresholdedRelu"
 )
-_WITH_NUMBER = operator_set("Add Div Mul Pow Sub")
+_BROADCASTING = operator_set(
+    "Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Max Min Mul Or Pow PRelu Sub Where Xor"
+)
+_MOST = 32
+"""How many operations may lie between transpositions, so that looking for them takes a time that is bounded."""
 
 
-def _operand(node: ir.Node, scope: Scope) -> int | None:
-    """Which input an operation on single elements takes its shape from; the other, if any, is one number."""
-    if node.domain != "" or node.version is not None:
+@dataclass
+class _Region:
+    """Operations on elements between transpositions of one order and the transposition of what comes out."""
+
+    order: list[int] | None = None
+    nodes: list[ir.Node] = field(default_factory=list)
+    #: The inputs, by node and index, that transpositions make.
+    turned: list[tuple[ir.Node, int, ir.Value]] = field(default_factory=list)
+    #: The inputs that are stretched along other axes than they seem to have once the rest is turned back.
+    stretched: list[tuple[ir.Node, int, ir.Value]] = field(default_factory=list)
+    uses: Counter[ir.Value] = field(default_factory=Counter)
+
+
+def _enter(node: ir.Node, region: _Region) -> list[ir.Node] | None:
+    """Take an operation into a region; the operations before it that must be in it too, None if it can't be in it."""
+    if node.domain != "" or node.version is not None or len(region.nodes) == _MOST:
         return None
-    if node.op_type in _BY_ELEMENT:
-        return 0
-    if node.op_type not in _WITH_NUMBER:
+    if node.op_type not in _BY_ELEMENT | _BROADCASTING and node.op_type != "Clip":
         return None
-    for index in (0, 1):
-        number = scope.array(node.inputs[1 - index])
-        if number is not None and number.ndim == 0:
-            return index
-    return None
+    region.nodes.append(node)
+    before: list[ir.Node] = []
+    for index, value in enumerate(node.inputs):
+        if value is None or (value.shape is not None and value.shape.rank() == 0):
+            continue
+        if node.op_type == "Clip" and index:
+            return None
+        producer, swap = value.producer(), made_by(value, "Transpose")
+        if surely_same_shape(value, node.outputs[0]) and swap is not None and swap.graph is node.graph:
+            order = swap.attributes.get("perm")
+            source = swap.inputs[0]
+            if order is None or source is None or source.shape is None:
+                return None
+            if region.order is not None and region.order != list(order.as_ints()):
+                return None
+            region.order = list(order.as_ints())
+            region.turned.append((node, index, source))
+        elif surely_same_shape(value, node.outputs[0]) and producer is not None and producer.graph is node.graph:
+            region.uses[value] += 1
+            before.append(producer)
+        elif node.op_type in _BROADCASTING and node.op_type != "PRelu" and _is_row(value):
+            region.stretched.append((node, index, value))
+        else:
+            return None
+    return before
+
+
+def _is_row(value: ir.Value) -> bool:
+    """Whether a value is a weight or literal with one axis that is longer than one, or none."""
+    source = value
+    unsqueeze = made_by(value, "Unsqueeze")
+    if unsqueeze is not None and unsqueeze.inputs[0] is not None:
+        source = unsqueeze.inputs[0]
+    dims = known_dims(value)
+    return source.is_initializer() and dims is not None and sum(dim != 1 for dim in dims) <= 1
 
 
 def _around_elements(node: ir.Node, scope: Scope) -> Literal[True] | None:
     """``Transpose(Relu(Transpose(x)))`` becomes ``Transpose(Relu(x))``, or ``Relu(x)`` where the two cancel.
 
-    Only where nothing else reads what lies between, so that nothing is computed twice.
+    The operations between may be several and read one another, and weights of one axis are turned along. Only where
+    nothing else reads what lies between, so that nothing is computed twice.
     """
-    between: list[tuple[ir.Node, int]] = []
-    value = node.inputs[0]
-    while value is not None and scope.counts.get(value, 0) == 1 and not value.is_graph_output():
-        producer = value.producer()
-        if producer is None or producer.graph is not node.graph:
-            return None
-        if producer.op_type == "Transpose" and producer.domain == "" and between:
-            return _moved(node, between, producer, scope)
-        index = _operand(producer, scope)
-        if index is None:
-            return None
-        between.append((producer, index))
-        value = producer.inputs[index]
-    return None
-
-
-def _moved(node: ir.Node, between: list[tuple[ir.Node, int]], first: ir.Node, scope: Scope) -> Literal[True] | None:
-    inner, outer = first.attributes.get("perm"), node.attributes.get("perm")
-    source = first.inputs[0]
-    if inner is None or outer is None or source is None or source.shape is None:
+    outer, value = node.attributes.get("perm"), node.inputs[0]
+    producer = value.producer() if value is not None else None
+    if outer is None or value is None or producer is None or scope.in_function or producer.op_type == "Transpose":
         return None
-    for operation, _ in between:
-        operation.outputs[0].shape = ir.Shape(source.shape.dims)
-    operation, index = between[-1]
-    scope.set_input(operation, index, source)
-    order = [inner.as_ints()[axis] for axis in outer.as_ints()]
+    region = _Region()
+    region.uses[value] += 1
+    rest = [producer]
+    while rest:
+        one = rest.pop()
+        if one in region.nodes:
+            continue
+        before = _enter(one, region) if one.graph is node.graph else None
+        if before is None:
+            return None
+        rest += before
+    if region.order is None:
+        return None
+    # Weights are turned by hand: that is worth it only where the large transpositions go.
+    order = [region.order[axis] for axis in outer.as_ints()]
+    if region.stretched and order != sorted(order):
+        return None
+    for made, uses in region.uses.items():
+        if scope.counts.get(made, 0) != uses or made.is_graph_output():
+            return None
+    _turn_back(region, scope)
     node.attributes.add(ir.AttrInt64s("perm", order))
     return True
+
+
+def _turn_back(region: _Region, scope: Scope) -> None:
+    """Let the operations of a region work on what was transposed before them."""
+    assert region.order is not None
+    back = [region.order.index(axis) for axis in range(len(region.order))]
+    for operation in region.nodes:
+        result = operation.outputs[0]
+        assert result.shape is not None
+        result.shape = ir.Shape([result.shape[axis] for axis in back])
+    for operation, index, value in region.stretched:
+        scope.set_input(operation, index, _turned_row(operation, value, back, scope))
+    for operation, index, source in region.turned:
+        scope.set_input(operation, index, source)
+
+
+def _turned_row(operation: ir.Node, value: ir.Value, back: list[int], scope: Scope) -> ir.Value:
+    """What has one long axis, with that axis where it is after turning."""
+    dims, kind = known_dims(value), value.dtype
+    assert dims is not None and kind is not None
+    full = [*[1] * (len(back) - len(dims)), *dims]
+    turned = [full[axis] for axis in back]
+    long = next((axis for axis, dim in enumerate(turned) if dim != 1), len(turned) - 1)
+    unsqueeze = made_by(value, "Unsqueeze")
+    source = unsqueeze.inputs[0] if unsqueeze is not None else value
+    assert source is not None and source.shape is not None
+    wanted = turned[long:]
+    if list(source.shape) == wanted:
+        return source
+    array = scope.array(source)
+    if array is not None:
+        return scope.literal(array.reshape([dim for dim in wanted if isinstance(dim, int)]), kind, "literal_row")
+    if source.shape.rank() == 1:
+        axes = scope.int64s(*range(1, len(wanted)))
+        return scope.insert_before(operation, "Unsqueeze", [source, axes], kind, wanted)
+    shape = scope.int64s(*[dim if isinstance(dim, int) else -1 for dim in wanted])
+    return scope.insert_before(operation, "Reshape", [source, shape], kind, wanted)
 
 
 def _of_both(node: ir.Node, scope: Scope) -> Literal[True] | None:

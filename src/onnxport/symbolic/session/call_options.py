@@ -8,10 +8,12 @@ it calls, and they hold for the time of that call.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from contextvars import ContextVar
 
 from onnxport.options import Options
+from onnxport.undoing import undone_after
 
 _OPTIONS: ContextVar[Options | None] = ContextVar("call_options", default=None)
 
@@ -30,8 +32,6 @@ def is_call_under_way() -> bool:
 @contextlib.contextmanager
 def with_call_options(options: Options) -> Iterator[None]:
     """Let options be the current ones for a while."""
-    token = _OPTIONS.set(options)
-    try:
+    with undone_after(functools.partial(_OPTIONS.set, _OPTIONS.get())):
+        _OPTIONS.set(options)
         yield
-    finally:
-        _OPTIONS.reset(token)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from typing import Any
@@ -48,6 +49,13 @@ def halves_or_what_except_says(self: Any, x: Any) -> Any:
         return torch.stack([x[:4], x[4:]]).sum(0)
     except RuntimeError:
         return x * 2
+
+
+@program(rows(6, 1, 2, 3, 4, 5, 9))
+def view_or_what_follows(self: Any, x: Any) -> Any:
+    with contextlib.suppress(RuntimeError):
+        return x.view(-1, 3, 3).sum(1)
+    return x * 2
 
 
 @program(rows(8, 1, 2, 3, 5, 6, 12))

@@ -578,3 +578,39 @@ def quotients_made_whole(self: Any, x: Any) -> Any:
     n = x.shape[0]
     up, down, cut = math.ceil(n / 4), math.floor((n - 3) / 2), int((n - 3) / 2)
     return x.new_ones(up * 4, 2), x * down + cut, x * int(n / 2)
+
+
+def _leaky(h: Any, row: Any) -> Any:
+    total = row.sum()
+    if total > 1:
+        return h + row
+    if total < -1:
+        h = h * 0.5
+        if h.sum() > 0:
+            return h
+    return h - row
+
+
+@number()
+def body_calls_what_decides(self: Any, x: Any) -> Any:
+    class Step(torch.nn.Module):
+        def forward(self, h: Any, row: Any) -> Any:
+            return _leaky(h, row) if h.mean() > row.mean() else h.tanh()
+
+    step, state, steps = Step(), torch.zeros(3), []
+    for row in x:
+        state = step(state, row)
+        steps.append(_leaky(row, state))
+    return state + _leaky(state, x[0]), torch.stack(steps)
+
+
+@number()
+def over_a_list_of_numbers(self: Any, x: Any) -> Any:
+    lengths = (x[:, 0].abs() * 3).long().clamp(1, 3)
+    mask = torch.zeros(x.shape[0], 3)
+    for row, length in enumerate(lengths.tolist()):
+        mask[row, :length] = 1
+    total = torch.zeros(3)
+    for place in (x[:, 0] > 0).nonzero().flatten().tolist():
+        total = total * 0.5 + x[place]
+    return mask, total, x[:, : max(lengths.tolist())] * lengths.tolist()[0]

@@ -400,7 +400,9 @@ def _run_path(
             if request.rewriting.branches.starts_again:
                 request.rewriting.branches.starts_again = False
             elif isinstance(schedule.refusal, PlainNumber):
-                request.rewriting.rewrite(schedule.refusal.code)
+                number = schedule.refusal
+                rewriting = request.rewriting
+                (rewriting.rewrite_in_loop if number.in_loop else rewriting.rewrite)(number.code)
             elif isinstance(error, TypeError) and "SymBool" in str(error) and not request.rewriting.asks_at_once:
                 request.rewriting.asks_at_once = True
             elif violates(error, schedule) and path.declared is request.declared:

@@ -35,15 +35,28 @@ def _catches_at(filename: str, line: int) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def _caught_lines(filename: str) -> tuple[tuple[int, int], ...]:
-    """From which to which line ``except`` catches what operators raise, and goes on."""
-    found = [
-        node for node in nodes_of_file(filename) if isinstance(node, ast.Try) and any(map(_catches, node.handlers))
-    ]
+    """From which to which line ``except``, or ``suppress``, catches what operators raise, and goes on."""
+    found = [node for node in nodes_of_file(filename) if isinstance(node, ast.Try | ast.With) and _goes_on(node)]
     return tuple((node.body[0].lineno, node.body[-1].end_lineno or node.body[-1].lineno) for node in found)
+
+
+def _goes_on(block: ast.Try | ast.With) -> bool:
+    if isinstance(block, ast.Try):
+        return any(map(_catches, block.handlers))
+    calls = [item.context_expr for item in block.items if isinstance(item.context_expr, ast.Call)]
+    return any(_name(call.func) == "suppress" and any(map(_is_of_operators, call.args)) for call in calls)
 
 
 def _catches(handler: ast.ExceptHandler) -> bool:
     if isinstance(handler.body[-1], ast.Raise):
         return False
     kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    return any(kind is None or (isinstance(kind, ast.Name) and kind.id in _OF_OPERATORS) for kind in kinds)
+    return any(kind is None or _is_of_operators(kind) for kind in kinds)
+
+
+def _is_of_operators(kind: ast.expr) -> bool:
+    return _name(kind) in _OF_OPERATORS
+
+
+def _name(expression: ast.expr) -> str:
+    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")

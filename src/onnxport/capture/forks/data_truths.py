@@ -58,3 +58,17 @@ def _close(
 
 def _holds(tensor: torch.Tensor, element: object) -> bool:
     return bool(torch.eq(tensor, element).any())  # type: ignore[call-overload]
+
+
+def conditions_compared() -> Iterator[tuple[object, str, object]]:
+    """Comparisons of conditions with True and False, which stay conditions."""
+    same: Callable[..., object] = torch.SymBool.__eq__
+
+    def is_truth(one: torch.SymBool, other: object) -> object:
+        return (one if other else torch.sym_not(one)) if isinstance(other, bool) else same(one, other)
+
+    def is_no_truth(one: torch.SymBool, other: object) -> object:
+        return is_truth(one, not other) if isinstance(other, bool) else object.__ne__(one, other)
+
+    yield torch.SymBool, "__eq__", is_truth
+    yield torch.SymBool, "__ne__", is_no_truth

@@ -29,9 +29,10 @@ from onnxport.capture.forks.caught_checks import CaughtChecks
 from onnxport.capture.forks.choice_syntax import is_choice_of_numbers, is_joined
 from onnxport.capture.forks.choosing import Choosing, refuse_truth
 from onnxport.capture.forks.cutting import cuts_left_open
-from onnxport.capture.forks.data_truths import comparisons_of_data, unordered_numbers
+from onnxport.capture.forks.data_truths import comparisons_of_data, conditions_compared, unordered_numbers
 from onnxport.capture.forks.expressions import is_condition_of_while, is_for_message, is_in_counted_loop, is_outvoted
 from onnxport.capture.forks.fitting import Fitting, Unproven
+from onnxport.capture.forks.listed_numbers import lists_left_open
 from onnxport.capture.forks.memory_order import orders_of_memory
 from onnxport.capture.forks.reshaped_inputs import keep_shape_of_input
 from onnxport.capture.forks.settled import settled_truth
@@ -45,6 +46,8 @@ from onnxport.undoing import pushed
 
 # Kernels in C++ ask as well, in files of their own; Python's questions come without a file, bool(tensor) from here.
 _TRUTH_OF_TENSORS = "pybind_utils.cpp"
+# And from here where nothing is recorded, as in a loop's body while it is looked at.
+_TRUTH_OF_NUMBERS = "Scalar.h"
 MOST_AT_ONE_LINE = 6
 """So many decisions at one line double the paths as often: more of them are a loop, or too many branches."""
 
@@ -107,9 +110,10 @@ _LIBRARY.impl("decided", _decided, "CompositeExplicitAutograd")
 class PlainNumber(OnnxExporterError):
     """A function makes a plain number of a size, or repeats something as data says; rewritten it may not."""
 
-    def __init__(self, code: CodeType) -> None:
+    def __init__(self, code: CodeType, *, in_loop: bool = False) -> None:
         super().__init__(f"{code.co_qualname} is to be rewritten.")
-        self.code = code
+        #: Whether the body of a loop that is captured calls it, and it decides by data.
+        self.code, self.in_loop = code, in_loop
 
 
 class Opening(Protocol):
@@ -128,7 +132,7 @@ class Rewritten(Protocol):
     def branches(self) -> Opening:
         """The branches that one run captures."""
 
-    def may_help(self, code: CodeType) -> bool:
+    def may_help(self, code: CodeType, *, in_loop: bool = False) -> bool:
         """Whether to rewrite a function is still to be tried."""
 
 
@@ -269,7 +273,7 @@ class Schedule:
             self.texts.append(Followed(fact, True, by, line_of_caller(), "its digits are read as text there"))
         return str(number)
 
-    def rewrite(self, helps: Callable[[FrameType], bool] = lambda frame: True) -> None:
+    def rewrite(self, helps: Callable[[FrameType], bool] = lambda frame: True, *, in_loop: bool = False) -> None:
         """Have the function that is running rewritten, if that may help and was not tried yet."""
         frame = frame_of_caller()
         if frame is None or self.rewritten is None or not helps(frame):
@@ -277,8 +281,8 @@ class Schedule:
         while frame.f_code.co_name.startswith("<") and frame.f_back is not None:
             # A comprehension or lambda is part of the function around it.
             frame = frame.f_back
-        if self.rewritten.may_help(frame.f_code):
-            raise self._refuse(PlainNumber(frame.f_code))
+        if self.rewritten.may_help(frame.f_code, in_loop=in_loop):
+            raise self._refuse(PlainNumber(frame.f_code, in_loop=in_loop))
 
     def start_again(self) -> None:
         """Forget the run, for another with the same answers."""
@@ -385,22 +389,9 @@ def _numbers(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
         yield torch.Tensor, name, read(getattr(torch.Tensor, name))
     yield torch.Tensor, "__iter__", iterated
     yield from cuts_left_open(schedule.rewrite)
+    yield from lists_left_open(schedule.rewrite)
     yield torch.SymFloat, "is_integer", is_whole
     yield torch.SymInt, "__divmod__", lambda one, other: (one // other, one % other)
-
-
-def _truths() -> Iterator[tuple[object, str, object]]:
-    """Comparisons of conditions with True and False, which stay conditions."""
-    same: Callable[..., object] = torch.SymBool.__eq__
-
-    def is_truth(one: torch.SymBool, other: object) -> object:
-        return (one if other else torch.sym_not(one)) if isinstance(other, bool) else same(one, other)
-
-    def is_no_truth(one: torch.SymBool, other: object) -> object:
-        return is_truth(one, not other) if isinstance(other, bool) else object.__ne__(one, other)
-
-    yield torch.SymBool, "__eq__", is_truth
-    yield torch.SymBool, "__ne__", is_no_truth
 
 
 def _operations(fitting: Fitting, checks: CaughtChecks) -> Iterator[tuple[object, str, object]]:
@@ -460,6 +451,9 @@ def deciding(schedule: Schedule | None) -> Iterator[None]:
         if schedule.fitting.is_proving:
             raise Unproven
         refuse_truth()
+        in_loop = bool(_learning) and is_of_data(expression) and truth_in_range(node) is None
+        if in_loop and (file.endswith(_TRUTH_OF_NUMBERS) or (file == "" and asker(of_data=True) != "torch")):
+            schedule.rewrite(in_loop=True)
         if file != "" and not file.endswith(_TRUTH_OF_TENSORS):
             with asked_by(file):
                 return bool(guard_bool(node, file, line))
@@ -484,7 +478,7 @@ def deciding(schedule: Schedule | None) -> Iterator[None]:
         return schedule.answer(condition, by)
 
     checks = CaughtChecks(schedule.answer, schedule.texts.append)
-    sources = (_comparisons(schedule), _numbers(schedule), _truths(), _operations(schedule.fitting, checks))
+    sources = (_comparisons(schedule), _numbers(schedule), conditions_compared(), _operations(schedule.fitting, checks))
     answering = (comparisons_of_data(), functions_of_numbers(), orders_of_memory(), unordered_numbers())
     rows = [(SymNode, "guard_bool", decide), *itertools.chain(*sources, *answering, quotients_made_whole())]
     with attributes_replaced(rows):

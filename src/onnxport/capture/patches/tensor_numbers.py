@@ -38,7 +38,7 @@ def numbers_in_and_out_of_tensors() -> contextlib.AbstractContextManager[None]:
 
 
 class ListedTensor(Sequence[Any]):
-    """The numbers of a tensor of which there are as many as run time says; looking at one fixes how many."""
+    """The numbers of a tensor of which there are as many as run time says; looking at all fixes how many."""
 
     def __init__(self, tensor: FakeTensor, listed: Callable[[FakeTensor], list[Any]]) -> None:
         self.tensor = tensor
@@ -56,6 +56,8 @@ class ListedTensor(Sequence[Any]):
         return len(self.numbers)
 
     def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, int) and self._numbers is None:
+            return self.tensor[index].clone().item()
         return self.numbers[index]
 
     def __iter__(self) -> Iterator[Any]:

@@ -13,6 +13,7 @@ from onnxport.capture.diagnosis.user_lines import line_of_caller
 from onnxport.capture.forks.choosing import Choosing, Unchosen, is_defined, truths_refused
 from onnxport.capture.forks.decisions import MOST_AT_ONE_LINE, is_of_data, unasked
 from onnxport.capture.forks.kinds import is_literal, with_plain_truths
+from onnxport.capture.patches.tensor_numbers import ListedTensor
 from onnxport.capture.rewriting.choices import counting_choices, either, way_taken
 from onnxport.capture.rewriting.open_lists import OpenItems, OpenList, items_of, without_open_lists
 from onnxport.capture.rewriting.open_loops import CountedLoop, LoopRefused, RepeatedLoop
@@ -64,6 +65,9 @@ class Helpers:
         return open_function(function)
 
     def _extreme(self, function: Callable[..., Any], *values: Any, **options: Any) -> Any:
+        if isinstance(values[0], ListedTensor) and not values[1:] and not options:
+            numbers = values[0].tensor
+            return (numbers.amax() if function is max else numbers.amin()).item()
         if len(values) > 1 and not options and self._choosing.may():
             with contextlib.suppress(Unchosen):
                 return self._choosing.extreme(values, greatest=function is max)

@@ -14,8 +14,8 @@ import gc
 import inspect
 import linecache
 import tokenize
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import CodeType, FunctionType, TracebackType
 from typing import TypeGuard, TypeVar
@@ -25,7 +25,7 @@ from onnxport.capture.patches.replacing import code_replaced, items_replaced
 from onnxport.capture.rewriting.identities import functions_with_identities
 from onnxport.capture.rewriting.opened_branches import OpenedBranches
 from onnxport.capture.rewriting.syntax import rewritten_definition, with_plain_identities
-from onnxport.capture.rewriting.syntax_parts import HELPERS
+from onnxport.capture.rewriting.syntax_parts import HELPERS, OWN, first_line
 from onnxport.errors import OnnxExporterError, Problem
 
 _Refusal = TypeVar("_Refusal", bound=OnnxExporterError)
@@ -51,6 +51,10 @@ class Rewriting:
     refusals: list[Problem] = field(default_factory=list)
     _tried: set[CodeType] = field(default_factory=set)
     _rewritten: list[CodeType] = field(default_factory=list)
+    #: What they were rewritten to.
+    _made: set[CodeType] = field(default_factory=set)
+    #: The files and first lines of functions that decide by data and that bodies of loops call.
+    _in_loops: set[tuple[str, int]] = field(default_factory=set)
     _replaced: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _with_identities: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
@@ -74,17 +78,31 @@ class Rewriting:
                 self._with_identities.enter_context(items_replaced(function.__globals__, {HELPERS: self.helpers}))
                 self._with_identities.enter_context(code_replaced(function, new))
 
-    def may_help(self, code: CodeType) -> bool:
+    def may_help(self, code: CodeType, *, in_loop: bool = False) -> bool:
         """Whether a function has not been rewritten yet, nor was it in vain."""
+        if in_loop:
+            # The body of a loop itself has choices for what it decides.
+            return not code.co_name.startswith(OWN) and (code.co_filename, code.co_firstlineno) not in self._in_loops
         return code not in self._tried
+
+    def rewrite_in_loop(self, code: CodeType) -> None:
+        """Let what a function decides that loops call be part of their bodies."""
+        self._in_loops.add((code.co_filename, code.co_firstlineno))
+        state = self.state
+        # One that is defined in another is rewritten with that.
+        is_inner = any(code in _codes_in(new) for new in self._made)
+        codes = state.codes if is_inner or code in self._made else (*state.codes, code)
+        self.begin_anew(replace(state, codes=codes), opens=self.branches.allowed)
 
     def rewrite(self, code: CodeType) -> None:
         """Let the functions with this code run from a rewritten source, if there is one; try no more than once."""
         self._tried.add(code)
-        new = _compiled(code, partial(rewritten_definition, opens=self.branches.allowed))
+        lines = {line for filename, line in self._in_loops if filename == code.co_filename}
+        new = _compiled(code, partial(rewritten_definition, opens=self.branches.allowed, in_loops=lines))
         if new is None:
             return
         self._tried.add(new)
+        self._made.add(new)
         self._rewritten.append(code)
         for function in _functions_that_run(code):
             self._replaced.enter_context(items_replaced(function.__globals__, {HELPERS: self.helpers}))
@@ -102,6 +120,7 @@ class Rewriting:
         """Put the code of all functions back; none is rewritten again."""
         self._replaced.close()
         self._rewritten.clear()
+        self._made.clear()
         self.in_force = False
 
     @property
@@ -189,8 +208,7 @@ def _definition(code: CodeType) -> ast.FunctionDef | None:
 def _defines(node: ast.AST, code: CodeType) -> TypeGuard[ast.FunctionDef]:
     if not isinstance(node, ast.FunctionDef) or node.name != code.co_name:
         return False
-    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-    return first == code.co_firstlineno
+    return first_line(node) == code.co_firstlineno
 
 
 def _enclosed(definition: ast.FunctionDef, code: CodeType) -> ast.Module:
@@ -207,6 +225,14 @@ def _enclosed(definition: ast.FunctionDef, code: CodeType) -> ast.Module:
 
 def _is_like(one: CodeType, code: CodeType) -> bool:
     return one.co_name == code.co_name and one.co_varnames[: code.co_argcount] == code.co_varnames[: code.co_argcount]
+
+
+def _codes_in(code: CodeType) -> Iterator[CodeType]:
+    """The codes of functions that a function defines."""
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _codes_in(constant)
 
 
 def _find(code: CodeType, wanted: Callable[[CodeType], bool]) -> CodeType | None:

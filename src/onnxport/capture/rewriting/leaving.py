@@ -104,6 +104,21 @@ def with_flag(loop: Loop, fresh: Callable[[str], str], ends: bool = False) -> Un
     return Unflagged(loop, after, flag, raised)
 
 
+def with_one_end(body: Sequence[ast.stmt], fresh: Callable[[str], str]) -> list[ast.stmt]:
+    """The body of a function that returns at its end only, for one that the body of a loop calls."""
+    if is_no_function(body) or any(isinstance(inner, ast.ExceptHandler) for part in body for inner in ast.walk(part)):
+        raise CannotBeFlagged("it yields, has an `except`, or assigns by `:=`, `global` or `nonlocal`")
+    made = _Flagging(fresh, "", "", _LEAVING).inner(body)
+    if not _leaves(made[:-1], (ast.Return,)) and not isinstance(made[-1], ast.If | ast.With):
+        return made
+    if not _surely_leaves(made, (ast.Return,)):
+        made.append(ast.copy_location(ast.Return(ast.Constant(None)), made[-1]))
+    flag, result = fresh("flag"), fresh("result")
+    made = _Flagging(fresh, flag, result, (ast.Return,)).statements(made)
+    start, end = _assigned(flag, ast.Constant(0)), ast.Return(ast.Name(result, ast.Load()))
+    return [ast.copy_location(start, body[0]), *made, ast.copy_location(end, body[-1])]
+
+
 def is_flagged(loop: Loop) -> str:
     """The name of the flag of a loop inside another, empty where it has none."""
     return str(getattr(loop, "flag", ""))

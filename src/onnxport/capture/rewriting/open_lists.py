@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from onnxport.capture.patches.pieces import Pieces
+from onnxport.capture.patches.tensor_numbers import ListedTensor
 from onnxport.capture.replay.values.items import item_at, item_count, join_items
 from onnxport.capture.replay.values.stand_ins import ReplayValue, Sequenced, Stacked
 from onnxport.torch_internals import pytree
@@ -41,6 +42,8 @@ def items_of(iterable: Any) -> Any:
         # A number is read from a tensor of its own: torch reads none from a view at a place that varies.
         own = torch.clone if iterable.dim() == 1 else _as_it_is
         return OpenItems(iterable.shape[0], lambda place: own(iterable.select(0, place)))
+    if isinstance(iterable, ListedTensor):
+        return OpenItems(iterable.tensor.shape[0], lambda place: iterable.tensor.select(0, place).clone().item())
     if isinstance(iterable, Pieces) and iterable.cut.size is not None and iterable.cut.most is None:
         return _pieces(iterable)
     return iterable.items() if isinstance(iterable, OpenList) and iterable.has_open_length else iterable

@@ -12,6 +12,7 @@ import torch
 
 from onnxport.capture.forks.decisions import is_of_data
 from onnxport.capture.forks.kinds import PLAIN_KINDS
+from onnxport.capture.patches.tensor_numbers import ListedTensor
 from onnxport.capture.replay.values.stand_ins import Number
 from onnxport.capture.rewriting.open_lists import OpenItems, OpenList, OpenRun, concatenated, items_of, stacked
 from onnxport.torch_internals.symbolic_sizes import truth_in_range
@@ -36,6 +37,8 @@ def _float(value: Any = 0.0) -> Any:
 def _len(value: Any) -> Any:
     if isinstance(value, OpenList | OpenItems):
         return value.length
+    if isinstance(value, ListedTensor):
+        return value.tensor.shape[0]
     return value.shape[0] if isinstance(value, torch.Tensor) and value.dim() else len(value)
 
 
@@ -99,6 +102,8 @@ def _reversed(sequence: object) -> Any:
 
 
 def _sum(iterable: Any, start: Any = 0) -> Any:
+    if isinstance(iterable, ListedTensor):
+        return iterable.tensor.sum().item() + start
     if isinstance(iterable, OpenList) and iterable.has_open_length:
         return stacked(iterable).sum(0) + start
     return sum(iterable, start)
@@ -235,6 +240,8 @@ def item_of(owner: Any, key: Any) -> Any:
         key = _int(key)
     if isinstance(key, torch.SymBool):
         key = _int(key)
+    if isinstance(owner, ListedTensor):
+        owner = items_of(owner)
     is_open = isinstance(owner, OpenItems) or (isinstance(owner, OpenList) and owner.has_open_length)
     if not isinstance(key, torch.SymInt) or is_open:
         return owner[key]

@@ -27,8 +27,9 @@ body chooses between two functions (``choices.py``)::
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TypeVar
 
 from onnxport.capture.forks.choice_syntax import asks_joined, is_choice, is_joined_truth
@@ -41,12 +42,14 @@ from onnxport.capture.rewriting.leaving import (
     is_flagged,
     is_no_function,
     with_flag,
+    with_one_end,
 )
 from onnxport.capture.rewriting.names import names_assigned, names_changed, names_of, names_read
 from onnxport.capture.rewriting.syntax_parts import (
     HELPERS,
     OWN,
     call_of,
+    first_line,
     helper,
     placed,
     statement_of,
@@ -65,13 +68,16 @@ _OF_THE_FRAME = {"super", "locals", "globals", "vars", "dir", "eval", "exec", HE
 _FUNCTIONS = (ast.FunctionDef, ast.Lambda)
 
 
-def rewritten_definition(definition: ast.FunctionDef, *, opens: bool = False) -> ast.FunctionDef:
+def rewritten_definition(
+    definition: ast.FunctionDef, *, opens: bool = False, in_loops: Container[int] = ()
+) -> ast.FunctionDef:
     """A function whose calls and loops keep sizes open; places in the file stay as they are.
 
-    With ``opens`` one run may capture both ways of a branch (``opened_branches.py``).
+    With ``opens`` one run may capture both ways of a branch (``opened_branches.py``). ``in_loops`` are the lines on
+    which functions begin that loops call: what they decide, the iteration does.
     """
-    rewriter = _Rewriter(definition, opens)
-    body = [made for statement in copy.deepcopy(definition.body) for made in rewriter.statements(statement)]
+    rewriter = _Rewriter(definition, opens, in_loops)
+    body = [made for statement in rewriter.body(definition) for made in rewriter.statements(statement)]
     made = ast.FunctionDef(definition.name, definition.args, body, [], definition.returns)
     return ast.copy_location(made, definition)
 
@@ -119,9 +125,9 @@ class _Identities(ast.NodeTransformer):
 
 
 class _Rewriter(_Identities):
-    def __init__(self, definition: ast.FunctionDef, opens: bool) -> None:
+    def __init__(self, definition: ast.FunctionDef, opens: bool, in_loops: Container[int] = ()) -> None:
         super().__init__()
-        self._opens = opens
+        self._opens, self._in_loops = opens, in_loops
         self._reads = [name for statement in definition.body for name in names_read(statement)]
         self._locals = {argument.arg for argument in ast.walk(definition.args) if isinstance(argument, ast.arg)}
         self._locals |= {name for statement in definition.body for name in names_assigned(statement)}
@@ -133,6 +139,16 @@ class _Rewriter(_Identities):
         self._functions = [
             inner for part in definition.body for inner in ast.walk(part) if isinstance(inner, _FUNCTIONS)
         ]
+
+    def body(self, definition: ast.FunctionDef) -> list[ast.stmt]:
+        """The statements of the function, which is part of a loop's body if one calls it."""
+        body = copy.deepcopy(definition.body)
+        if first_line(definition) not in self._in_loops:
+            return body
+        with contextlib.suppress(CannotBeFlagged):
+            body = with_one_end(body, self._fresh)
+            self._in_body = True
+        return body
 
     def statements(self, statement: ast.stmt) -> list[ast.stmt]:
         made = self.visit(statement)
@@ -212,6 +228,10 @@ class _Rewriter(_Identities):
         return placed(node, helper(name, first.iter, function))
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
+        if first_line(node) in self._in_loops:
+            made = rewritten_definition(node, opens=self._opens, in_loops=self._in_loops)
+            made.decorator_list = node.decorator_list
+            return made
         in_body, self._in_body = self._in_body, False
         self.generic_visit(node)
         self._in_body = in_body

@@ -47,3 +47,8 @@ def placed(place: ast.stmt | ast.expr, made: _Made) -> _Made:
         if "lineno" in inner._attributes and getattr(inner, "lineno", None) is None:
             ast.copy_location(inner, place)
     return made
+
+
+def first_line(definition: ast.FunctionDef) -> int:
+    """The line on which a function begins, with what decorates it."""
+    return min([definition.lineno, *(decorator.lineno for decorator in definition.decorator_list)])

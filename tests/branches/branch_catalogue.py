@@ -1218,3 +1218,10 @@ def ways_that_define_and_keep(self: Any, x: Any) -> Any:
     if x.shape[0] > 3:
         held["x"] = held["x"] + extra
     return held["x"] * self.window, torch.cat(held["parts"])
+
+
+@program(rows(12, 9, 16, 21), ifs=0)
+def back_to_the_length_that_came(self: Any, x: Any) -> Any:
+    window = torch.hann_window(4)
+    spectrum = torch.stft(x.T, 4, 2, window=window, return_complex=True)
+    return torch.istft(spectrum, 4, 2, window=window, length=x.shape[0]), spectrum.istft(4, window=window, length=5)

@@ -7,11 +7,11 @@ fit. Padding by the whole length and cutting then needs no answer. The graph sho
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
-from onnxport.capture.patches.replacing import Kernel, kernels_replaced
+from onnxport.capture.patches.replacing import Kernel, attributes_replaced, kernels_replaced
 from onnxport.torch_internals.operators import DispatchKey
 
 _aten = torch.ops.aten
@@ -24,8 +24,40 @@ Sizes = Sequence[int | None]
 Transform = Callable[[torch.Tensor, list[int], list[int | None], str], torch.Tensor]
 
 
-def transforms_of_any_size() -> contextlib.AbstractContextManager[None]:
+@contextlib.contextmanager
+def transforms_of_any_size() -> Iterator[None]:
     """While this is open, transforms of one axis, of two and of several take signals whose size varies."""
+    with _transforms_replaced(), attributes_replaced([(torch, "istft", _of_any_length(torch.istft))]):
+        yield
+
+
+def _of_any_length(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """``torch.istft``, whose length is a plain number: the whole signal, cut or padded to one that varies."""
+
+    def istft(
+        input: torch.Tensor,
+        n_fft: int,
+        hop_length: int | None = None,
+        win_length: int | None = None,
+        window: torch.Tensor | None = None,
+        center: bool = True,
+        normalized: bool = False,
+        onesided: bool | None = None,
+        length: int | torch.SymInt | None = None,
+        return_complex: bool = False,
+    ) -> torch.Tensor:
+        given = (input, n_fft, hop_length, win_length, window)
+        how = (normalized, onesided)
+        if not isinstance(length, torch.SymInt):
+            return original(*given, center, *how, length, return_complex)
+        whole = original(*given, False, *how, None, return_complex)
+        signal = whole[..., n_fft // 2 :] if center else whole
+        return _fitted(signal, [signal.dim() - 1], [length])  # type: ignore[list-item]
+
+    return istft
+
+
+def _transforms_replaced() -> contextlib.AbstractContextManager[None]:
     return kernels_replaced(
         {
             getattr(_aten, f"fft_{name}{suffix}").default: {DispatchKey.CompositeImplicitAutograd: kernel}

@@ -132,14 +132,13 @@ PATCHES: tuple[Patch, ...] = (
         enter=low_precision_as_computed,
     ),
     Patch(
-        replaces=_kernels(
-            *(
-                f"fft_{name}{axes}.default"
-                for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
-                for axes in ("", "2", "n")
-            )
+        replaces=(
+            "torch.istft",
+            *_kernels(
+                *(f"fft_{i}{kind}fft{n}.default" for i in ("", "i") for kind in ("", "r", "h") for n in ("", "2", "n"))
+            ),
         ),
-        why="A transform of a stated length asks which of length and size is larger, and leaves a guard.",
+        why="A transform of a stated length asks which of length and size is larger, or takes it for a plain number.",
         known="torch 2.13: resize_fft_input in SpectralOps.cpp",
         until="the length is padded and cut without a guard",
         enter=transforms_of_any_size,

@@ -31,20 +31,28 @@ class CaughtChecks:
     def __init__(self, decide: Callable[[torch.SymBool, Asker], bool], follow: Callable[[Followed], None]) -> None:
         self._decide, self._follow = decide, follow
         self._asked: list[torch.SymBool] | None = None
+        #: Whether the operation that is running stands in a ``try``; None as long as that was not looked for.
+        self._is_caught: bool | None = None
 
     def noted_after(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """An operation of the model's code that has what it checks in a ``try`` noted behind it."""
 
         def run(*args: object, **kwargs: object) -> Any:
             before, self._asked = self._asked, []
+            self._is_caught = None
             try:
                 return function(*args, **kwargs)
             finally:
-                asked, self._asked = self._asked, before
+                asked, self._asked, self._is_caught = self._asked, before, None
                 for condition in asked:
                     self._decide(_recorded(condition), _asker())
 
         return run
+
+    def _catches(self) -> bool:
+        if self._is_caught is None:
+            self._is_caught = catching_frame() is not None
+        return self._is_caught
 
     def replacements(self) -> Iterator[tuple[object, str, object]]:
         """What operators check sizes with: owner, name, function."""
@@ -53,9 +61,9 @@ class CaughtChecks:
         expect_true = SymNode.expect_true
 
         def expecting(node: Any, file: str, line: int) -> bool:
-            if self._asked is None or node.expr.is_number or free_unbacked_symbols(node.expr):
+            if self._asked is None or node.expr.is_number or not self._catches():
                 return expect_true(node, file, line)
-            if truth_in_range(node) is not None or catching_frame() is None:
+            if free_unbacked_symbols(node.expr) or truth_in_range(node) is not None:
                 return expect_true(node, file, line)
             if is_asked_by_broadcast():
                 # A size of 1 fits as well, which is no part of what is checked.

@@ -399,6 +399,20 @@ def test_onnx_files_that_are_none(tmp_path: Path) -> None:
             read_model(path)
     with pytest.raises(InputError, match="No such file"):
         read_model(tmp_path / "none.onnx")
+    path.write_bytes(good.replace(b"pkg.torch", b"pkg.\xfforch"))
+    with pytest.raises(InputError, match="is not UTF-8"):
+        read_model(path)
+
+
+def test_a_part_of_an_archive(tmp_path: Path) -> None:
+    path = tmp_path / "bad.pt2"
+    content = captured(tmp_path).read_bytes()
+    # Where a large archive says how many parts it has.
+    locator = struct.pack("<4sIQI", b"PK\x06\x07", 0, 0, 7)
+    end = content.rindex(b"PK\x05\x06")
+    path.write_bytes(content[:end] + locator + content[end:])
+    with pytest.raises(InputError, match=r"bad\.pt2"):
+        load_model(str(path))
 
 
 def mutated(content: bytes, chance: random.Random) -> bytes:

@@ -58,9 +58,17 @@ class _Stored:
     itemsize: int
 
 
+def is_archive(path: Path) -> bool:
+    """Whether a file ends as archives do; Python raises an error where it ends like a part of one."""
+    try:
+        return zipfile.is_zipfile(path)
+    except zipfile.BadZipFile:
+        return False
+
+
 def check_archive(path: Path, *, allow_files: bool) -> None:
     """Refuse an archive whose records are shorter than its tensors, or whose code works with files."""
-    if not zipfile.is_zipfile(path):
+    if not is_archive(path):
         return
     try:
         with zipfile.ZipFile(path) as archive:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from onnxport.command_line.archive_records import check_archive
+from onnxport.command_line.archive_records import check_archive, is_archive
 from onnxport.command_line.usage import UsageError
 from onnxport.errors import InputError, with_article
 from onnxport.weights.safetensors import mapped_tensors
@@ -158,7 +158,7 @@ def load_saved(path: Path) -> object:
     try:
         if path.suffix == ".safetensors":
             return mapped_tensors(path)
-        if path.suffix == ".npz" and not zipfile.is_zipfile(path):
+        if path.suffix == ".npz" and not is_archive(path):
             raise InputError(f"{path} is no file of numpy.savez.")
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as arrays:

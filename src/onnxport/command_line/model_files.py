@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pickle
 import warnings
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 
-from onnxport.command_line.archive_records import check_archive
+from onnxport.command_line.archive_records import check_archive, is_archive
 from onnxport.command_line.examples import load_saved
 from onnxport.errors import InputError, Problem, with_article
 from onnxport.weights.safetensors import mapped_tensors
@@ -146,7 +145,7 @@ def _load_program(path: Path, *, allow_pickle: bool) -> torch.export.ExportedPro
     # What reads these files takes long to import, and other models don't need it.
     from onnxport.torch_internals.archives import CodeInFileError, load_program
 
-    if not zipfile.is_zipfile(path):
+    if not is_archive(path):
         raise InputError(f"{path} is no captured program. Write one with torch.export.save.")
     try:
         return load_program(path, run_code=allow_pickle)

@@ -14,7 +14,7 @@ from pathlib import Path, PureWindowsPath
 
 import onnx
 import onnx_ir as ir
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]
 
 from onnxport.errors import InputError
 from onnxport.weights.inner_shapes import know_sizes_by_name
@@ -65,7 +65,24 @@ def _parsed(file: Path) -> onnx.ModelProto:
         raise _refused(file, "it is not in protobuf's format, or a part of it is missing") from error
     if proto.ir_version <= 0 or not proto.HasField("graph") or not proto.opset_import:
         raise _refused(file, "it has no graph, version of the format or opset, as every model does")
+    if not _is_text(proto):
+        raise _refused(file, "a name or text in it is not UTF-8")
     return proto
+
+
+def _is_text(message: Message) -> bool:
+    """Whether all text in a message is some: protobuf reads any bytes, and gives those that are none as bytes."""
+    for field in message.DESCRIPTOR.fields:
+        if field.type == field.TYPE_STRING:
+            value = getattr(message, field.name)
+            if isinstance(value, bytes) or not (isinstance(value, str) or all(isinstance(one, str) for one in value)):
+                return False
+        elif field.type == field.TYPE_MESSAGE:
+            value = getattr(message, field.name)
+            inner = value if not isinstance(value, Message) else [value] if message.HasField(field.name) else []
+            if not all(map(_is_text, inner)):
+                return False
+    return True
 
 
 # Tensors, wherever they stand

@@ -40,6 +40,7 @@ from onnxport.capture.rewriting.functions import Rewriting
 from onnxport.capture.rewriting.open_loops import LoopRefused
 from onnxport.errors import CaptureError, InputError, Problem, capture_error_like, warn
 from onnxport.events import EventLog
+from onnxport.torch_internals.fake_tensors import lazy_graph_modules
 from onnxport.undoing import with_interrupts
 
 
@@ -143,7 +144,9 @@ class Export:
         watching = contextlib.nullcontext() if self.strict else watched(request.model, _note(request.events))
         schedule = None if self.strict else request.schedule
         plain = contextlib.nullcontext() if self.strict else sizes_as_plain_numbers()
-        with watching, explicit_forward(request.model, request.inputs), plain, deciding(schedule):
+        # What comes of the bytecode is read as only graphs are whose code was written.
+        written = lazy_graph_modules(False) if self.strict else contextlib.nullcontext()
+        with watching, explicit_forward(request.model, request.inputs), plain, deciding(schedule), written:
             return torch.export.export(
                 request.model,
                 request.inputs.args,

@@ -198,6 +198,23 @@ class Lookup(nn.Module):
         return self.embed(tokens) + x + tokens.sum()
 
 
+class Gated(nn.Module):
+    """Halves of an axis, and a mask of what comes before, whose sizes operators other than torch's give."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = nn.functional.glu(x, 1)
+        return nn.functional.scaled_dot_product_attention(y, y, y, is_causal=True)
+
+
+@pytest.mark.parametrize("target", ["rknn", "ncnn"])
+def test_sizes_that_are_fixed_are_known_everywhere(target: str) -> None:
+    program = onnxport.export(Gated(), (torch.randn(1, 4, 3, 8),), target=target)
+    dims = [dim for node in program.model.graph for value in node.outputs for dim in value.shape or [None]]
+    assert all(isinstance(dim, int) for dim in dims)
+    other = torch.randn(1, 4, 3, 8)
+    assert_close(program(other)[0], Gated()(other))
+
+
 def test_inputs_are_int32_for_readers_without_int64(tmp_path: Path) -> None:
     model, example = Lookup(), (torch.tensor([[1, 2, 3]]), torch.randn(1, 3, 4))
     program = onnxport.export(model, example, tmp_path / "m.onnx", target="rknn")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnxport.legalize.infer_bodies import infer_by_bodies
-from onnxport.legalize.infer_shapes import result_dims
+from onnxport.legalize.infer_shapes import result_dims, split_lengths
 from onnxport.onnx_build.opsets import NEWEST_OPSET, ONNX_DOMAINS
 from onnxport.onnx_build.schemas import schema_of
 
@@ -56,9 +56,13 @@ def infer_results(node: ir.Node) -> None:
     outputs = node.outputs if node.op_type in ("Split", "TopK") else node.outputs[:1]
     if any(value.shape is None for value in outputs):
         dims = result_dims(node)
-        for value in outputs:
-            if value.shape is None and dims is not None:
-                value.shape = ir.Shape(dims)
+        parts = split_lengths(node) if node.op_type == "Split" else None
+        for position, value in enumerate(outputs):
+            if value.shape is not None or dims is None:
+                continue
+            if parts is not None and dims:
+                dims[node.attributes.get_int("axis", 0)] = parts[position]
+            value.shape = ir.Shape(dims)
     for position, value in enumerate(node.outputs):
         if value.type is not None:
             continue

@@ -13,6 +13,8 @@ import onnx_ir as ir
 from onnxport.legalize.known import Dims, constant_integers, dims_of
 from onnxport.onnx_build.operators import BROADCASTING, SAME_SHAPE
 
+_COUNTED = (ir.DataType.INT16, ir.DataType.INT32, ir.DataType.INT64)
+
 
 def unknown() -> ir.SymbolicDim:
     """A size of which nothing is known, not even whether it equals another."""
@@ -216,6 +218,32 @@ def _any_along_axis(node: ir.Node) -> Dims | None:
     return dims
 
 
+def _counted(node: ir.Node) -> Dims:
+    """Range: as many as there are between numbers that are known."""
+    known = [
+        constant_integers(value) if value is not None and value.dtype in _COUNTED else None for value in node.inputs
+    ]
+    start, limit, step = ((one[0] if one else None) for one in known[:3])
+    if start is None or limit is None or not step:
+        return [unknown()]
+    return [len(range(start, limit, step))]
+
+
+def split_lengths(node: ir.Node) -> list[int] | None:
+    """The sizes along the axis of the results of a Split, if they are known."""
+    attribute = node.attributes.get("split")
+    if attribute is not None:
+        return list(attribute.as_ints())
+    if len(node.inputs) > 1 and node.inputs[1] is not None:
+        return constant_integers(node.inputs[1])
+    dims, count = dims_of(node.inputs[0]), len(node.outputs)
+    size = dims[node.attributes.get_int("axis", 0)] if dims else None
+    if not isinstance(size, int):
+        return None
+    part = -(-size // count)
+    return [*[part] * (count - 1), size - part * (count - 1)]
+
+
 def _transform(node: ir.Node) -> Dims | None:
     """DFT: another size along the axis, and pairs at the end; the axis is an attribute before opset 20."""
     dims = dims_of(node.inputs[0])
@@ -286,7 +314,7 @@ _SHAPES: dict[str, Callable[[ir.Node], Dims | None]] = {
     "Shape": _rows,
     "Size": lambda node: [],
     "Gemm": lambda node: [unknown(), unknown()],
-    "Range": lambda node: [unknown()],
+    "Range": _counted,
     "GatherElements": lambda node: dims_of(node.inputs[1]),
     "Pad": _pad,
     "Tile": _any_sizes,
@@ -305,7 +333,7 @@ _SHAPES: dict[str, Callable[[ir.Node], Dims | None]] = {
 
 
 def result_dims(node: ir.Node) -> Dims | None:
-    """The dimensions of a node's first output, if known; those of Split and TopK are the same for all outputs."""
+    """The dimensions of a node's first output, if known; those of Split differ along its axis."""
     kind = node.op_type
     if kind in SAME_SHAPE:
         return dims_of(node.inputs[0])

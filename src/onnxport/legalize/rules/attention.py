@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnxport.legalize.known import constant_array
 from onnxport.legalize.rewriter import Replacement, lowers
 from onnxport.legalize.rule_builder import Refusal, RuleBuilder
+from onnxport.legalize.rules.counting import axis_length, count_scalar, plus
 from onnxport.onnx_build.attention import AttentionFormula, attention_dtype, attention_scale
 from onnxport.onnx_build.literals import INT64_MAX
 from onnxport.weights.dtypes import from_torch_dtype, to_torch_dtype
@@ -243,20 +244,13 @@ def _causal(op: RuleBuilder, query: ir.Value, turned: ir.Value) -> ir.Value:
     offset = 0 if past is None else _dim_key(past, 2)
 
     def make() -> ir.Value:
-        rows, columns = _length(op, query, 2), _length(op, turned, 3)
-        first = op.i64(1)
-        if past is not None:
-            first = op.Add(_length(op, past, 2), op.i64(1))
-        ends = op.Range(first, op.Add(rows, first), op.i64(1))
-        keys = op.Range(op.i64(0), columns, op.i64(1))
+        rows, columns = axis_length(op, query, 2), axis_length(op, turned, 3)
+        first = plus(op, 0 if past is None else axis_length(op, past, 2), 1)
+        ends = op.Range(count_scalar(op, first), count_scalar(op, plus(op, rows, first)), op.i64(1))
+        keys = op.Range(op.i64(0), count_scalar(op, columns), op.i64(1))
         return op.Less(keys, op.unsqueeze(ends, [1]))
 
     return op.shared(("causal", _dim_key(query, 2), _dim_key(turned, 3), offset), make)
-
-
-def _length(op: RuleBuilder, value: ir.Value, axis: int) -> ir.Value:
-    dim = value.shape[axis] if value.shape is not None else None
-    return op.i64(dim) if isinstance(dim, int) else op.squeeze(op.dim(value, axis), [0])
 
 
 def _pad_mask(op: RuleBuilder, mask: ir.Value, turned: ir.Value) -> ir.Value:

@@ -104,11 +104,12 @@ PATCHES: tuple[Patch, ...] = (
         replaces=(
             "torch.fx._lazy_graph_module._use_lazy_graph_module_flag",
             "torch.fx.experimental.proxy_tensor._extract_tensor_metadata",
+            "torch.fx.experimental.proxy_tensor.track_tensor",
         ),
-        why="torch writes and compiles Python code of the graph after each of its passes, and finds the memory format "
-        "of every node: a sixth of the capture of a convolutional network, and nobody reads either.",
+        why="torch writes and compiles Python code of the graph after each of its passes, finds the memory format of "
+        "every node, and asks for sizes as the model would: a fifth of the capture of a convolutional network.",
         known="torch 2.9 to 2.13",
-        until="torch.export compiles graphs when they are run, and notes no memory formats",
+        until="torch.export compiles graphs when they are run, and notes tensors without its function modes",
         enter=unread_facts_left_out,
     ),
     Patch(

@@ -27,6 +27,7 @@ from onnxport.capture.request.dynamic_shapes import Axis, DerivedSize
 from onnxport.capture.request.resizing import AxisSizes
 from onnxport.errors import DynamicShapeError, Problem
 from onnxport.torch_internals.symbolic_sizes import TracingContext, example_sizes
+from onnxport.torch_internals.sympy_functions import ValueRanges
 
 _STEP = re.compile(r"\['([^']*)'\]|\[(\d+)\]|\.(\w+)")
 _SIZE = re.compile(r"(?:L|inputs)((?:\['[^']*'\]|\[\d+\]|\.(?!size\b|shape\b)\w+)+)\.(?:size\(\)|shape)\[(\d+)\]")
@@ -286,7 +287,9 @@ def placeholder_sizes(program: torch.export.ExportedProgram, axes: Sequence[Axis
     return sizes
 
 
-def declared_ranges(program: torch.export.ExportedProgram, sizes: Sequence[tuple[Axis, Any]]) -> dict[Any, Any]:
+def declared_ranges(
+    program: torch.export.ExportedProgram, sizes: Sequence[tuple[Axis, object]]
+) -> dict[sympy.Symbol, ValueRanges[sympy.Expr]]:
     """The ranges of symbols for which the user declared one; torch narrows the others to where a program holds."""
     symbols = [size.node.expr for axis, size in sizes if axis.kind == "dim" and isinstance(size, torch.SymInt)]
     return {symbol: program.range_constraints[symbol] for symbol in symbols if symbol.is_Symbol}

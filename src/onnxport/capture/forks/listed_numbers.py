@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from onnxport.capture.diagnosis.user_lines import asker
 from onnxport.capture.patches.tensor_numbers import ListedTensor
@@ -16,8 +15,8 @@ def lists_left_open(rewrite: Callable[..., None]) -> Iterator[tuple[object, str,
     ``rewrite`` has the function that is running rewritten.
     """
 
-    def asking(original: Callable[..., Any]) -> Callable[..., Any]:
-        def look(listed: ListedTensor) -> Any:
+    def asking(original: Callable[..., object]) -> Callable[..., object]:
+        def look(listed: ListedTensor) -> object:
             if get_proxy_mode() is not None and asker() != "torch":
                 rewrite()
             return original(listed)

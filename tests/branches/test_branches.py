@@ -39,6 +39,32 @@ def test_one_run_captures_both_ways_of_many_branches(name: str) -> None:
     assert len(program.paths) <= 1
 
 
+@pytest.mark.parametrize(("merges", "runs"), [(True, 2), (False, 1)])
+def test_a_condition_beside_a_plain_one_costs_no_run_of_its_own(
+    merges: bool, runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Merges(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.merges = merges
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2 if x.shape[0] > 64 and self.merges else x + 1
+
+    captured = []
+    export = torch.export.export
+
+    def noted(*args: Any, **kwargs: Any) -> torch.export.ExportedProgram:
+        captured.append(args)
+        return export(*args, **kwargs)
+
+    monkeypatch.setattr(torch.export, "export", noted)
+    program = onnxport.export(Merges(), (torch.ones(8),), dynamic_shapes=({0: "n"},), verbose=False)
+    assert len(captured) == runs
+    for n in (64, 65):
+        assert_close(program(torch.ones(n))[0], Merges()(torch.ones(n)))
+
+
 class Repeats(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for bound in (0, 1, 2, 3, 4, 5, 6, 7, 8):

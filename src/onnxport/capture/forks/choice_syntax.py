@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from onnxport.capture.forks.expressions import is_within, place_of, span_of
+from onnxport.capture.forks.expressions import is_known, is_within, place_of, span_of
 from onnxport.source_files import nodes_of_file
 
 _NUMBERS = (int, float, torch.SymInt, torch.SymFloat)
@@ -111,9 +111,18 @@ def _is_truth(value: ast.expr) -> bool:
 
 
 def is_joined(frame: FrameType) -> bool:
-    """Whether what a frame asks right now is part of a condition that may be one, asked by a branch or kept."""
+    """Whether what a frame asks right now is part of a condition that may be one, asked by a branch or kept.
+
+    Where all other parts are plain, as in ``self.merges and n > 64``, it is one as it stands.
+    """
     place = place_of(frame)
-    return place is not None and any(is_within(place, one) for one in _joined(frame.f_code.co_filename))
+    around = [] if place is None else [one for one in _joined(frame.f_code.co_filename) if is_within(place, one)]
+    return any(sum(not is_known(part, frame) for part in _parts(one)) > 1 for one in around)
+
+
+def _parts(test: ast.expr) -> Sequence[ast.expr]:
+    """What ``and``, ``or`` and ``not`` make a condition of."""
+    return _truths_in(test.operand if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else test)
 
 
 @functools.lru_cache(maxsize=64)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import copy
 import functools
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import FrameType
+from typing import TypeGuard
 
 from onnxport.source_files import nodes_of_file
 
@@ -19,7 +21,7 @@ _PLAIN = (ast.Name, ast.Constant, ast.Compare, ast.Is, ast.IsNot, ast.UnaryOp, a
 def is_outvoted(frame: FrameType) -> bool:
     """Whether what a frame asks right now is part of an ``and`` or ``or`` that comes out the same either way.
 
-    The other parts that follow must be plain: names, constants, ``is None`` and ``not``.
+    The other parts that follow must be plain: names, attributes, constants, ``is None`` and ``not``.
     """
     place = place_of(frame)
     for expression in () if place is None else _boolean_expressions(frame.f_code.co_filename):
@@ -171,11 +173,18 @@ def span_of(node: ast.expr | ast.stmt) -> _Place | None:
     return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
 
 
+def is_known(part: ast.expr, frame: FrameType) -> bool:
+    """Whether part of a condition is plain and about plain values, so that neither sizes nor data tell it."""
+    return _plain_value(part, frame) is not _UNKNOWN
+
+
 def _plain_value(part: ast.expr, frame: FrameType) -> object:
     """The value of a part that is plain and about plain values, else ``_UNKNOWN``."""
+    known = {**frame.f_globals, **frame.f_locals}
+    if any(isinstance(node, ast.Attribute) for node in ast.walk(part)):
+        part = _Attributes(known).visit(copy.deepcopy(part))
     if not all(isinstance(node, _PLAIN) for node in ast.walk(part)):
         return _UNKNOWN
-    known = {**frame.f_globals, **frame.f_locals}
     compared = isinstance(part, ast.Compare | ast.UnaryOp)
     for node in ast.walk(part):
         if isinstance(node, ast.Name) and (node.id not in known or not (compared or _is_plain(known[node.id]))):
@@ -184,5 +193,24 @@ def _plain_value(part: ast.expr, frame: FrameType) -> object:
     return value if _is_plain(value) else _UNKNOWN
 
 
-def _is_plain(value: object) -> bool:
+class _Attributes(ast.NodeTransformer):
+    """Puts plain values in the place of attributes that objects hold themselves: reading those runs no code."""
+
+    def __init__(self, known: Mapping[str, object]) -> None:
+        self.known = known
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        value = self._held(node)
+        return ast.copy_location(ast.Constant(value), node) if _is_plain(value) else node
+
+    def _held(self, node: ast.expr) -> object:
+        if isinstance(node, ast.Name):
+            return self.known.get(node.id, _UNKNOWN)
+        owner = self._held(node.value) if isinstance(node, ast.Attribute) else _UNKNOWN
+        if not isinstance(node, ast.Attribute) or hasattr(getattr(type(owner), node.attr, None), "__get__"):
+            return _UNKNOWN
+        return getattr(owner, "__dict__", {}).get(node.attr, _UNKNOWN)
+
+
+def _is_plain(value: object) -> TypeGuard[bool | int | float | str | None]:
     return value is None or type(value) in (bool, int, float, str)

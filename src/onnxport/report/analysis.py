@@ -128,7 +128,9 @@ def _described(graph: torch.fx.Graph, arguments: Iterable[ArgumentSpec]) -> Iter
             continue
         if isinstance(argument, TensorArgument):
             meta = nodes[argument.name].meta
-            shown = meta.get("tensor_meta")
-            yield f"- `{argument.name}`: `{extract_tensor_metadata(meta['val']) if shown is None else shown}`"
+            noted, shown = meta.get("tensor_meta"), extract_tensor_metadata(meta["val"])
+            # A capture of ours notes no memory formats.
+            shown = shown if noted is None else noted._replace(memory_format=shown.memory_format)
+            yield f"- `{argument.name}`: `{shown}`"
         else:
             yield f"- `{argument.name}`: `{type(argument).__name__.removesuffix('Argument')}`"

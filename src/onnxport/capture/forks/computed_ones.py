@@ -17,7 +17,7 @@ from onnxport.capture.diagnosis.forced_sizes import declared_ranges
 from onnxport.capture.diagnosis.guards import fixes_a_value, shape_env_of
 from onnxport.capture.forks.decisions import Schedule
 from onnxport.capture.forks.paths import Run
-from onnxport.capture.forks.searching import is_tangled
+from onnxport.capture.forks.searching import is_tangled, predicate
 from onnxport.capture.forks.witnesses import meeting
 from onnxport.capture.naming import name_axes
 from onnxport.capture.request.dynamic_shapes import Axis
@@ -57,7 +57,7 @@ class AwayFromOnes:
     def _run_beyond(
         self, program: torch.export.ExportedProgram, schedule: Schedule, arguments: Arguments
     ) -> torch.export.ExportedProgram | None:
-        taken = schedule
+        taken, example = schedule, arguments
         for _ in range(_MOST_RUNS):
             larger = self._arguments_beyond(program, taken, arguments)
             if larger is None:
@@ -72,6 +72,9 @@ class AwayFromOnes:
                 self.events.add("note", "capture", what)
                 return None
             if [one.where for one in taken.decisions] != [one.where for one in schedule.decisions]:
+                return None
+            if not _holds_at(program, example):
+                # As where each size has as many results of its own: `x.split(4)`.
                 return None
             if not any(_ones(program)):
                 schedule.take_over(taken)
@@ -94,6 +97,13 @@ class AwayFromOnes:
         names = name_axes(program, declared, ()).by_symbol
         sizes = meeting(example.values, wanted, checks, names, declared_ranges(program, declared))
         return None if sizes is None else example.at(sizes)
+
+
+def _holds_at(program: torch.export.ExportedProgram, arguments: Arguments) -> bool:
+    """Whether the numbers for which a program takes computed sizes are theirs at other arguments as well."""
+    guards = [guard.expr for guard in getattr(shape_env_of(program), "guards", ())]
+    sizes = ResizableInputs(program, *arguments).values
+    return predicate([(guard, True) for guard in guards if fixes_a_value(guard)])(sizes)
 
 
 def _ones(program: torch.export.ExportedProgram) -> Iterator[sympy.Basic]:

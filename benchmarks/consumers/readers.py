@@ -54,14 +54,19 @@ def run_tract(path: Path, inputs: Arrays) -> Arrays:
 _TRACT_TYPES = {"float32": "f32", "int64": "i64"}
 
 
+# Not the command `mnnconvert` of MNN 3.6: at each call it installs a package into the Python that comes first on PATH
+# and reports the conversion to a server. The function behind it does neither.
+_MNN_CONVERT = "import sys, _tools; _tools.mnnconvert(sys.argv)"
+
+
 def run_mnn(path: Path, inputs: Arrays) -> Arrays:
     """Convert with MNN's tool, and run what comes out."""
     import MNN
 
     converted = path.with_suffix(".mnn")
     converted.unlink(missing_ok=True)
-    tool = Path(sys.executable).with_name("mnnconvert")
-    command = [tool, "-f", "ONNX", "--modelFile", path, "--MNNModel", converted, "--bizCode", "MNN"]
+    given = ["-f", "ONNX", "--modelFile", path, "--MNNModel", converted, "--bizCode", "MNN"]
+    command = [sys.executable, "-c", _MNN_CONVERT, *given]
     told = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if told.returncode or not converted.exists():
         raise RuntimeError(f"mnnconvert: {(told.stdout + told.stderr).strip()[-300:]}")

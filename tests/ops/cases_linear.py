@@ -147,6 +147,22 @@ LINEAR = [
         name="ellipses of different sizes",
     ),
     case("aten::einsum", lambda x, y, z: torch.einsum("a,b,c->cab", x, y, z), R("b"), R("n"), R(3), name="three"),
+    case(
+        "aten::einsum",
+        lambda x, y, z: torch.einsum("...qd,...kd,k...e->...eq", x, y, z),
+        R("b", "n", 4),
+        R("b", "m", 4),
+        R("m", 1, 3),
+        name="three-attention",
+    ),
+    case(
+        "aten::einsum",
+        lambda x, y, z: torch.einsum("i,i,jj,jk->k", x, x * 2, y, z),
+        R("b"),
+        R(3, 3),
+        R(3, 2),
+        name="four-some-summed-early",
+    ),
     case("aten::einsum", lambda x: torch.einsum("ij->", x), R("b", "n"), name="sum"),
     case(
         "aten::einsum",

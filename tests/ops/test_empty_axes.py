@@ -24,6 +24,10 @@ def _changed_below_the_diagonal(x: torch.Tensor) -> torch.Tensor:
 FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
     "running products": lambda x: (x.cumprod(0), x.cumprod(1)),
     "running extremes": lambda x: (x.cummax(0), x.cummin(1)),
+    "running over the first element": lambda x: (
+        (x[:1].cumprod(0), x[:, :1].cumprod(0), x.new_ones(x.shape[0], 3)[:1].cumprod(1)),
+        (x[:1].cummax(0), x[:, :1].cummin(0)),
+    ),
     "each element twice": lambda x: (x.repeat_interleave(2, 0), x.repeat_interleave(2, 1)),
     "normalised over an axis": lambda x: torch.nn.functional.layer_norm(x, x.shape[-1:]),
     "whole products": lambda x: ((x * 1e6).long().prod(0), (x * 1e6).long().prod()),

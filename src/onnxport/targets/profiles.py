@@ -64,7 +64,14 @@ PROFILES: dict[str, Target] = {
             refused=_SEQUENCES | operator_set("Loop"),
             basis=_MEASURED,
         ),
-        Target("mnn", opset=17, newest_opset=22, refused=operator_set("Scan"), basis=_MEASURED),
+        Target(
+            "mnn",
+            opset=17,
+            newest_opset=22,
+            rewritten=operator_set("IsNaN"),
+            refused=operator_set("Scan"),
+            basis=_MEASURED,
+        ),
         Target(
             "ncnn",
             opset=13,

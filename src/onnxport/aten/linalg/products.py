@@ -179,6 +179,28 @@ def einsum(op: Builder, equation: str, tensors: Sequence[Tensor], path: Sequence
     if not dtype.is_floating_point:
         # An axis of size 1 in one factor is added up in the other first, as int64, which the result then is.
         tensors = [op.cast(x, torch.int64) for x in tensors]
+    return _contracted(op, equation, tensors) if len(tensors) < 3 else _in_pairs(op, equation, tensors, path)
+
+
+def _in_pairs(op: Builder, equation: str, tensors: Sequence[Tensor], path: Sequence[int] | None) -> Tensor:
+    """Three factors or more, as eager multiplies them: two at a time, and all that MNN 3.6 takes of an Einsum."""
+    terms, result = lettered(equation, [x.rank for x in tensors])
+    left = list(zip(terms, tensors, strict=True))
+    sizes = {letter: size for term, x in left for letter, size in zip(term, x.shape, strict=True)}
+    places = [0, 1] if path is None else list(path)
+    while len(left) > 1:
+        first, second = sorted(places[:2])
+        # What was multiplied is the last factor of those that are left.
+        places = places[2:] if path is not None else [0, len(left) - 2]
+        (other, y), (term, x) = left.pop(second), left.pop(first)
+        needed = set(result).union(*(rest for rest, _ in left))
+        kept = "".join(dict.fromkeys(letter for letter in term + other if letter in needed)) if left else result
+        product = _contracted(op, f"{term},{other}->{kept}", [x, y])
+        left.append((kept, product.with_shape([sizes[letter] for letter in kept])))
+    return left[0][1]
+
+
+def _contracted(op: Builder, equation: str, tensors: Sequence[Tensor]) -> Tensor:
     product = _as_matrix_product(op, equation, tensors)
     return op.Einsum(*tensors, equation=equation) if product is None else product
 

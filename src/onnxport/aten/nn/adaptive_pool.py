@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from onnxport.aten.nn.fold import steps
-from onnxport.aten.nn.spatial import with_batch
+from onnxport.aten.nn.spatial import averages, with_batch
 from onnxport.translate import Builder, Int, Tensor, translates
 from onnxport.translate.dims import product
 
@@ -114,12 +114,12 @@ def _averages(op: Builder, x: Tensor, kernel: Sequence[int], strides: Sequence[i
     rank = len(kernel) + 2
     if not op.may_be_empty([x.shape[-len(kernel) - 1]]):
         batched = with_batch(op, x, rank)
-        pooled = op.AveragePool(batched, kernel_shape=kernel, strides=strides)
+        pooled = averages(op, batched, kernel, strides)
         return pooled if batched is x else op.Squeeze(pooled, [0])
     if x.rank < rank:
-        return op.Squeeze(op.AveragePool(op.unsqueeze(x, [1]), kernel_shape=kernel, strides=strides), [1])
+        return op.Squeeze(averages(op, op.unsqueeze(x, [1]), kernel, strides), [1])
     order = [1, 0, *range(2, rank)]
-    return op.transpose(op.AveragePool(op.transpose(x, order), kernel_shape=kernel, strides=strides), order)
+    return op.transpose(averages(op, op.transpose(x, order), kernel, strides), order)
 
 
 @translates("aten::adaptive_max_pool1d", "aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d")
@@ -135,7 +135,8 @@ def adaptive_max_pool(op: Builder, self: Tensor, output_size: Sequence[int]) -> 
     if not self.is_integer and all(pair is not None for pair in plain):
         kernel, strides = zip(*(pair for pair in plain if pair is not None), strict=True)
         batched = with_batch(op, self, spatial + 2)
-        values, indices = op.multi("MaxPool", batched, outputs=2, kernel_shape=kernel, strides=strides)
+        pads = [0, 0] * spatial
+        values, indices = op.multi("MaxPool", batched, outputs=2, kernel_shape=kernel, strides=strides, pads=pads)
         indices = op.Mod(indices, op.scalar(product(sizes), torch.int64))
         return (values, indices) if batched is self else (op.Squeeze(values, [0]), op.Squeeze(indices, [0]))
     return _gathered_max(op, self, output_size)

@@ -11,6 +11,7 @@ from onnxport.aten.elementwise.activation import gelu
 from onnxport.aten.linalg.products import linear, transposed
 from onnxport.aten.nn.norm import layer_norm
 from onnxport.aten.random.draws import dropout
+from onnxport.aten.reduction.reduce import log_of_sum_of_powers
 from onnxport.errors import TranslationError
 from onnxport.onnx_build.attention import AttentionFormula, attention_dtype, attention_scale
 from onnxport.translate import Builder, Int, Tensor, translates
@@ -208,7 +209,9 @@ def fused_attention(
         raise TranslationError("only the result of this kernel and its logsumexp can be exported")
     logsumexp = None
     if 1 in used:
-        logsumexp = op.ReduceLogSumExp(_formula(op, query, key, mask, is_causal, scale).masked, [-1], keepdims=0)
+        scores = _formula(op, query, key, mask, is_causal, scale).masked
+        scores = scores.with_shape([*query.shape[:-1], key.shape[-2]])
+        logsumexp = log_of_sum_of_powers(op, scores, [scores.rank - 1], False)
     assert op.call is not None
     return [result, logsumexp, *[None] * (len(op.call.meta["val"]) - 2)]
 

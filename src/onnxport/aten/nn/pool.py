@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
-from onnxport.aten.nn.spatial import per_axis, with_batch
+from onnxport.aten.nn.spatial import averages, per_axis, with_batch
 from onnxport.aten.shapes.pad import padded
 from onnxport.onnx_build.literals import INT64_MAX
 from onnxport.translate import Builder, Int, Tensor, translates
@@ -33,13 +33,16 @@ def _max_pool_with_indices(
     # ONNX pools floats and bytes; float64 holds every integer that is compared in practice.
     data = op.cast(self, torch.float64) if self.is_integer else self
     batched = with_batch(op, data, spatial + 2)
+    strides = per_axis(stride, spatial) if len(stride) else kernel
+    reach = [d * (k - 1) + 1 for d, k in zip(dilations, kernel, strict=True)]
+    ceil_mode = ceil_mode and _rounds_up(batched.shape[2:], reach, strides, pads)
     values, *indices = op.multi(
         "MaxPool",
         batched,
         outputs=wanted,
         kernel_shape=kernel,
-        strides=per_axis(stride, spatial) if len(stride) else kernel,
-        pads=pads * 2 if any(pads) else None,
+        strides=strides,
+        pads=pads * 2,
         dilations=dilations if any(d != 1 for d in dilations) else None,
         ceil_mode=ceil_mode if ceil_mode else None,
     )
@@ -83,6 +86,7 @@ def _avg_pool(
     if math.prod(kernel) == 1 and not any(pads) and divisor_override is None:
         return _every(op, self, strides)
     batched = with_batch(op, self, spatial + 2)
+    ceil_mode = ceil_mode and _rounds_up(batched.shape[2:], kernel, strides, pads)
     if self.is_integer:
         result = _whole_average(op, batched, kernel, strides, pads, ceil_mode, count_include_pad, divisor_override)
     elif divisor_override is not None:
@@ -90,16 +94,25 @@ def _avg_pool(
         mean = _padded_average(op, batched, kernel, strides, pads, ceil_mode)
         result = mean if factor == 1 else mean * factor
     else:
+        if ceil_mode and count_include_pad and all(s <= k - p for k, s, p in zip(kernel, strides, pads, strict=True)):
+            # No window begins in the padding behind. OpenVINO and OpenCV would count what reaches over that, too.
+            batched = padded(op, batched, [pad for pad in reversed(pads) for _ in range(2)], "constant")
+            pads = [0] * spatial
         result = op.AveragePool(
             batched,
             kernel_shape=kernel,
             strides=strides,
-            pads=pads * 2 if any(pads) else None,
+            pads=pads * 2,
             ceil_mode=ceil_mode if ceil_mode else None,
             # Stated also where it is 0: OpenCV takes it for 1 otherwise.
-            count_include_pad=int(count_include_pad) if any(pads) else None,
+            count_include_pad=int(count_include_pad and any(pads)) if any(pads) or ceil_mode else None,
         )
-    return result if batched is self else op.Squeeze(result, [0])
+    return result if self.rank == spatial + 2 else op.Squeeze(result, [0])
+
+
+def _rounds_up(sizes: Sequence[Int], kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int]) -> bool:
+    """Whether windows may reach over the end at all."""
+    return any((size + 2 * p - k) % s != 0 for size, k, s, p in zip(sizes, kernel, strides, pads, strict=True))
 
 
 def _every(op: Builder, x: Tensor, strides: Sequence[int]) -> Tensor:
@@ -123,7 +136,7 @@ def _padded_average(
             count = minimum((size + 2 * pad - k + s - 1) // s, (size + pad - 1) // s)
             extra = maximum(0, count * s + k - size - 2 * pad)
         amounts += [pad, pad + extra]
-    return op.AveragePool(padded(op, x, amounts, "constant"), kernel_shape=list(kernel), strides=list(strides))
+    return averages(op, padded(op, x, amounts, "constant"), kernel, strides)
 
 
 def _whole_average(

@@ -15,3 +15,8 @@ def per_axis(values: Sequence[int], count: int) -> list[int]:
 def with_batch(op: Builder, x: Tensor, rank: int) -> Tensor:
     """An unbatched input as a batch of one; a batched one as it is."""
     return op.unsqueeze(x, [0]) if x.rank == rank - 1 else x
+
+
+def averages(op: Builder, x: Tensor, kernel: Sequence[int], strides: Sequence[int]) -> Tensor:
+    """Averages of windows in what is not padded, which is stated: MNN 3.6 ends at pools of three axes otherwise."""
+    return op.AveragePool(x, kernel_shape=list(kernel), strides=list(strides), pads=[0, 0] * len(kernel))

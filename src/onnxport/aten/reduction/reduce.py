@@ -171,7 +171,22 @@ def nanmean(op: Builder, self: Tensor, dim: Sequence[int] | None, keepdim: bool,
 @translates("aten::logsumexp", "aten::special_logsumexp", promote=("self",), to_float=True)
 def logsumexp(op: Builder, self: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
     axes = axes_of(dim, self.rank)
-    return reduced(op, "ReduceLogSumExp", self, axes, keepdim) if axes else self
+    return log_of_sum_of_powers(op, self, axes, keepdim) if axes else self
+
+
+def log_of_sum_of_powers(op: Builder, x: Tensor, axes: Sequence[int], keepdim: bool) -> Tensor:
+    """ReduceLogSumExp as its formula: onnxruntime 1.31 takes a quarter of the time, and OpenVINO reads all axes of it.
+
+    Sums of 16 bits need not fit. Numbers are taken relative to the largest, unless that is infinite.
+    """
+    shape = reduced_shape(x, axes, keepdim)
+    if x.dtype not in (torch.float32, torch.float64) or 0 in shape:
+        return reduced(op, "ReduceLogSumExp", x, axes, keepdim)
+    largest = reduced(op, "ReduceMax", x, axes, True)
+    largest = op.Where(op.Abs(largest) < math.inf, largest, op.scalar(0, x.dtype)).with_shape(largest.shape)
+    total = reduced(op, "ReduceSum", op.Exp(x - largest).with_shape(x.shape), axes, True)
+    result = (op.Log(total) + largest).with_shape(total.shape)
+    return result if keepdim else op.squeeze(result, axes)
 
 
 @translates("aten::count_nonzero", "aten::count_nonzero.dim_IntList")

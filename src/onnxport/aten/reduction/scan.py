@@ -10,8 +10,9 @@ import torch
 
 from onnxport.aten.axes import axes_of, axis_of
 from onnxport.aten.reduction.reduce import count_of, flat, reduced, sum_operand
-from onnxport.translate import Builder, Dim, Tensor, translates
+from onnxport.translate import Builder, Tensor, translates
 from onnxport.translate.dims import is_static
+from onnxport.translate.first_elements import shape_if_empty
 from onnxport.translate.loop import Outcome, emit_scan
 from onnxport.translate.ranges import bits_of
 
@@ -30,7 +31,7 @@ def _scanned(op: Builder, body: ScanBody, start: Sequence[Tensor], over: Sequenc
     onnxruntime's Scan fails along an empty axis, and takes the process down along any but the first axis of an empty
     tensor. Where sizes vary the axis is put first, and the start before it.
     """
-    shape = over[0].shape
+    shape = shape_if_empty(op, over[0])
     if is_static(shape):
         return emit_scan(op, body, start, [(x, axis) for x in over], [axis] * len(over))[1]
     others = [place for place in range(len(shape)) if place != axis]
@@ -50,7 +51,7 @@ def _running(
 ) -> Tensor:
     """The results of combining the elements of an axis one after the other, by a Scan."""
     axis = axis_of(dim, x.rank)
-    rest = [size for position, size in enumerate(x.shape) if position != axis]
+    rest = [size for position, size in enumerate(shape_if_empty(op, x)) if position != axis]
 
     def body(inner: Builder, state: Sequence[Tensor], slices: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         following = combine(inner, state[0], slices[0]).with_shape(rest)
@@ -68,7 +69,7 @@ def cumprod(op: Builder, self: Tensor, dim: int, dtype: torch.dtype | None) -> T
         # Multiplied in single precision, and rounded on the way out only.
         return op.cast(cumprod(op, op.cast(self, torch.float32), dim, None), self.dtype)
     # onnxruntime 1.31's CumProd crashes on an empty tensor, which one of any size may be.
-    if any(isinstance(size, Dim) for size in self.shape):
+    if not is_static(shape_if_empty(op, self)):
         return _running(op, self, dim, 1, lambda inner, a, b: a * b)
     axis = op.scalar(axis_of(dim, self.rank), torch.int64)
     return op.custom("", "CumProd", [self, axis], {}, [(self.dtype, self.shape)], version=26)[0]
@@ -133,12 +134,13 @@ def _extremes(op: Builder, x: Tensor, dim: int, op_type: str) -> tuple[Tensor, T
     as_bool = x.dtype == torch.bool
     if as_bool:
         x = op.cast(x, torch.uint8)
-    rest = [size for position, size in enumerate(x.shape) if position != axis]
-    length = x.shape[axis]
+    shape = shape_if_empty(op, x)
+    rest = [size for position, size in enumerate(shape) if position != axis]
+    length = shape[axis]
     counter = op.Range(op.scalar(0, torch.int64), op.scalar(length, torch.int64), op.scalar(1, torch.int64))
     positions = op.expand(
         op.reshape(counter.with_shape([length]), [length, *[1] * (x.rank - axis - 1)]),
-        x.shape,
+        shape,
     )
 
     def body(inner: Builder, state: Sequence[Tensor], slices: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:

@@ -226,9 +226,23 @@ def test_images_stand_alone_or_by_prompt(kind: str, axis: int) -> None:
     assert part.forward(part.inputs({"images": 2}))["image_features"].shape[1] == 32
 
 
+def test_images_of_any_size_are_taken_where_positions_are_interpolated(tmp_path: Path) -> None:
+    model = small_models.small_model("dinov2_with_registers", find_task("image-classification"))
+    onnxport.export_pretrained(model, tmp_path)
+    graph = onnx.load(tmp_path / "model.onnx", load_external_data=False).graph
+    assert shapes(graph.input) == {"pixel_values": ["batch", 3, "height", "width"]}
+
+
+def _looked_up(module: torch.nn.Module, given: tuple[torch.Tensor]) -> torch.Tensor:
+    return given[0] * len(str(given[0].shape[-1]))
+
+
 def test_sizes_that_can_not_vary_are_fixed_and_said(tmp_path: Path) -> None:
     model = small_models.small_model("dinov2_with_registers", find_task("image-classification"))
-    with pytest.warns(OnnxExporterWarning, match=r"(?s)one height and width only.*dinov2_with_registers"):
+    next(module for module in model.modules() if isinstance(module, torch.nn.Conv2d)).register_forward_pre_hook(
+        _looked_up
+    )
+    with pytest.warns(OnnxExporterWarning, match=r"(?s)one height and width only.*test_tasks.*_looked_up"):
         onnxport.export_pretrained(model, tmp_path)
     graph = onnx.load(tmp_path / "model.onnx", load_external_data=False).graph
     assert shapes(graph.input) == {"pixel_values": ["batch", 3, 32, 32]}

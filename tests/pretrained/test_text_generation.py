@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,11 @@ def test_a_folder_generates_what_the_model_generates(name: str, tmp_path: Path) 
     assert (folder.task, folder.files, folder.verified) == ("text-generation", ("model.onnx",), True)
     # Other loops have to know it.
     assert ("13 tokens or more" in (tmp_path / "README.md").read_text()) == (name == "long-rope")
+    described = tmp_path / "genai_config.json"
+    if described.exists():
+        lengths = json.loads(described.read_text())
+        expected = 12 if name == "long-rope" else 64
+        assert lengths["model"]["context_length"] == lengths["search"]["max_length"] == expected
     # The check is one that can fail: twenty tokens that are not all the same.
     assert len(set(Session(tmp_path).generate([[5, 6, 7]], 20, eos_token_ids=())[0])) > 3
 

@@ -18,7 +18,8 @@ _WEIGHTS = ".index.json"
 _ANEW = """
 Positions have other frequencies where a text has {} tokens or more. So in the step that reaches that many, the states
 of earlier ones are computed anew: the file is given all tokens, and empty states. `onnxport.generation` does so;
-another loop has to as well, or what it generates behind that step differs from what the model generates.
+another loop has to as well, or what it generates behind that step differs from what the model generates. The context
+of `genai_config.json` ends before it.
 """
 
 

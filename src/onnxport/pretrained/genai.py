@@ -12,7 +12,7 @@ from onnxport.pretrained.parts import Part
 from onnxport.pretrained.states import PAST, PRESENT
 from onnxport.pretrained.tasks.task import Model
 from onnxport.program import ONNXProgram
-from onnxport.provenance import CACHE_BUFFERS
+from onnxport.provenance import ANEW_FROM, CACHE_BUFFERS
 
 Described: TypeAlias = dict[str, dict[str, object]]
 """Tables of JSON by the names of their files."""
@@ -89,6 +89,9 @@ def _described(model: Model, part: Part, program: ONNXProgram, sections: Mapping
     ((heads, size),) = keys
     config = model.config.get_text_config(decoder=True)
     length = _number(config, "max_position_embeddings", "n_positions", default=_UNKNOWN_LENGTH)
+    if ANEW_FROM in part.metadata:
+        # The runtime goes on with the states that it has, and refuses texts that are longer than this.
+        length = min(length, int(part.metadata[ANEW_FROM]) - 1)
     decoder = {
         "filename": part.file,
         "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},

@@ -98,12 +98,12 @@ class SampleModule(torch.nn.Module):
         return [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
 
 
-def samples(op: OpInfo, dtype: torch.dtype, count: int) -> Iterator[SampleInput]:
-    """Up to ``count`` samples, spread over all that torch gives."""
-    torch.manual_seed(0)
+def samples(op: OpInfo, dtype: torch.dtype, count: int, seed: int = 0) -> Iterator[tuple[int, SampleInput]]:
+    """Up to ``count`` samples with their places, spread over all that torch gives; a seed draws other numbers."""
+    torch.manual_seed(seed)
     every = list(op.sample_inputs("cpu", dtype, requires_grad=False))
     step = max(1, len(every) // count) if count else 1
-    yield from every[::step][: count if count else None]
+    yield from list(enumerate(every))[seed % step :: step][: count if count else None]
 
 
 def _dynamic(module: SampleModule) -> Any:
@@ -242,7 +242,9 @@ def _run_error(name: str, index: int, sample: SampleInput, opset: int) -> Outcom
     return Outcome(name, index, "runs", f"eager: {refusal[:300]}")
 
 
-def run_operator(name: str, dtype: torch.dtype, count: int, dynamic: bool = False, opset: int = 20) -> list[Outcome]:
+def run_operator(
+    name: str, dtype: torch.dtype, count: int, dynamic: bool = False, opset: int = 20, seed: int = 0
+) -> list[Outcome]:
     """All outcomes of one operator."""
     op = OPERATORS[name]
     if dtype not in op.supported_dtypes("cpu"):
@@ -250,8 +252,7 @@ def run_operator(name: str, dtype: torch.dtype, count: int, dynamic: bool = Fals
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return [
-            run_sample(name, index, sample, dtype, dynamic, opset)
-            for index, sample in enumerate(samples(op, dtype, count))
+            run_sample(name, index, sample, dtype, dynamic, opset) for index, sample in samples(op, dtype, count, seed)
         ]
 
 
@@ -280,7 +281,7 @@ def _close(generated: Any) -> None:
         inner.close()
 
 
-def attempt(arguments: tuple[str, torch.dtype, int, bool, int] | tuple[str]) -> list[Outcome]:
+def attempt(arguments: tuple[str, torch.dtype, int, bool, int, int] | tuple[str]) -> list[Outcome]:
     """The outcomes of one operator, of which a crash is one; given its name only, those of its erroneous calls."""
     torch.set_num_threads(1)
     try:
@@ -317,6 +318,7 @@ def main() -> None:
     parser.add_argument("--dynamic", action="store_true")
     parser.add_argument("--errors", action="store_true", help="the calls that eager refuses")
     parser.add_argument("--opset", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0, help="of the numbers, and of which samples are taken")
     parser.add_argument("--only", default="", help="comma-separated patterns of operator names")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", default="")
@@ -324,7 +326,7 @@ def main() -> None:
     wanted = [item for item in options.only.split(",") if item]
     names = [name for name in OPERATORS if not wanted or any(fnmatch.fnmatch(name, item) for item in wanted)]
     dtype = getattr(torch, options.dtype)
-    tasks: list[Any] = [(name, dtype, options.samples, options.dynamic, options.opset) for name in names]
+    tasks: list[Any] = [(name, dtype, options.samples, options.dynamic, options.opset, options.seed) for name in names]
     if options.errors:
         tasks = [(name,) for name in names]
     outcomes: list[Outcome] = []

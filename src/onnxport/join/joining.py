@@ -109,7 +109,7 @@ class Joining:
         prefer = _more_general if _sizes_told_apart(other) <= _sizes_told_apart(graph) else _more_general_of_other
         _merge_shapes(self.matching.same.values(), self.matching.same.keys(), prefer)
         for node, mate in mates:
-            _merge_shapes(node.outputs, mate.outputs, _common)
+            _merge_shapes(values_made(node), values_made(mate), _common)
         mated = [node for node, _ in mates]
         slots = self._slots_of_choices(mates)
         results = list(zip(graph.outputs, other.outputs, strict=True))

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 import onnx_ir as ir
 
-from onnxport.join.anatomy import Anatomies, same_tensor
+from onnxport.join.anatomy import Anatomies, same_tensor, values_made
 
 Pair = tuple[ir.Value, ir.Value]
 _LARGEST_CHOSEN = 64
@@ -94,7 +94,7 @@ class Matching:
             key = self._key(node, self.same)
             found = None if key is None else known.get(key)
             if found is not None:
-                self.same.update(zip(node.outputs, found.outputs, strict=True))
+                self.same.update(zip(values_made(node), values_made(found), strict=True))
                 self.shared |= {node, found}
 
     def _key(self, node: ir.Node, same: dict[ir.Value, ir.Value]) -> Hashable | None:

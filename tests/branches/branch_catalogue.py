@@ -43,6 +43,34 @@ def view_or_what_except_says(self: Any, x: Any) -> Any:
         return x * 2
 
 
+@program(
+    [(torch.ones(2, h, w),) for h, w in ((4, 6), (6, 4), (5, 5), (1, 9), (9, 1), (7, 7))], axes=({1: "h", 2: "w"},)
+)
+def sizes_cut_one_after_another(self: Any, x: Any) -> Any:
+    for axis, size in enumerate(x.shape):
+        if size > 5:
+            x = x.narrow(axis, 0, 5)
+    return x * 2
+
+
+@program([(torch.ones(h, w),) for h, w in ((4, 4), (2, 8), (8, 3), (5, 5), (1, 9))], axes=({0: "h", 1: "w"},))
+def table_where_it_fits(self: Any, x: Any) -> Any:
+    h, w = x.shape
+    rows = torch.cat([torch.ones(1, 3), x.reshape(-1, 1) * torch.arange(3.0)])
+    if rows.shape[0] - 1 == 16 and h == w:
+        return rows + self.table[:17]
+    return rows + self.table[1] * h - w
+
+
+@program(rows(8, 1, 3, 4, 5, 12))
+def divided_or_what_except_says(self: Any, x: Any) -> Any:
+    try:
+        x = x / (1 / (x.shape[0] // 4)) + 100 % (x.shape[0] - 5)
+    except ZeroDivisionError:
+        return x * 2
+    return x
+
+
 @program(rows(8, 1, 3, 4, 5, 7, 12))
 def halves_or_what_except_says(self: Any, x: Any) -> Any:
     try:
@@ -947,6 +975,11 @@ def lengths_compared_twice(self: Any, x: Any, y: Any, z: Any) -> Any:
     if x.shape[0] == y.shape[0]:
         x = x + y
     return (x.sum(0) + (z * y).sum(0)) if z.shape[0] == y.shape[0] else x.sum(0)
+
+
+@program([(x, x + 1) for (x,) in rows(3)] + PAIRS, axes=({0: "n"}, {0: "m"}))
+def equal_lengths_in_cond(self: Any, x: Any, y: Any) -> Any:
+    return torch.cond(x.shape[0] == y.shape[0], lambda x, y: (x.sum(1) + y.sum(1)).sum(), lambda x, y: x.sum(), (x, y))
 
 
 # Sizes and data as keys, literals, and to libraries

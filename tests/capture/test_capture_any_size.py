@@ -266,6 +266,44 @@ OTHERS: dict[str, Case] = {
     ),
 }
 
+
+def _convolved_between_rows(x: torch.Tensor) -> torch.Tensor:
+    x = F.conv2d(x, torch.ones(4, 2, 3, 3), stride=2, padding=1)
+    rows = x.flatten(2).transpose(1, 2) @ torch.ones(4, 4)
+    x = rows.transpose(1, 2).view(*x.shape)
+    x = F.conv2d(x, torch.ones(4, 1, 3, 3), padding=1, groups=4)
+    rows = x.flatten(2).transpose(1, 2) @ torch.ones(4, 6)
+    return rows.transpose(1, 2).view(x.shape[0], 6, x.shape[2], x.shape[3])
+
+
+def _padded_and_cut(x: torch.Tensor) -> torch.Tensor:
+    size = x.shape[1]
+    x = F.pad(x, (0, 0, 0, -size % 4)).roll(1, 1)
+    return x[:, :size].contiguous().view(-1, 3)
+
+
+def _windows_of_rows(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    # Where x has as many rows as y, which nobody knows, the view takes its elements as they lie.
+    return x.transpose(0, 1).view(x.shape[1], y.shape[0] // 2, 2, 3) * 2
+
+
+#: Where the example's sizes, one of a batch above all, would decide how tensors lie in memory.
+LAID_OUT: dict[str, Case] = {
+    "convolutions-of-one": (
+        _convolved_between_rows,
+        [(1, 2, 8, 8)],
+        [[(3, 2, 12, 8)], [(1, 2, 5, 9)], [(2, 2, 1, 1)]],
+        [{0: "b", 2: "h", 3: "w"}],
+    ),
+    "padded-and-cut": (_padded_and_cut, [(1, 8, 3)], [[(2, 9, 3)], [(1, 3, 3)], [(3, 4, 3)]], [{0: "b", 1: "n"}]),
+    "windows-of-rows": (
+        _windows_of_rows,
+        [(8, 1, 3), (8,)],
+        [[(6, 2, 3), (7,)], [(2, 3, 3), (2,)]],
+        [{0: "n", 1: "b"}, {0: "m"}],
+    ),
+}
+
 _MATRIX, _MATRICES, _BOTH = [(5, 4)], [[(3, 1)], [(0, 7)], [(1, 6)], [(8, 0)]], [{0: "n", 1: "m"}]
 _ROWS = [[(3, 1)], [(2, 7)], [(1, 6)]]
 
@@ -336,6 +374,14 @@ def test_other_sizes(
 ) -> None:
     torch.manual_seed(0)
     exported_and_compared(function, *(tuple(map(R, shapes)) for shapes in (traced, *others)), axes=axes, **CLOSE)
+
+
+@pytest.mark.filterwarnings("error::onnxport.errors.OnnxExporterWarning")
+@pytest.mark.parametrize(("function", "traced", "others", "axes"), LAID_OUT.values(), ids=LAID_OUT.keys())
+def test_no_size_decides_how_tensors_lie_in_memory(
+    function: Callable[..., Any], traced: Shapes, others: list[Shapes], axes: list[dict[int, str]]
+) -> None:
+    test_other_sizes(function, traced, others, axes)
 
 
 @pytest.mark.parametrize("reshape", ["unsqueeze_(0)", "transpose_(0, 1)", "t_()", "squeeze_(0)", "swapaxes_(0, -1)"])

@@ -192,13 +192,17 @@ def test_a_count_that_meets_a_size_computed_to_1_is_refused() -> None:
 
 
 class AddsUpChunks(torch.nn.Module):
-    """Chunks of four, of which there is one in the example: torch asks whether what is turned lies in one piece."""
+    """Chunks of four, of which there is one in the example: torch asks whether what is turned lies in one piece.
+
+    Without its padding it has three columns times 1, which is computed too, and 1 at all sizes.
+    """
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         padded = torch.nn.functional.pad(x, (0, 0, 0, (4 - x.shape[1] % 4) % 4))
         chunks = padded.reshape(x.shape[0], -1, 4, x.shape[-1])
         turned = chunks.transpose(1, 2).contiguous().flatten(1, 2)
-        return turned + torch.arange(4 * chunks.shape[1]).view(1, -1, 1)
+        added = turned + torch.arange(4 * chunks.shape[1]).view(1, -1, 1)
+        return added[:, : x.shape[1]].reshape(x.shape[0], x.shape[1], -1, 3).flatten(2) @ torch.ones(3, 3)
 
 
 def test_a_size_that_is_computed_to_1_in_the_example_is_no_assumption() -> None:

@@ -143,6 +143,19 @@ def two_sizes(x: Tensor, y: Tensor) -> Tensor:
     return x.max(0)[0]
 
 
+@scripted((3, 4), (3, 4), others=((2, 4), (5, 4)), further=[((4, 2), (1, 4)), ((1, 4), (4, 4)), ((4, 2), (4, 2))])
+def equal_in_the_example(x: Tensor, y: Tensor) -> Tensor:
+    if x.size(0) == y.size(0) and (x.size(1) > 2 or y.size(1) > 2):
+        return x.sum(1) + y.sum(1)
+    return x.sum(1)[:1]
+
+
+@scripted((3, 4), (3, 4), others=((4, 2), (1, 4)), further=[((4, 2), (4, 2)), ((5, 4), (1, 4))])
+def added_on_one_way_and_compared_later(x: Tensor, y: Tensor) -> Tensor:
+    z = (x + y).sum() if x.size(1) > 2 else x.sum()
+    return z + 100 if x.size(0) == y.size(0) else z
+
+
 @scripted((1, 3), others=((4, 3),), further=[((0, 3),)])
 def empty_guard(x: Tensor) -> Tensor:
     if x.numel() == 0:

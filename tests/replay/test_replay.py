@@ -176,6 +176,20 @@ def test_a_forced_axis_of_a_script_names_the_line() -> None:
         onnxport.export(torch.jit.script(ForcesTheFirst()), (X,), dynamic_shapes=({0: "batch"},))
 
 
+class ChoosesATextBySizes(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        mode = "sum"
+        if x.size(0) == y.size(0):
+            mode = "mean"
+        return x.sum() if mode == "sum" else x.mean() + y.mean()
+
+
+def test_two_sizes_that_a_script_takes_for_equal_are_a_warning() -> None:
+    named = {"input_names": ["x", "y"], "dynamic_axes": {"x": {0: "n"}, "y": {0: "m"}}}
+    with pytest.warns(OnnxExporterWarning, match=r"n equals m(.|\n)*if x\.size\(0\) == y\.size\(0\)"):
+        onnxport.export(torch.jit.script(ChoosesATextBySizes()), (X, X), dynamo=False, **named)
+
+
 # --- writes to what is around a branch or a loop -------------------------------------------------------------------
 
 

@@ -138,7 +138,8 @@ def capture(
     captured.output_dim_names = declared.output_dim_names
     axis_names = name_axes(program, sizes, captured.input_names, events)
     captured.dim_names, captured.same_dims = axis_names.dims, axis_names.same
-    report_assumptions(explored.guarded, captured.dim_names, captured.same_dims, recorder, explored.followed, events)
+    names = {**captured.dim_names, **explored.names}
+    report_assumptions(explored.guarded, names, captured.same_dims, recorder, explored.followed, events)
     drawn.report(events)
     changed.report(events)
     report_kept_values(request.kept, given_model, inputs.args, inputs.kwargs, events)

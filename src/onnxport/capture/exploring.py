@@ -56,11 +56,12 @@ def explore(
 ) -> Explored:
     """Capture the other ways that the decisions of the first capture lead to."""
     if success.schedule is None:
-        return Explored(Path(success.program, (), ((), {})), success.program)
+        first = forced_sizes.first_symbols(success.program, request.declared.axes)
+        return Explored(Path(success.program, (), ((), {})), success.program, names=first.names)
     decisions = success.schedule.decisions
     if branches == "refuse" and decisions:
         raise _refused(decisions)
-    first = Path(success.program, tuple(decisions), (request.inputs.args, request.inputs.kwargs))
+    path = Path(success.program, tuple(decisions), (request.inputs.args, request.inputs.kwargs))
     found = forced_sizes.placeholder_sizes(success.program, request.declared.axes)
     names = name_axes(success.program, found, input_names)
     explorer = Explorer(
@@ -71,7 +72,7 @@ def explore(
         events=request.events,
         limit=branch_limit,
     )
-    tree = explorer.grow(first)
+    tree = explorer.grow(path)
     if problems := list(_fixed_axes(tree, request, recorder, explorer)):
         raise request.rewriting.explained(forced_sizes.error_of(problems))
     if isinstance(tree, Path):

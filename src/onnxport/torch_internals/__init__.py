@@ -40,6 +40,7 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "RecursiveScriptModule": ("_c",),
     "ScriptModule": ("_get_forward_hooks", "_get_forward_pre_hooks", "_get_method", "_method_names", "_type"),
     "ExportedProgram": ("_report",),
+    "fake_impls": ("_compute_stride",),
     "jit_state": ("_python_cu",),
     "jit_trace": ("_trace_module_map",),
     "onnx_flags": ("_is_onnx_exporting",),

@@ -6,6 +6,7 @@ from torch._C import DisableTorchFunction, _dispatch_key_set
 from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import detect_fake_mode
 from torch._prims_common import is_contiguous_for_memory_format_or_false
+from torch._subclasses import fake_impls
 from torch._subclasses.fake_impls import get_fast_op_impls, op_implementations_dict
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
@@ -19,6 +20,7 @@ from torch.fx.experimental import proxy_tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 __all__ = [
+    "CHOICES_OF_CONVOLUTIONS",
     "DataDependentOutputException",
     "DisableTorchFunction",
     "DynamicOutputShapeException",
@@ -31,6 +33,7 @@ __all__ = [
     "dispatch_keys_of",
     "enable_python_dispatcher",
     "fake_behind",
+    "fake_impls",
     "get_fast_op_impls",
     "is_contiguous_for_memory_format_or_false",
     "lazy_graph_modules",
@@ -42,6 +45,11 @@ __all__ = [
 
 # Real tensors within a capture: to look at weights, or to run a function on made-up values.
 disable_current_modes = _disable_current_modes
+
+# By which library a convolution is computed, and how its result lies in memory then: owner and name.
+CHOICES_OF_CONVOLUTIONS = tuple(
+    (torch._C, name) for name in ("_select_conv_backend", "_conv_determine_backend_memory_format")
+)
 
 # The kernels that a tensor asks for, as text.
 dispatch_keys_of = _dispatch_key_set

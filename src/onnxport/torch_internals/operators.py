@@ -20,6 +20,7 @@ from torch._C import (
 )
 from torch._decomp import decomposition_table
 from torch._functorch.predispatch import _vmap_decrement_nesting, _vmap_increment_nesting
+from torch._higher_order_ops import utils as higher_order_calls
 from torch._higher_order_ops.cond import cond_op
 from torch._higher_order_ops.scan import scan_op
 from torch._higher_order_ops.while_loop import while_loop_op
@@ -45,6 +46,7 @@ __all__ = [
     "dispatch_get_all_op_names",
     "dispatch_has_kernel_for_dispatch_key",
     "get_schema",
+    "higher_order_calls",
     "library_registry",
     "meta_registrations",
     "nn_bindings",

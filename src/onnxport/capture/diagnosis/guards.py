@@ -153,7 +153,10 @@ def _guards(
     known_of = [(one, env, _replaced(env)) for one, env in environments if env is not None]
     found_in = ((one, known, guard) for one, env, known in known_of for guard in env.guards)
     for guarded, known, guard in found_in:
-        found_to_be = guard.expr.xreplace(known)
+        found = asked.get(guard.expr)
+        by: Asker = "torch" if found is None else found.by
+        # Two sizes are one after code has asked whether they are equal, and that is what there is to say.
+        found_to_be = guard.expr if by == "user" else guard.expr.xreplace(known)
         expression = _named(found_to_be, names, same)
         # What is no size of an input is a stride, or a size of the memory that an example is a view of.
         if not any(same.get(str(symbol), str(symbol)) in names for symbol in found_to_be.free_symbols):
@@ -162,8 +165,6 @@ def _guards(
         if expression in (sympy.true, sympy.false) or expression in seen or guarded.decides(guard.expr):
             continue
         seen.add(expression)
-        found = asked.get(guard.expr)
-        by: Asker = "torch" if found is None else found.by
         yield expression, by, "" if found is None else found.where
 
 

@@ -23,7 +23,10 @@ from onnxport.source_files import NUMPY_FOLDER, PACKAGE_FOLDER, TORCH_FOLDER, is
 from onnxport.undoing import pushed
 
 # The package's own places among them; whatever else of it asks does so for an operator.
-_LISTENING = tuple(os.path.join(PACKAGE_FOLDER, "capture", place, "") for place in ("forks", "diagnosis"))
+_LISTENING = tuple(
+    os.path.join(PACKAGE_FOLDER, "capture", *place)
+    for place in (("forks", ""), ("diagnosis", ""), ("patches", "branch_equalities.py"))
+)
 # What rewritten code calls in the place of Python's own functions and lists.
 _IN_PYTHONS_PLACE = tuple(
     os.path.join(PACKAGE_FOLDER, "capture", "rewriting", f"{name}.py")

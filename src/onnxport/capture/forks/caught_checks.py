@@ -11,15 +11,16 @@ from typing import Any
 
 import torch
 
-from onnxport.capture.diagnosis.caught_errors import catching_frame
+from onnxport.capture.diagnosis.caught_errors import OF_DIVISIONS, catching_frame
 from onnxport.capture.diagnosis.guards import Followed
 from onnxport.capture.diagnosis.user_lines import (
     Asker,
+    asker,
     asker_of,
     is_asked_by_broadcast,
     line_of_caller,
 )
-from onnxport.torch_internals.symbolic_sizes import free_unbacked_symbols, recorded_size, truth_in_range
+from onnxport.torch_internals.symbolic_sizes import free_unbacked_symbols, get_proxy_mode, recorded_size, truth_in_range
 from onnxport.torch_internals.sympy_functions import PythonReferenceAnalysis, sympy_interp
 
 _CAUGHT = "elsewhere the shapes don't fit, and what is raised then is caught"
@@ -73,6 +74,20 @@ class CaughtChecks:
             return bool(node.hint)
 
         yield SymNode, "expect_true", expecting
+
+
+def division_checked(divide: Callable[..., Any], *, reflected: bool = False) -> Callable[..., Any]:
+    """A division of sizes that asks, in a ``try`` that catches what is raised then, whether it is one by 0."""
+
+    def divided(one: torch.SymInt, other: object) -> Any:
+        divisor = one if reflected else other
+        asked = isinstance(divisor, torch.SymInt) and get_proxy_mode() is not None and asker() != "torch"
+        # The comparison is a decision like those that the code asks for itself.
+        if asked and catching_frame(OF_DIVISIONS) is not None and divisor == 0:
+            raise ZeroDivisionError("division by zero")
+        return divide(one, other)
+
+    return divided
 
 
 def _asker() -> Asker:

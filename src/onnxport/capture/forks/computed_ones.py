@@ -18,7 +18,7 @@ from onnxport.capture.diagnosis.guards import fixes_a_value, shape_env_of
 from onnxport.capture.forks.decisions import Schedule
 from onnxport.capture.forks.paths import Run
 from onnxport.capture.forks.searching import is_tangled, predicate
-from onnxport.capture.forks.witnesses import meeting
+from onnxport.capture.forks.witnesses import follows, meeting
 from onnxport.capture.naming import name_axes
 from onnxport.capture.request.dynamic_shapes import Axis
 from onnxport.capture.request.resizing import Arguments, ResizableInputs
@@ -107,11 +107,12 @@ def _holds_at(program: torch.export.ExportedProgram, arguments: Arguments) -> bo
 
 
 def _ones(program: torch.export.ExportedProgram) -> Iterator[sympy.Basic]:
-    """The computed sizes that guards of a program say are 1."""
+    """The computed sizes that guards of a program say are 1, but for those that are 1 at all sizes."""
     environment = shape_env_of(program)
     for guard in () if environment is None else environment.guards:
-        size = _one(environment.replace(guard.expr))
-        if size is not None and not is_tangled(size):
+        condition = environment.replace(guard.expr)
+        size = _one(condition)
+        if size is not None and not is_tangled(size) and not follows(condition, [], {}):
             yield size
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import sympy  # type: ignore[import-untyped]
 import torch
 
+from onnxport.capture.forks.caught_checks import division_checked
 from onnxport.torch_internals.symbolic_sizes import free_unbacked_symbols
 from onnxport.torch_internals.sympy_functions import ValueRanges, bound_sympy
 
@@ -29,7 +30,12 @@ def quotients_made_whole() -> Iterator[tuple[object, str, object]]:
             setattr(quotient, _OPERANDS, (size, by))
         return quotient
 
-    yield torch.SymInt, "__truediv__", divided
+    yield torch.SymInt, "__truediv__", division_checked(divided)
+    for name in ("floordiv", "mod"):
+        yield torch.SymInt, f"__{name}__", division_checked(getattr(torch.SymInt, f"__{name}__"))
+    for name in ("truediv", "floordiv", "mod"):
+        reflected = f"__r{name}__"
+        yield torch.SymInt, reflected, division_checked(getattr(torch.SymInt, reflected), reflected=True)
     for name in ("__ceil__", "__floor__", "__trunc__"):
         yield torch.SymFloat, name, _made_whole(name, getattr(torch.SymFloat, name))
 

@@ -119,6 +119,12 @@ def follows(expression: sympy.Basic, decisions: Sequence[Decision], names: Mappi
     True
     """
     of_sizes = [one for one in decisions if not one.of_data]
+    if isinstance(expression, sympy.Eq):
+        facts = [fact for one in of_sizes if one.outcome for fact in sympy.And.make_args(one.expression)]
+        said = [fact for fact in facts if isinstance(fact, sympy.Eq)]
+        one_name = _with_equal_sizes(said, names)
+        if _difference(expression, one_name) in [_difference(one, one_name) for one in said]:
+            return True
     expression = _without_limits(expression, names)
     if expression in (sympy.true, sympy.false):
         return bool(expression)
@@ -130,16 +136,36 @@ def follows(expression: sympy.Basic, decisions: Sequence[Decision], names: Mappi
     return bool(bound_sympy(expression, ranges).lower == sympy.true)
 
 
+def _with_equal_sizes(equalities: Sequence[sympy.Eq], names: Mapping[str, str]) -> dict[str, str]:
+    """Names of symbols, of which those have one that equalities say are equal."""
+    found = dict(names)
+    for equality in equalities:
+        if all(side.is_Symbol for side in equality.args):
+            one, other = (found.get(side.name, side.name) for side in equality.args)
+            found |= {name: other for name, known in found.items() if known == one} | {one: other}
+    return found
+
+
+def _difference(equality: sympy.Eq, names: Mapping[str, str]) -> sympy.Basic:
+    """What an equality says is 0, whichever way it is written."""
+    left, right = (side.xreplace(_by_name(equality, names)) for side in equality.args)
+    found = sympy.expand(left - right)
+    return -found if found.could_extract_minus_sign() else found
+
+
+def _by_name(expression: sympy.Basic, names: Mapping[str, str]) -> dict[sympy.Symbol, sympy.Symbol]:
+    """Symbols of the user's names, of which all are positive, for those of an expression."""
+    return {
+        symbol: sympy.Symbol(names.get(symbol.name, symbol.name), integer=True, positive=True)
+        for symbol in expression.free_symbols
+    }
+
+
 def _without_limits(expression: sympy.Basic, names: Mapping[str, str]) -> sympy.Basic:
     """A condition without ``min`` and ``max`` that come to the same at all sizes: ``min(n, n + -n % 8)`` is ``n``."""
     if not expression.has(*_LIMITS) or is_tangled(expression):
         return expression
-    expression = expression.xreplace(
-        {
-            symbol: sympy.Symbol(names.get(symbol.name, symbol.name), integer=True, positive=True)
-            for symbol in expression.free_symbols
-        }
-    )
+    expression = expression.xreplace(_by_name(expression, names))
     found = {limit: to_multiples(limit) for limit in expression.atoms(*_LIMITS)}
     return expression.xreplace({limit: same.expression for limit, same in found.items() if same is not None})
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 
+from onnxport.capture.patches.branch_equalities import in_whole_model
 from onnxport.capture.replay.control.any_size import at_other_sizes
 from onnxport.capture.replay.control.closures import Body, Closure, Operand, free_values, sampling
 from onnxport.capture.replay.control.specs import NumberSpec, UnlikeBranches, UnlikeRanks, ValueSpec, spec_of
@@ -40,7 +41,9 @@ def _if(call: NodeCall, given: ReplayValue) -> ReplayValue:
         # Where sizes decide, following the example is a guard, and that is reported.
         if not isinstance(condition, torch.SymBool) or has_free_unbacked_symbols(condition):
             raise
-    return _followed(call, blocks[0 if condition else 1])
+    with in_whole_model():
+        taken = bool(condition)
+    return _followed(call, blocks[0 if taken else 1])
 
 
 def _followed(call: NodeCall, block: Block) -> ReplayValue:

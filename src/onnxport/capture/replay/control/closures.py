@@ -16,6 +16,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
+from onnxport.capture.patches.branch_equalities import in_branch
 from onnxport.capture.replay.interpreter import Env, Frame, Interpreter
 from onnxport.capture.replay.ops.objects import Instance, held_by, read_attribute, substituted, write_attribute
 from onnxport.capture.replay.values.stand_ins import (
@@ -134,7 +135,8 @@ class Closure:
         """Run a block to see what it gives and which operands it writes to."""
         operands = [_copied(operand) for operand in self.operands]
         before = [getattr(operand, "_version", 0) for operand in operands]
-        results = self.block(block, operands, inputs)
+        with in_branch():
+            results = self.block(block, operands, inputs)
         for position, (operand, version) in enumerate(zip(operands, before, strict=True)):
             if getattr(operand, "_version", 0) != version and position not in self.writes:
                 self.writes.append(position)

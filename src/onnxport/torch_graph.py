@@ -147,6 +147,10 @@ class Node(Protocol):
         """The values it gives."""
         ...
 
+    def outputsAt(self, idx: int) -> Value:
+        """One of them."""
+        ...
+
     def outputsSize(self) -> int:
         """Their number."""
         ...
@@ -165,6 +169,10 @@ class Node(Protocol):
 
     def owningBlock(self) -> Block:
         """The block that it stands in."""
+        ...
+
+    def prev(self) -> Node:
+        """The node before it; before the first of a block, the one that gives its inputs."""
         ...
 
     def mustBeNone(self) -> bool:
@@ -267,6 +275,10 @@ class Block(Protocol):
         """The node whose outputs are its inputs."""
         ...
 
+    def returnNode(self) -> Node:
+        """The node whose inputs are its outputs."""
+        ...
+
     def addInputToBlock(self) -> Value:
         """Get one more."""
         ...
@@ -367,3 +379,45 @@ def graph_of(function: Function) -> Graph:
 def new_graph() -> Graph:
     """An empty graph."""
     return cast(Graph, JitGraph())
+
+
+def inputs_of(node: Node) -> list[Value]:
+    """The values that a node reads.
+
+    So are those of ``Node.inputs``, but torch ends each of its iterators with an exception of C++, which takes longer
+    than all that is read of a usual node.
+    """
+    return [node.inputsAt(place) for place in range(node.inputsSize())]
+
+
+def outputs_of(node: Node) -> list[Value]:
+    """The values that a node gives."""
+    return [node.outputsAt(place) for place in range(node.outputsSize())]
+
+
+def nodes_of(block: Block | Graph) -> list[Node]:
+    """The nodes of a block, in order.
+
+    >>> [node.kind() for node in nodes_of(graph_of(torch.jit.script(lambda x: x + 1)))]
+    ['prim::Constant', 'aten::add']
+    """
+    nodes = []
+    node = _outermost(block).returnNode().prev()
+    while node.kind() != "prim::Param":
+        nodes.append(node)
+        node = node.prev()
+    return nodes[::-1]
+
+
+def arguments_of(block: Block | Graph) -> list[Value]:
+    """What a block gets."""
+    return outputs_of(_outermost(block).paramNode())
+
+
+def results_of(block: Block | Graph) -> list[Value]:
+    """What a block gives."""
+    return inputs_of(_outermost(block).returnNode())
+
+
+def _outermost(block: Block | Graph) -> Block:
+    return cast(Block, block.block() if isinstance(block, JitGraph) else block)

@@ -16,7 +16,20 @@ from onnxport.capture.replay.ops.calls import call_operator
 from onnxport.capture.replay.values.items import may_be_none, typed_for, with_handles
 from onnxport.capture.replay.values.stand_ins import Number, ReplayValue, materialized
 from onnxport.errors import CaptureError
-from onnxport.torch_graph import Block, Function, Graph, Node, Type, Value, graph_of
+from onnxport.torch_graph import (
+    Block,
+    Function,
+    Graph,
+    Node,
+    Type,
+    Value,
+    arguments_of,
+    graph_of,
+    inputs_of,
+    nodes_of,
+    outputs_of,
+    results_of,
+)
 from onnxport.torch_internals.torchscript import jit_state, pass_inline
 
 
@@ -103,14 +116,14 @@ class Finished(Exception):
 
 def _passes_on(frame: Frame) -> bool:
     """Whether a block returns what its running node gives, and runs nothing else."""
-    given = [value.unique() for value in frame.nodes[frame.position].outputs()]
+    given = [value.unique() for value in outputs_of(frame.nodes[frame.position])]
     rest = frame.nodes[frame.position + 1 :]
-    returned = [value.unique() for value in frame.block.outputs()]
+    returned = [value.unique() for value in results_of(frame.block)]
     return frame.goes_on and returned == given and all(node.kind() == "prim::Constant" for node in rest)
 
 
 def _typed(opset: int, graph: Graph, results: ReplayValue) -> ReplayValue:
-    types = [value.type() for value in graph.outputs()]
+    types = [value.type() for value in results_of(graph)]
     if len(types) == 1:
         return results if results is None else typed_for(opset, results, types[0])
     assert isinstance(results, tuple)
@@ -195,7 +208,7 @@ class Interpreter:
         """Run the graph that the user calls, with its own values turned into tensors in the results."""
         graph = with_known_functions(graph_of(method))
         name = str(method.name)
-        if len(list(graph.inputs())) == len(arguments):
+        if len(arguments_of(graph)) == len(arguments):
             return self.run_graph(graph, arguments, name)
         assert module is not None
         outer, self.root = self.root, module
@@ -242,7 +255,7 @@ class Interpreter:
     def graph(self, graph: Graph, arguments: Sequence[ReplayValue], function: str) -> ReplayValue:
         """Run a graph in an environment of its own; several results are a tuple."""
         env: Env = {}
-        for value, argument in zip(graph.inputs(), arguments, strict=True):
+        for value, argument in zip(arguments_of(graph), arguments, strict=True):
             env[value.unique()] = argument
         self.callers.append(self.frames)
         self.frames = []
@@ -259,7 +272,7 @@ class Interpreter:
     ) -> list[ReplayValue]:
         """Run the nodes of a block and return its results; ``function`` is the name of the one it is part of."""
         function = self.function if function is None else function
-        frame = Frame(block, list(block.nodes()), function, goes_on)
+        frame = Frame(block, nodes_of(block), function, goes_on)
         self.frames.append(frame)
         try:
             for position, node in enumerate(frame.nodes):
@@ -267,7 +280,7 @@ class Interpreter:
                 self._node(node, env, function)
         finally:
             self.frames.pop()
-        return [env[value.unique()] for value in block.outputs()]
+        return [env[value.unique()] for value in results_of(block)]
 
     def returns_at_once(self) -> bool:
         """Whether what the running graph gives is what the model returns, and nothing else is done with it."""
@@ -279,12 +292,12 @@ class Interpreter:
         try:
             while True:
                 frame = self.frames[-1]
-                for output, result in zip(frame.nodes[frame.position].outputs(), results, strict=True):
+                for output, result in zip(outputs_of(frame.nodes[frame.position]), results, strict=True):
                     env[output.unique()] = result
                 for position in range(frame.position + 1, len(frame.nodes)):
                     frame.position = position
                     self._node(frame.nodes[position], env, frame.function)
-                results = [env[value.unique()] for value in frame.block.outputs()]
+                results = [env[value.unique()] for value in results_of(frame.block)]
                 if len(self.frames) == 1:
                     return results
                 self.frames.pop()
@@ -304,7 +317,7 @@ class Interpreter:
         depth = len(self._stack)
         self._stack.append((node, function))
         try:
-            values = [env[value.unique()] for value in node.inputs()]
+            values = [env[value.unique()] for value in inputs_of(node)]
             handler = HANDLERS.get(kind)
             if handler is None:
                 self.trace()
@@ -320,12 +333,12 @@ class Interpreter:
             raise
         finally:
             del self._stack[depth:]
-        count = node.outputsSize()
-        if count == 1:
-            env[node.output().unique()] = result
-        elif count:
+        outputs = outputs_of(node)
+        if len(outputs) == 1:
+            env[outputs[0].unique()] = result
+        elif outputs:
             assert isinstance(result, list | tuple)
-            for output, item in zip(node.outputs(), result, strict=True):
+            for output, item in zip(outputs, result, strict=True):
                 env[output.unique()] = item
 
     def _write_back(self, written: ReplayValue) -> None:
@@ -395,12 +408,12 @@ def find_function(kind: object) -> Function | None:
 def with_known_functions(graph: Graph) -> Graph:
     """A graph whose functions can be found: those that came with a file can't, and take the place of their calls."""
     calls = graph.findAllNodes("prim::CallFunction", recurse=True)
-    if all(find_function(next(call.inputs()).type()) is not None for call in calls):
+    if all(find_function(call.inputsAt(0).type()) is not None for call in calls):
         return graph
     inlined = graph.copy()
     # Calls of modules stay calls: under another name torch does not see them as such.
     for call in inlined.findAllNodes("prim::CallMethod", recurse=True):
-        held = inlined.create("onnxport::CallMethod", list(call.inputs()), 1)
+        held = inlined.create("onnxport::CallMethod", inputs_of(call), 1)
         held.s_("name", call.s("name"))
         held.insertBefore(call)
         held.output().setType(call.output().type())

@@ -18,7 +18,7 @@ from onnxport.capture.replay.control.specs import NumberSpec, UnlikeBranches, Un
 from onnxport.capture.replay.interpreter import Env, Finished, NodeCall, handles, result_of
 from onnxport.capture.replay.values.stand_ins import ReplayValue, Truth, known_truth, plain_number
 from onnxport.errors import OnnxExporterError
-from onnxport.torch_graph import Block
+from onnxport.torch_graph import Block, nodes_of
 from onnxport.torch_internals.operators import cond_op
 
 Condition = torch.SymBool | Truth
@@ -51,7 +51,7 @@ def _followed(call: NodeCall, block: Block) -> ReplayValue:
 
 
 def _raises(block: Block) -> bool:
-    return any(node.kind() == "prim::RaiseException" for node in block.nodes())
+    return any(node.kind() == "prim::RaiseException" for node in nodes_of(block))
 
 
 def _body(call: NodeCall, block: Block) -> Body:

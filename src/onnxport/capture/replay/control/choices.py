@@ -116,7 +116,7 @@ def _item(call: NodeCall, place: int) -> Body:
 
 
 def _name(call: NodeCall, position: int) -> int:
-    return list(call.node.inputs())[position].unique()
+    return call.node.inputsAt(position).unique()
 
 
 def _by_number(call: NodeCall, count: int, bodies: Sequence[Body]) -> ReplayValue:

@@ -32,7 +32,7 @@ from onnxport.capture.replay.values.stand_ins import (
     rebuilt,
     with_own_containers,
 )
-from onnxport.torch_graph import Block, Graph, Node
+from onnxport.torch_graph import Block, Graph, Node, arguments_of, inputs_of, nodes_of, outputs_of, results_of
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.fake_tensors import detect_fake_mode
 
@@ -50,23 +50,23 @@ def free_values(blocks: Sequence[Block], rest: Sequence[Frame] = ()) -> list[int
 
     def walk(nodes: Iterable[Node]) -> None:
         for node in nodes:
-            read.update((value.unique(), None) for value in node.inputs() if value.unique() not in made)
+            read.update((value.unique(), None) for value in inputs_of(node) if value.unique() not in made)
             for inner in node.blocks():
                 enter(inner)
-            made.update(value.unique() for value in node.outputs())
+            made.update(value.unique() for value in outputs_of(node))
 
     def enter(block: Block) -> None:
-        made.update(value.unique() for value in block.inputs())
-        walk(block.nodes())
+        made.update(value.unique() for value in arguments_of(block))
+        walk(nodes_of(block))
         leave(block)
 
     def leave(block: Block | Graph) -> None:
-        read.update((value.unique(), None) for value in block.outputs() if value.unique() not in made)
+        read.update((value.unique(), None) for value in results_of(block) if value.unique() not in made)
 
     for block in blocks:
         enter(block)
     for frame in reversed(rest):
-        made.update(value.unique() for value in frame.nodes[frame.position].outputs())
+        made.update(value.unique() for value in outputs_of(frame.nodes[frame.position]))
         walk(frame.nodes[frame.position + 1 :])
         leave(frame.block)
     return [value for value in read if value not in made]
@@ -180,7 +180,7 @@ class Closure:
         so are such results.
         """
         env = self.environment(operands)
-        own = [] if callable(block) else list(block.inputs())
+        own = [] if callable(block) else arguments_of(block)
         for key, given in zip(self.containers, inputs[len(own) + len(self.attributes) :], strict=False):
             env.update(dict.fromkeys(self._same[key], given))
         before = {name: (env[name], with_own_containers(env[name])) for name in self._same}

@@ -46,7 +46,7 @@ from onnxport.capture.replay.values.stand_ins import (
 )
 from onnxport.errors import CaptureError
 from onnxport.marks import COUNTED_LOOP, marking
-from onnxport.torch_graph import Block
+from onnxport.torch_graph import Block, arguments_of, inputs_of, nodes_of, outputs_of, results_of
 from onnxport.torch_internals.operators import scan_op, while_loop_op
 
 Result = TypeVar("Result")
@@ -65,7 +65,7 @@ def _loop(call: NodeCall, limit: ReplayValue, condition: ReplayValue, *carried: 
     while isinstance(again, bool) and isinstance(trips, int):
         if not again or done >= trips:
             return result_of(call.node, variables)
-        for value, given in zip(block.inputs(), [done, *variables], strict=True):
+        for value, given in zip(arguments_of(block), [done, *variables], strict=True):
             call.env[value.unique()] = given
         condition, *variables = call.run.block(block, call.env)
         again = known_truth(condition)
@@ -187,7 +187,7 @@ class _CapturedLoop:
 
     def _only_appended(self, position: int) -> bool:
         """Whether the body does nothing with a list but add to its end."""
-        own = list(self.block.inputs())[1:]
+        own = arguments_of(self.block)[1:]
         if position < len(own):
             return _only_appended(self.block, [own[position].unique()])
         position -= len(own) + len(self.closure.attributes)
@@ -262,7 +262,7 @@ class _CapturedLoop:
 
     def _index(self, iteration: torch.Tensor) -> ReplayValue:
         """The number of the iteration, read only if the body does."""
-        return iteration.item() if next(self.block.inputs()).uses() else 0
+        return iteration.item() if arguments_of(self.block)[0].uses() else 0
 
     def _any_index(self) -> ReplayValue:
         return self._index(torch.empty([], dtype=torch.int64))
@@ -374,17 +374,17 @@ def _only_appended(block: Block, names: Sequence[int]) -> bool:
     known_by = set(names)
 
     def walk(block: Block) -> bool:
-        for node in block.nodes():
-            for position, value in enumerate(node.inputs()):
+        for node in nodes_of(block):
+            for position, value in enumerate(inputs_of(node)):
                 if value.unique() in known_by:
                     if node.kind() not in _ADDING or position > 0:
                         return False
-                    known_by.update(output.unique() for output in node.outputs())
+                    known_by.update(output.unique() for output in outputs_of(node))
             for inner in node.blocks():
                 if not walk(inner):
                     return False
-                if any(output.unique() in known_by for output in inner.outputs()):
-                    known_by.update(output.unique() for output in node.outputs())
+                if any(output.unique() in known_by for output in results_of(inner)):
+                    known_by.update(output.unique() for output in outputs_of(node))
         return True
 
     return walk(block)

@@ -45,7 +45,7 @@ from onnxport.capture.replay.values.stand_ins import (
     plain_number,
 )
 from onnxport.errors import CaptureError
-from onnxport.torch_graph import Node, Value
+from onnxport.torch_graph import Node, Value, inputs_of, outputs_of
 
 Items = list[ReplayValue]
 Maker = Callable[..., Run | None]
@@ -112,7 +112,7 @@ def _unpack_known(call: NodeCall, items: Sequence[ReplayValue]) -> ReplayValue:
 @_handles_lists("prim::ListUnpack", otherwise=_unpack_known)
 def _unpack(call: NodeCall, items: Items) -> ReplayValue:
     node, count = call.node, call.node.outputsSize()
-    if all(_is_put_together(use.user, node) for output in node.outputs() for use in output.uses()):
+    if all(_is_put_together(use.user, node) for output in outputs_of(node) for use in output.uses()):
         # A trace does so with what a script returned; the list that it makes of the items is the whole one.
         return result_of(node, [UNINITIALIZED] * count)
     torch._check(item_count(items) == count)
@@ -121,16 +121,16 @@ def _unpack(call: NodeCall, items: Items) -> ReplayValue:
 
 def _is_put_together(node: Node, unpacking: Node) -> bool:
     """Whether a node makes a list of all that another takes out of one."""
-    return node.kind() == "prim::ListConstruct" and [value.unique() for value in node.inputs()] == [
-        value.unique() for value in unpacking.outputs()
+    return node.kind() == "prim::ListConstruct" and [value.unique() for value in inputs_of(node)] == [
+        value.unique() for value in outputs_of(unpacking)
     ]
 
 
 @handles("prim::ListConstruct")
 def _list(call: NodeCall, *items: ReplayValue) -> Items:
-    unpacking = next(call.node.inputs()).node() if items else None
+    unpacking = call.node.inputsAt(0).node() if items else None
     if unpacking is not None and unpacking.kind() == "prim::ListUnpack" and _is_put_together(call.node, unpacking):
-        source = call.env[next(unpacking.inputs()).unique()]
+        source = call.env[unpacking.inputsAt(0).unique()]
         if has_run_time_length(source):
             return list(source)
     return list(items)
@@ -349,7 +349,7 @@ def _is_taken_apart(node: Node) -> bool:
     counted = node.kind().endswith("chunk")
     return all(
         use.user.kind() == "prim::ListUnpack"
-        or (counted and use.user.kind() == "aten::__getitem__" and _is_constant(list(use.user.inputs())[1]))
+        or (counted and use.user.kind() == "aten::__getitem__" and _is_constant(use.user.inputsAt(1)))
         for use in node.output().uses()
     )
 

@@ -17,7 +17,7 @@ from onnxport.capture.replay.interpreter import Core, Interpreter, NodeCall, Scr
 from onnxport.capture.replay.mirror import Method, Mirror
 from onnxport.capture.replay.ops.calls import call_operator, dtype_of
 from onnxport.capture.replay.values.stand_ins import ReplayValue, Truth, parts_of
-from onnxport.torch_graph import Graph, Type, new_graph
+from onnxport.torch_graph import Graph, Type, inputs_of, new_graph
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.torchscript import BoolType, NoneType, interpret_graph, pass_inline
 
@@ -195,7 +195,7 @@ def _call_method(call: NodeCall, owner: Scripted | Instance, *arguments: ReplayV
         # A module that calls another method of its own stays where it is in the tree.
         entered = name.startswith("forward") and owner is not run.root
         return owner(Method(name), *arguments) if entered else run.method(owner, name, arguments)
-    types = [value.type() for value in node.inputs()][1:]
+    types = [value.type() for value in inputs_of(node)][1:]
     return call_method(run, owner, name, arguments, types, node.output().type())
 
 

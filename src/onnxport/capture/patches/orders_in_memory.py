@@ -20,8 +20,8 @@ import torch
 from onnxport.capture.patches.replacing import attributes_replaced, kernels_replaced
 from onnxport.torch_internals.fake_tensors import (
     CHOICES_OF_CONVOLUTIONS,
+    DisableTorchFunction,
     fake_impls,
-    is_contiguous_for_memory_format_or_false,
     prims_common,
 )
 from onnxport.torch_internals.operators import DispatchKey
@@ -64,7 +64,7 @@ def _contiguous(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Te
 
     def contiguous(self: torch.Tensor, *, memory_format: torch.memory_format = _ROWS) -> torch.Tensor:
         made = original(self, memory_format=memory_format)
-        if made is not self or memory_format is not _ROWS or get_proxy_mode() is None or _is_in_order(self, _ROWS):
+        if made is not self or memory_format is not _ROWS or get_proxy_mode() is None or _is_in_rows(self):
             return made
         shown: torch.Tensor = _CONTIGUOUS(self)
         return shown
@@ -73,19 +73,27 @@ def _contiguous(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Te
 
 
 def _in_rows(self: torch.Tensor, *, memory_format: torch.memory_format = _ROWS) -> torch.Tensor:
-    if _is_in_order(self, memory_format):
+    in_rows = memory_format is _ROWS
+    if in_rows and _is_in_rows(self):
         return self
     # Of sizes that only run time knows there is no example to ask.
     if free_unbacked_symbols(self) or not self.is_contiguous(memory_format=memory_format):
         return self.clone(memory_format=memory_format)
-    if memory_format is not _ROWS:
-        return self
-    return self.as_strided(self.shape, prims_common.make_contiguous_strides_for(self.shape))
+    return self.as_strided(self.shape, prims_common.make_contiguous_strides_for(self.shape)) if in_rows else self
 
 
-def _is_in_order(tensor: torch.Tensor, memory_format: torch.memory_format) -> bool:
-    """Whether a tensor is contiguous at all sizes."""
-    return bool(is_contiguous_for_memory_format_or_false(tensor, memory_format=memory_format))
+def _is_in_rows(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is contiguous at all sizes; no size is computed with, as a capture would record that."""
+    with DisableTorchFunction():
+        sizes, strides = map(_expression, tensor.shape), map(_expression, tensor.stride())
+    behind = sympy.S.One
+    for size, stride in reversed([*zip(sizes, strides, strict=True)]):
+        if size == 1:
+            continue
+        if not _equal(stride, behind):
+            return False
+        behind *= size
+    return True
 
 
 def _unguarded(choose: Callable[..., Any]) -> Callable[..., Any]:
@@ -163,5 +171,12 @@ def _taken(runs: Iterable[tuple[Size, Size]], sizes: Sequence[Size]) -> list[int
 
 def _is_same(one: Size, other: Size) -> bool:
     """Whether two numbers are the same at all sizes."""
-    a, b = (number.node.expr if isinstance(number, torch.SymInt) else sympy.Integer(number) for number in (one, other))
-    return bool(a == b or sympy.expand(a - b) == 0)
+    return _equal(_expression(one), _expression(other))
+
+
+def _expression(number: Size) -> sympy.Expr:
+    return number.node.expr if isinstance(number, torch.SymInt) else sympy.Integer(number)
+
+
+def _equal(one: sympy.Expr, other: sympy.Expr) -> bool:
+    return bool(one == other or sympy.expand(one - other) == 0)

@@ -131,7 +131,7 @@ class _Copying:
             copy.target = self.workspace.attach(str(node.target).replace(".", "_"), _lookup(owner, str(node.target)))
         return copy
 
-    def _unwrap(self, node: Node, owner: torch.nn.Module, copies: dict[Node, Any], autocast: Autocast | None) -> Any:
+    def _unwrap(self, node: Node, owner: torch.nn.Module, copies: dict[Node, Any], autocast: Autocast | None) -> object:
         assert isinstance(node.target, HigherOrderOperator)
         name = node.target.name()
         position = WRAPPERS[name]
@@ -154,7 +154,7 @@ class _Copying:
 
 
 def _lookup(owner: torch.nn.Module, name: str) -> Any:
-    value: Any = owner
+    value: object = owner
     for part in name.split("."):
         value = getattr(value, part)
     return value

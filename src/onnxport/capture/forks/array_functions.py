@@ -30,7 +30,7 @@ def functions_of_numbers() -> Iterator[tuple[object, str, object]]:
     yield torch.SymFloat, "__array_function__", _function
 
 
-def _universal(number: torch.SymFloat, function: np.ufunc, method: str, *given: Any, **options: object) -> Any:
+def _universal(number: torch.SymFloat, function: np.ufunc, method: str, *given: Any, **options: object) -> object:
     ours = _BY_TENSOR.get(function.__name__)
     if ours is None or method != "__call__" or options or not _are_numbers(given):
         return getattr(function, method)(*(_as_object(one) for one in given), **options)
@@ -38,8 +38,8 @@ def _universal(number: torch.SymFloat, function: np.ufunc, method: str, *given: 
 
 
 def _function(
-    number: torch.SymFloat, function: Any, kinds: Sequence[type], given: Sequence[Any], options: Mapping[str, Any]
-) -> Any:
+    number: torch.SymFloat, function: Any, kinds: Sequence[type], given: Sequence[Any], options: Mapping[str, object]
+) -> object:
     if function is np.clip and not options and len(given) == 3 and None not in given and _are_numbers(given):
         value, least, most = given
         return np.minimum(np.maximum(value, least), most)
@@ -54,7 +54,7 @@ def _are_numbers(given: Sequence[object]) -> bool:
     return any(isinstance(one, torch.SymFloat) and free_unbacked_symbols(one) for one in given)
 
 
-def _as_object(value: Any) -> Any:
+def _as_object(value: Any) -> object:
     if type(value) in (list, tuple):
         # numpy asks the items of what it joins as well.
         return type(value)(map(_as_object, value))

@@ -35,10 +35,10 @@ class CaughtChecks:
         #: Whether the operation that is running stands in a ``try``; None as long as that was not looked for.
         self._is_caught: bool | None = None
 
-    def noted_after(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def noted_after(self, function: Callable[..., object]) -> Callable[..., object]:
         """An operation of the model's code that has what it checks in a ``try`` noted behind it."""
 
-        def run(*args: object, **kwargs: object) -> Any:
+        def run(*args: object, **kwargs: object) -> object:
             before, self._asked = self._asked, []
             self._is_caught = None
             try:
@@ -76,10 +76,10 @@ class CaughtChecks:
         yield SymNode, "expect_true", expecting
 
 
-def division_checked(divide: Callable[..., Any], *, reflected: bool = False) -> Callable[..., Any]:
+def division_checked(divide: Callable[..., object], *, reflected: bool = False) -> Callable[..., object]:
     """A division of sizes that asks, in a ``try`` that catches what is raised then, whether it is one by 0."""
 
-    def divided(one: torch.SymInt, other: object) -> Any:
+    def divided(one: torch.SymInt, other: object) -> object:
         divisor = one if reflected else other
         asked = isinstance(divisor, torch.SymInt) and get_proxy_mode() is not None and asker() != "torch"
         # The comparison is a decision like those that the code asks for itself.

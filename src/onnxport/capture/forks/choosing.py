@@ -73,7 +73,7 @@ class Choosing:
         line = line_of_frame()
         return line is not None and line not in self.denied
 
-    def between(self, condition: Any, one: Any, other: Any) -> Any:
+    def between(self, condition: object, one: Any, other: Any) -> object:
         """One of two values by a condition; of tuples and lists, each of their items."""
         if not isinstance(condition, _SYMBOLIC):
             return one if condition else other
@@ -94,10 +94,10 @@ class Choosing:
         # torch.sym_ite does not take a plain number with one that is none.
         return self._noted(other + torch.sym_ite(condition, 1, 0) * (one - other))
 
-    def extreme(self, values: Sequence[Any], *, greatest: bool) -> Any:
+    def extreme(self, values: Sequence[Any], *, greatest: bool) -> object:
         """The least or greatest of numbers; raises :class:`Unchosen` where they must be compared one by one."""
         found, *others = values
-        symbolic: Callable[..., Any] = torch.sym_max if greatest else torch.sym_min
+        symbolic: Callable[..., object] = torch.sym_max if greatest else torch.sym_min
         for other in others:
             if _kind(found) is not int or _kind(other) is not int:
                 raise Unchosen
@@ -107,7 +107,7 @@ class Choosing:
             found = symbolic(found, other) if isinstance(compared, torch.SymBool) else other if compared else found
         return self._noted(found)
 
-    def _noted(self, number: Any) -> Any:
+    def _noted(self, number: object) -> object:
         """A number that was chosen, in a simpler form where there is one."""
         if not isinstance(number, _SYMBOLIC) or number.node.expr.is_number:
             return number

@@ -343,26 +343,26 @@ def _numbers(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
     from torch.fx.experimental.sym_node import SymNode
 
     guard_int, guard_float = SymNode.guard_int, SymNode.guard_float
-    rows: Callable[..., Any] = torch.Tensor.__iter__
+    rows: Callable[..., object] = torch.Tensor.__iter__
     shown: Callable[..., str] = torch.SymInt.__repr__
     hash_of: Callable[..., int] = torch.SymInt.__hash__
 
-    def asking(original: Callable[..., object]) -> Callable[..., Any]:
-        def number(node: Any, file: str, line: int) -> Any:
+    def asking(original: Callable[..., object]) -> Callable[..., object]:
+        def number(node: Any, file: str, line: int) -> object:
             if file == "" and not node.expr.is_number and get_proxy_mode() is not None and asker() != "torch":
                 schedule.rewrite()
             return original(node, file, line)
 
         return number
 
-    def iterated(tensor: torch.Tensor) -> Any:
+    def iterated(tensor: torch.Tensor) -> object:
         varies = tensor.dim() > 0 and isinstance(tensor.shape[0], torch.SymInt) and get_proxy_mode() is not None
         if varies and asker() != "torch":
             schedule.rewrite()
         return rows(tensor)
 
-    def read(original: Callable[..., object]) -> Callable[..., Any]:
-        def number(tensor: torch.Tensor) -> Any:
+    def read(original: Callable[..., object]) -> Callable[..., object]:
+        def number(tensor: torch.Tensor) -> object:
             if get_proxy_mode() is not None and asker() != "torch":
                 schedule.rewrite()
             return original(tensor)
@@ -401,7 +401,7 @@ def _operations(fitting: Fitting, checks: CaughtChecks) -> Iterator[tuple[object
 
     override: Callable[..., Any] = FunctionHandler._override
 
-    def _override(self: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    def _override(self: object, func: object, args: Any, kwargs: Any) -> object:
         keep_shape_of_input(func, args)
         made, *arguments = override(self, *given(func, *fitting.given(func, args, kwargs)))
         return checks.noted_after(made), *arguments

@@ -75,7 +75,7 @@ class Fitting:
         self.allowed = False
         return False
 
-    def given(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Sequence[Any], Any]:
+    def given(self, func: object, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Sequence[object], Any]:
         """The arguments of a call of torch, with what pads in such a branch.
 
         What pads to a multiple is said in the form that torch reasons about with least effort, in and out of branches.
@@ -274,7 +274,7 @@ class _Proof:
         parts = [_truth(self._value(part)) for part in _parts_of(test)]
         return (sympy.And if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else sympy.Or)(*parts)
 
-    def _value(self, node: ast.expr) -> Any:
+    def _value(self, node: ast.expr) -> object:
         if any(isinstance(part, ast.Name) and part.id in self._made for part in ast.walk(node)):
             raise Unproven
         expression = ast.fix_missing_locations(ast.Expression(node))

@@ -55,11 +55,11 @@ class FunctionCall:
     """
 
     function: FunctionClass
-    forward: Callable[..., Any]
+    forward: Callable[..., object]
     takes_context: bool
-    leaves: Sequence[Any]
+    leaves: Sequence[object]
     structure: pytree.TreeSpec
-    result: tuple[pytree.TreeSpec, Sequence[Any]] | None = None
+    result: tuple[pytree.TreeSpec, Sequence[object]] | None = None
     number: int = 1
     key: str = field(init=False)
 
@@ -79,7 +79,7 @@ class FunctionCall:
         ]
         return list(pytree.tree_unflatten(filled, self.structure))
 
-    def run(self, tensors: Sequence[torch.Tensor], sizes: Sequence[int]) -> Any:
+    def run(self, tensors: Sequence[torch.Tensor], sizes: Sequence[int]) -> object:
         """Run the function's own forward."""
         arguments = self.arguments(tensors, sizes)
         return self.forward(_Context(), *arguments) if self.takes_context else self.forward(*arguments)
@@ -176,12 +176,12 @@ def _subclasses(base: type) -> list[FunctionClass]:
     return list(found)
 
 
-def _whole(function: FunctionClass) -> Callable[..., Any]:
+def _whole(function: FunctionClass) -> Callable[..., object]:
     original = function.forward
     takes_context = not is_setup_context_defined(function.setup_context)
 
     @functools.wraps(original)
-    def forward(*given: object, **kwargs: object) -> Any:
+    def forward(*given: object, **kwargs: object) -> object:
         args = given[1:] if takes_context else given
         leaves, structure = pytree.tree_flatten(list(args))
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]

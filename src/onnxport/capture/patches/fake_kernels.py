@@ -70,11 +70,11 @@ def _has_kernel(name: str, key: str) -> bool:
     return bool(dispatch_has_kernel_for_dispatch_key(name, key))
 
 
-def _if_it_can(operator: OpOverload, key: DispatchKey) -> Callable[..., Any]:
+def _if_it_can(operator: OpOverload, key: DispatchKey) -> Callable[..., object]:
     """The operator's own kernel, which may be made of operators that need no values; if it needs some, made-up ones."""
     by_example = _by_example(operator)
 
-    def run(*args: object, **kwargs: object) -> Any:
+    def run(*args: object, **kwargs: object) -> object:
         tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, FakeTensor)]
         try:
             with sizes_kept_symbolic(tensors):
@@ -144,8 +144,8 @@ def forget_numbers(tensors: Iterable[torch.Tensor]) -> None:
             env.pending_fresh_unbacked_symbols.clear()
 
 
-def _by_example(operator: OpOverload) -> Callable[..., Any]:
-    def fake(*args: object, **kwargs: object) -> Any:
+def _by_example(operator: OpOverload) -> Callable[..., object]:
+    def fake(*args: object, **kwargs: object) -> object:
         leaves, structure = pytree.tree_flatten((args, kwargs))
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         numbers: list[Any] = [leaf for leaf in leaves if isinstance(leaf, torch.SymInt)]
@@ -231,7 +231,7 @@ def _made_up(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> 
 
 def _followed(extent: int, seen: Sequence[tuple[torch.SymInt, int, int]]) -> Any:
     """A size of a result as what the sizes that it changed with make of it."""
-    result: Any = extent
+    result: object = extent
     for size, hint, changed in seen:
         slope = changed - extent
         result = result + slope * (size - hint) if slope else result

@@ -148,10 +148,12 @@ def _expecting(original: Callable[..., tuple[Count, ...]]) -> Callable[..., tupl
     return expected
 
 
-def _of_anything(original: Callable[..., tuple[object, ...]], numbers: _FirstNumbers) -> Callable[..., tuple[Any, ...]]:
+def _of_anything(
+    original: Callable[..., tuple[object, ...]], numbers: _FirstNumbers
+) -> Callable[..., tuple[object, ...]]:
     """Let packed sequences hold anything: torch.export puts together ones of what it knows about each tensor."""
 
-    def parts(data: object, batch_sizes: object = None, *indices: object, **named: object) -> tuple[Any, ...]:
+    def parts(data: object, batch_sizes: object = None, *indices: object, **named: object) -> tuple[object, ...]:
         numbers.in_use = True
         if not isinstance(data, torch.Tensor | list | tuple) and len(indices) == 2:
             return data, batch_sizes, *indices
@@ -160,10 +162,10 @@ def _of_anything(original: Callable[..., tuple[object, ...]], numbers: _FirstNum
     return parts
 
 
-def _known_item(original: Callable[..., Any], numbers: _FirstNumbers) -> Callable[..., Any]:
+def _known_item(original: Callable[..., Any], numbers: _FirstNumbers) -> Callable[..., object]:
     """Read the first of the same batch sizes as the same number, however often it is looked up."""
 
-    def item(mode: FakeTensorMode, operator: OpOverload, tensor: FakeTensor) -> Any:
+    def item(mode: FakeTensorMode, operator: OpOverload, tensor: FakeTensor) -> object:
         if tensor.dtype != torch.int64 or tensor.dim() > 0 or tensor.is_inference():
             return original(mode, operator, tensor)
         if not statically_known_true(tensor.storage_offset() == 0):
@@ -207,7 +209,7 @@ def _operator(name: str) -> Callable[..., Pair]:
 
 
 @functools.cache
-def _defined() -> Any:
+def _defined() -> object:
     # Defined when a model first needs them: registering a fake kernel reads the source of its caller.
     library = torch.library.Library("onnxport", "FRAGMENT")
     _LIBRARIES.append(library)

@@ -149,7 +149,7 @@ class Pieces(tuple[Any, ...]):
         pieces = list(self.plain())
         return pieces[::-1] if self.is_reversed else pieces
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         return iter(self._listed())
 
     def __len__(self) -> int:
@@ -165,7 +165,7 @@ class Pieces(tuple[Any, ...]):
             return Pieces(self.cut, self.plain, self.is_reversed != (place.step == -1))
         return tuple(self._listed()[place])
 
-    def __reversed__(self) -> Iterator[Any]:
+    def __reversed__(self) -> Iterator[object]:
         return iter(self[::-1])
 
     def __contains__(self, item: object) -> bool:
@@ -174,7 +174,7 @@ class Pieces(tuple[Any, ...]):
     def __add__(self, others: Any) -> Any:
         return tuple(self) + tuple(others)
 
-    def __radd__(self, others: Any) -> Any:
+    def __radd__(self, others: Any) -> object:
         return tuple(others) + tuple(self)
 
     def __mul__(self, times: Any) -> Any:
@@ -214,7 +214,7 @@ _JOINS: dict[object, Callable[..., torch.Tensor]] = {
 }
 
 
-def given(func: Any, args: Sequence[Any], kwargs: Any) -> tuple[Any, Sequence[Any], Any]:
+def given(func: object, args: Sequence[object], kwargs: Any) -> tuple[Any, Sequence[object], Any]:
     """A call of torch with pieces among its arguments: one that joins them as it is, any other with the plain list."""
     if any(type(value) is Pieces for value in args) or any(type(value) is Pieces for value in kwargs.values()):
         if func in _JOINS and type(args[0] if args else None) is Pieces and "out" not in kwargs and len(args) < 3:

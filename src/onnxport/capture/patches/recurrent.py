@@ -24,11 +24,11 @@ _OPERATORS = [
 ]
 
 
-def _shapes(operator: OpOverload) -> Callable[..., Any]:
+def _shapes(operator: OpOverload) -> Callable[..., object]:
     packed = operator._overloadname == "data"
     bidirectional_at = [argument.name for argument in operator._schema.arguments].index("bidirectional")
 
-    def kernel(*args: Any, **kwargs: Any) -> Any:
+    def kernel(*args: Any, **kwargs: object) -> object:
         sequence, hidden = args[0], args[2 if packed else 1]
         bidirectional = args[bidirectional_at] if bidirectional_at < len(args) else kwargs["bidirectional"]
         states = list(hidden) if isinstance(hidden, list | tuple) else [hidden]
@@ -39,8 +39,8 @@ def _shapes(operator: OpOverload) -> Callable[..., Any]:
     return kernel
 
 
-def _chosen(shapes: Callable[..., object], original: Callable[..., object]) -> Callable[..., Any]:
-    def kernel(*args: Any, **kwargs: object) -> Any:
+def _chosen(shapes: Callable[..., object], original: Callable[..., object]) -> Callable[..., object]:
+    def kernel(*args: Any, **kwargs: object) -> object:
         traced = isinstance(args[0], FakeTensor | FunctionalTensor) or args[0].device.type == "meta"
         return (shapes if traced else original)(*args, **kwargs)
 

@@ -37,7 +37,7 @@ def numbers_in_and_out_of_tensors() -> contextlib.AbstractContextManager[None]:
     )
 
 
-class ListedTensor(Sequence[Any]):
+class ListedTensor(Sequence[object]):
     """The numbers of a tensor of which there are as many as run time says; looking at all fixes how many."""
 
     def __init__(self, tensor: FakeTensor, listed: Callable[[FakeTensor], list[Any]]) -> None:
@@ -60,12 +60,12 @@ class ListedTensor(Sequence[Any]):
             return self.tensor[index].clone().item()
         return self.numbers[index]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         return iter(self.numbers)
 
 
 def _listing(original: Callable[[FakeTensor], object]) -> Callable[[FakeTensor], Any]:
-    def tolist(self: FakeTensor) -> Any:
+    def tolist(self: FakeTensor) -> object:
         if self.dim() == 1 and isinstance(self.shape[0], torch.SymInt):
             return ListedTensor(self, original)
         return original(self)
@@ -83,7 +83,7 @@ def _of_any_size(original: Callable[..., torch.Tensor]) -> Callable[..., torch.T
     return made
 
 
-def _read(size: Any) -> Any:
+def _read(size: Any) -> object:
     """Sizes with numbers in the place of tensors."""
     if isinstance(size, _TRACED):
         return size.item() if size.dim() == 0 and not size.dtype.is_floating_point else size
@@ -92,7 +92,7 @@ def _read(size: Any) -> Any:
     return size
 
 
-_Override = Callable[[Any, Callable[..., Any], tuple[Any, ...], Mapping[str, Any]], Any]
+_Override = Callable[[Any, Callable[..., object], tuple[object, ...], Mapping[str, object]], Any]
 
 
 def _at_any_place(original: _Override) -> _Override:
@@ -104,7 +104,7 @@ def _at_any_place(original: _Override) -> _Override:
 
     def _override(
         self: object, func: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
-    ) -> Any:
+    ) -> object:
         name = getattr(func, "__name__", "")
         if name == "__setitem__" and isinstance(args[0], _TRACED):
             return _set_item, args, kwargs

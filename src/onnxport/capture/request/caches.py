@@ -116,7 +116,7 @@ def register_layered_cache(kind: type) -> None:
         children, context = flatten(cache)
         return [(pytree.MappingKey(name), child) for name, child in zip(context[0], children, strict=True)], context
 
-    def unflatten(children: Any, context: Any) -> Any:
+    def unflatten(children: Any, context: Any) -> object:
         names, layers, own, grows = context
         lists = {name: iter(child) for name, child in zip(names, children, strict=True)}
         # One that must be told its size has nothing of its own but the layers.
@@ -177,7 +177,7 @@ def register_encoder_decoder_cache(kind: type) -> None:
     def flatten_with_keys(cache: object) -> tuple[list[tuple[Any, Any]], Any]:
         return [(pytree.GetAttrKey(name), getattr(cache, name)) for name in names], names
 
-    def unflatten(children: Any, context: object) -> Any:
+    def unflatten(children: Any, context: object) -> object:
         return kind(*children)
 
     register_class(kind, flatten, unflatten, flatten_with_keys)
@@ -237,7 +237,7 @@ def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, (bool, int, float, str))
 
 
-def _layer(path: list[str], slots: list[list[Any]], settings: list[list[Any]], lists: dict[str, Any]) -> Any:
+def _layer(path: list[str], slots: list[list[Any]], settings: list[list[Any]], lists: dict[str, Any]) -> object:
     kind = _find(*path)
     parameters = inspect.signature(kind.__init__).parameters
     layer = kind(**{attribute: value for attribute, key, value in settings if key is None and attribute in parameters})

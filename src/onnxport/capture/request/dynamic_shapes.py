@@ -63,7 +63,7 @@ class Declarations:
     for_torch: Any = None
     output_dim_names: dict[str, dict[int, str]] = field(default_factory=dict)
     _specs: Sequence[object] = ()
-    _arguments: Mapping[str, Any] = field(default_factory=dict)
+    _arguments: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def has_dims(self) -> bool:
@@ -117,7 +117,7 @@ def declare(
     inputs: Inputs,
     *,
     dynamic_shapes: Any = None,
-    dynamic_axes: Mapping[str, Any] | None = None,
+    dynamic_axes: Mapping[str, object] | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
 ) -> Declarations:
@@ -163,7 +163,7 @@ def _raise(headline: str, problems: list[Problem]) -> None:
         raise DynamicShapeError(headline, problems)
 
 
-def nest(value: Any, specs: Any) -> Any:
+def nest(value: Any, specs: Any) -> object:
     """Lay specifications, one for each leaf, out in the structure that torch.export wants for a value."""
     here = branch(value)
     if here is None:
@@ -346,7 +346,7 @@ def _written_axes(spec: object, rank: int) -> str:
     return f"Write {{{named}}}, with a name for each axis that varies."
 
 
-def _read_dim(axis: Axis, dim: object, axes: list[Axis], problems: list[Problem]) -> Any:
+def _read_dim(axis: Axis, dim: object, axes: list[Axis], problems: list[Problem]) -> object:
     kind: Kind = "static"
     name: str | None = None
     derived: DerivedSize | None = None

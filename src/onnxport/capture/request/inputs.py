@@ -25,7 +25,7 @@ Model = torch.nn.Module | torch.export.ExportedProgram
 class Inputs:
     """The example inputs as torch.export takes them, and the same by parameter name."""
 
-    args: tuple[Any, ...]
+    args: tuple[object, ...]
     kwargs: dict[str, Any]
     arguments: dict[str, Any]
     leaves: list[Leaf]
@@ -58,7 +58,7 @@ def check_model(model: object) -> None:
     )
 
 
-def bind(model: Model, args: object, kwargs: Mapping[str, Any] | None, report: Callable[[str], None]) -> Inputs:
+def bind(model: Model, args: object, kwargs: Mapping[str, object] | None, report: Callable[[str], None]) -> Inputs:
     """Bind example inputs to the model's parameters, in signature order."""
     positional = args if isinstance(args, tuple) and not hasattr(args, "_fields") else (args,)
     keywords = dict(kwargs) if kwargs is not None else {}
@@ -113,7 +113,7 @@ def _refuse_nested(given: Mapping[str, object]) -> None:
 
 def keywords_at_the_end(
     signature: inspect.Signature, args: tuple[object, ...], kwargs: dict[str, object], *, legacy: bool = False
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+) -> tuple[tuple[object, ...], dict[str, Any]]:
     """A call whose last argument holds keywords, as code for the TorchScript exporter has it, as it is meant.
 
     A dict is keywords if the call fits so, and either its keys name parameters, after other arguments, or it does not

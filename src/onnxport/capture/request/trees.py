@@ -32,7 +32,7 @@ class Branch:
 
     steps: tuple[Step, ...]
     suffixes: tuple[str, ...]
-    children: Sequence[Any]
+    children: Sequence[object]
     by_name: bool
     flattens_to: type | None
 
@@ -155,7 +155,7 @@ def _register_mapping(kind: type[object]) -> None:
     def flatten_with_keys(value: Any) -> tuple[list[tuple[Any, Any]], list[Any]]:
         return [(pytree.MappingKey(key), item) for key, item in value.items()], list(value)
 
-    def unflatten(values: Iterable[object], keys: list[object]) -> Any:
+    def unflatten(values: Iterable[object], keys: list[object]) -> object:
         made = cast(Any, kind).__new__(kind)
         if isinstance(made, collections.UserDict):
             made.data = {}

@@ -57,14 +57,14 @@ class Helpers:
         self._choosing = choosing
         self.branch_taken = branches.taken
 
-    def open(self, function: Any) -> Any:
+    def open(self, function: object) -> object:
         """The function that keeps sizes open in the place of one."""
         # While torch.export runs the code, these are its own.
         if function is max or function is min:
             return partial(self._extreme, function)
         return open_function(function)
 
-    def _extreme(self, function: Callable[..., Any], *values: Any, **options: Any) -> Any:
+    def _extreme(self, function: Callable[..., object], *values: object, **options: object) -> object:
         if isinstance(values[0], ListedTensor) and not values[1:] and not options:
             numbers = values[0].tensor
             return (numbers.amax() if function is max else numbers.amin()).item()
@@ -76,10 +76,10 @@ class Helpers:
     def number_chosen(
         self,
         test: Callable[[], Any],
-        ways: tuple[Callable[..., tuple[Any, ...]], ...],
+        ways: tuple[Callable[..., tuple[object, ...]], ...],
         names: Sequence[str],
-        around: Mapping[str, Any],
-    ) -> tuple[Any, ...] | None:
+        around: Mapping[str, object],
+    ) -> tuple[object, ...] | None:
         """What a condition on sizes leaves of variables where both ways make numbers of them; None where not."""
         if not self._choosing.may():
             return None
@@ -100,13 +100,13 @@ class Helpers:
         one: Callable[[], Any],
         other: Callable[[], Any],
         plain: Callable[[], Any],
-    ) -> Any:
+    ) -> object:
         """The one of two numbers that a condition on sizes chooses, or what else a ternary gives."""
         ways = (lambda value: (one(),)), (lambda value: (other(),))
         chosen = self.number_chosen(test, ways, ("value",), {})
         return plain() if chosen is None else chosen[0]
 
-    def joined_truths(self, test: Callable[[], Any], plain: Callable[[], Any]) -> Any:
+    def joined_truths(self, test: Callable[[], Any], plain: Callable[[], Any]) -> object:
         """A condition of several truths that sizes tell, as one; else what Python makes of them, one by one."""
         if not self._choosing.may():
             return plain()
@@ -118,17 +118,17 @@ class Helpers:
         return condition if _is_of_sizes(condition) and is_defined(condition.node.expr) else plain()
 
     @staticmethod
-    def every(*parts: Any) -> Any:
+    def every(*parts: object) -> object:
         """``and`` of truths that sizes tell."""
         return _of_sizes_together(parts, True)
 
     @staticmethod
-    def some(*parts: Any) -> Any:
+    def some(*parts: object) -> object:
         """``or`` of truths that sizes tell."""
         return _of_sizes_together(parts, False)
 
     @staticmethod
-    def opposite(part: Any) -> Any:
+    def opposite(part: object) -> object:
         """``not`` of a truth that sizes tell."""
         return torch.sym_not(_as_condition(part)) if _is_of_sizes(part) else not part
 
@@ -142,14 +142,14 @@ class Helpers:
         return CountedLoop(OpenItems(len(items), lambda place: items.start + place * items.step), *described)
 
     @staticmethod
-    def compared(owner: object, name: str) -> Callable[..., Any]:
+    def compared(owner: object, name: str) -> Callable[..., object]:
         """``torch.equal`` or ``torch.allclose``, whose truth is asked for later, or what else has such a name."""
         if owner is torch:
             return COMPARING[name]
         return partial(COMPARING[name], owner) if isinstance(owner, torch.Tensor) else getattr(owner, name)
 
     @staticmethod
-    def holds(part: object) -> Any:
+    def holds(part: object) -> object:
         """Whether an assertion holds; of what only the iteration knows it is taken to."""
         return True if is_open_truth(part) else part
 
@@ -161,7 +161,7 @@ class Helpers:
             raise LoopRefused("A loop can't be captured:", [Problem(what, line_of_caller(), _LEAVES)])
 
     @staticmethod
-    def item(owner: Any, key: Any) -> Any:
+    def item(owner: Any, key: object) -> object:
         """``owner[key]``, where a number that run time knows may choose among Python's objects."""
         if isinstance(owner, torch.Tensor) or type(key) in _PLAIN_KEYS:
             return owner[key]
@@ -170,7 +170,7 @@ class Helpers:
         return item_of(owner, key)
 
     @staticmethod
-    def contains(key: Any, owner: Any) -> Any:
+    def contains(key: object, owner: Any) -> object:
         """``key in owner``, where only run time may know the key."""
         if isinstance(owner, set | frozenset | dict) and isinstance(key, torch.SymInt | torch.SymFloat):
             return any(key == one for one in owner if isinstance(one, int | float))
@@ -182,7 +182,7 @@ class Helpers:
         return sum(map(OpenList.of, parts), OpenList())
 
     @staticmethod
-    def collected(iterable: object, function: Callable[[object], object]) -> Any:
+    def collected(iterable: object, function: Callable[[object], object]) -> object:
         """What a function gives for each item, as a list."""
         items = items_of(iterable)
         if not isinstance(items, OpenItems):
@@ -200,7 +200,7 @@ class Helpers:
         return found
 
     @staticmethod
-    def generated(iterable: object, function: Callable[[object], object]) -> Any:
+    def generated(iterable: object, function: Callable[[object], object]) -> object:
         """What a function gives for each item, one after another where their number is plain."""
         items = items_of(iterable)
         if isinstance(items, OpenItems):
@@ -208,7 +208,7 @@ class Helpers:
         return (function(item) for item in items)
 
     @staticmethod
-    def repeated(test: Callable[..., Any], *described: Any) -> RepeatedLoop | None:
+    def repeated(test: Callable[..., object], *described: Any) -> RepeatedLoop | None:
         """A ``while`` that run time ends, or None for one on what Python knows, or on sizes that decide otherwise."""
         *_, names, _, _, _, _, around = described
         with unasked() as compared:
@@ -231,17 +231,17 @@ class Helpers:
         return None if is_plain and not loop.is_ended_by_data else loop
 
     @staticmethod
-    def all_of(in_turn: bool, *parts: Callable[[], object]) -> Any:
+    def all_of(in_turn: bool, *parts: Callable[[], object]) -> object:
         """``and`` of truths, some of which only run time knows."""
         return _in_turn(parts, True) if in_turn else _together(parts, torch.logical_and, True)
 
     @staticmethod
-    def any_of(in_turn: bool, *parts: Callable[[], object]) -> Any:
+    def any_of(in_turn: bool, *parts: Callable[[], object]) -> object:
         """``or`` of truths, some of which only run time knows."""
         return _in_turn(parts, False) if in_turn else _together(parts, torch.logical_or, False)
 
     @staticmethod
-    def negated(part: object) -> Any:
+    def negated(part: object) -> object:
         """``not`` of a truth that only run time may know."""
         part = truth_of(part)
         return torch.logical_not(as_tensor(part)) if _is_open_truth(part) else not part
@@ -256,7 +256,7 @@ def _as_condition(value: Any) -> torch.SymBool:
     return value if isinstance(value, torch.SymBool) else value != 0
 
 
-def _of_sizes_together(parts: Sequence[Any], neutral: bool) -> Any:
+def _of_sizes_together(parts: Sequence[object], neutral: bool) -> object:
     """``and`` of truths, to which True is neutral, or ``or``."""
     found: Any = neutral
     for part in parts:
@@ -273,8 +273,8 @@ def _is_open_truth(value: object) -> bool:
     return isinstance(value, torch.Tensor | torch.SymBool | torch.SymInt | torch.SymFloat)
 
 
-def _together(parts: tuple[Callable[[], object], ...], join: Callable[..., torch.Tensor], neutral: bool) -> Any:
-    found: Any = neutral
+def _together(parts: tuple[Callable[[], object], ...], join: Callable[..., torch.Tensor], neutral: bool) -> object:
+    found: object = neutral
     for part in parts:
         value = truth_of(part())
         if not _is_open_truth(value):
@@ -285,7 +285,7 @@ def _together(parts: tuple[Callable[[], object], ...], join: Callable[..., torch
     return found
 
 
-def _in_turn(parts: Sequence[Callable[[], object]], neutral: bool) -> Any:
+def _in_turn(parts: Sequence[Callable[[], object]], neutral: bool) -> object:
     """The same where a part is computed only if those before it don't settle the whole."""
     first, *others = parts
     found = truth_of(first())

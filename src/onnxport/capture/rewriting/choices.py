@@ -49,7 +49,7 @@ from onnxport.torch_internals.operators import cond_op
 from onnxport.torch_internals.symbolic_sizes import get_proxy_mode
 from onnxport.undoing import pushed
 
-Way = Callable[..., tuple[Any, ...]]
+Way = Callable[..., tuple[object, ...]]
 
 
 _counting: list[list[OpenChoice]] = []
@@ -62,7 +62,7 @@ def counting_choices() -> Iterator[Sequence[OpenChoice]]:
         yield made
 
 
-def either(test: object, one: Callable[[], object], other: Callable[[], object]) -> Any:
+def either(test: object, one: Callable[[], object], other: Callable[[], object]) -> object:
     """What one of two functions gives."""
     (value,) = way_taken(
         test, (lambda value: (one(),), lambda value: (other(),)), (False, False), ("value",), ("value",), {}
@@ -77,7 +77,7 @@ def way_taken(
     names: Sequence[str],
     needed: Sequence[str],
     around: Mapping[str, object],
-) -> Sequence[Any]:
+) -> Sequence[object]:
     """What one of two ways leaves of variables; both are captured where only the iteration knows which is taken.
 
     A way that raises is for inputs that the model does not take.
@@ -102,7 +102,7 @@ class OpenChoice(OpenBlock):
         self.test, self.ways = test, ways
         self._sample: list[torch.Tensor] = []
 
-    def _run(self, way: int, values: Sequence[object]) -> tuple[Any, ...]:
+    def _run(self, way: int, values: Sequence[object]) -> tuple[object, ...]:
         return self.in_block(lambda own: self.ways[way](*own), values)
 
     def watch(self) -> list[Place]:

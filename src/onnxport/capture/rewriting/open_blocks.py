@@ -41,7 +41,7 @@ class Reading(TorchFunctionMode):
         self.symbols: dict[sympy.Symbol, torch.SymInt] = {}
         self._made: dict[int, object] = {}
 
-    def __torch_function__(self, func: object, types: object, args: object = (), kwargs: object = None) -> Any:
+    def __torch_function__(self, func: object, types: object, args: object = (), kwargs: object = None) -> object:
         for leaf in _leaves((args, kwargs)):
             if isinstance(leaf, torch.SymInt | torch.SymFloat | torch.SymBool):
                 self.symbols.update(_symbols_of_data(leaf))
@@ -60,7 +60,7 @@ def _symbols_of_data(number: torch.SymInt | torch.SymFloat | torch.SymBool) -> d
     return {symbol: env.create_symintnode(symbol, hint=None) for symbol in free_unbacked_symbols(number.node.expr)}
 
 
-def _leaves(arguments: object) -> Iterator[Any]:
+def _leaves(arguments: object) -> Iterator[object]:
     """What operators are given, also in lists of which they read all."""
     for leaf in pytree.tree_leaves(arguments):
         if isinstance(leaf, WatchedList):
@@ -77,8 +77,8 @@ class Substituting(TorchFunctionMode):
         super().__init__()
         self.substitutes = substitutes
 
-    def __torch_function__(self, func: object, types: object, args: object = (), kwargs: object = None) -> Any:
-        def own(leaf: object) -> Any:
+    def __torch_function__(self, func: object, types: object, args: object = (), kwargs: object = None) -> object:
+        def own(leaf: object) -> object:
             return self.substitutes.get(id(leaf), leaf)
 
         own_args, own_kwargs = pytree.tree_map(own, (args, {} if kwargs is None else kwargs))
@@ -118,7 +118,7 @@ class OpenBlock:
     ``needed`` names the variables that are read outside of the block.
     """
 
-    def __init__(self, names: Sequence[str], needed: Sequence[str], around: Mapping[str, Any]) -> None:
+    def __init__(self, names: Sequence[str], needed: Sequence[str], around: Mapping[str, object]) -> None:
         self.names, self.needed = names, needed
         self.values = [around.get(name, UNDEFINED) for name in names]
         #: What the block changes besides variables; their values follow those of the variables.
@@ -176,7 +176,7 @@ class OpenBlock:
             place.write(value)
         return list(values[:count])
 
-    def in_block(self, run: Callable[..., tuple[object, ...]], values: Sequence[object]) -> tuple[Any, ...]:
+    def in_block(self, run: Callable[..., tuple[object, ...]], values: Sequence[object]) -> tuple[object, ...]:
         """Run code on the variables: what it leaves of them, and in the places besides."""
         count = len(self.names)
         with self.put(values[count:]):

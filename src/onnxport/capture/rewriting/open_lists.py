@@ -36,7 +36,7 @@ class OpenItems:
         return self.at(place if not isinstance(place, int) or place >= 0 else self.length + place)
 
 
-def items_of(iterable: Any) -> Any:
+def items_of(iterable: object) -> Any:
     """What a loop runs over, open if its length is."""
     if isinstance(iterable, torch.Tensor) and iterable.dim() and isinstance(iterable.shape[0], torch.SymInt):
         # A number is read from a tensor of its own: torch reads none from a view at a place that varies.
@@ -56,7 +56,7 @@ def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:
 def _pieces(pieces: Pieces) -> OpenItems:
     """The pieces of one size, of which the last may be smaller."""
     cut = pieces.cut
-    size: Any = cut.size
+    size: object = cut.size
     before = (slice(None),) * cut.dim
 
     def at(place: Any) -> torch.Tensor:
@@ -115,7 +115,7 @@ class OpenList(list[Any]):
     """
 
     @staticmethod
-    def of(items: Any) -> OpenList:
+    def of(items: object) -> OpenList:
         """A list of what is in another, or in what can be iterated."""
         return OpenList(_parts(items))
 
@@ -157,7 +157,7 @@ class OpenList(list[Any]):
     def __bool__(self) -> bool:
         return bool(self.length > 0)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         return iter(self.items() if self.has_open_length else self.parts)
 
     def __getitem__(self, place: Any) -> Any:
@@ -176,20 +176,20 @@ class OpenList(list[Any]):
                 raise TypeError("a list of which only run time knows the length is cut from behind")
         return OpenList([OpenRun(whole[place])])
 
-    def __reversed__(self) -> Iterator[Any]:
+    def __reversed__(self) -> Iterator[object]:
         return iter(self[::-1])
 
     def __add__(self, other: Any) -> OpenList:
         return OpenList([*self.parts, *_parts(other)])
 
-    def __radd__(self, other: Any) -> OpenList:
+    def __radd__(self, other: object) -> OpenList:
         return OpenList([*_parts(other), *self.parts])
 
     def __iadd__(self, other: Any) -> OpenList:
         self.extend(other)
         return self
 
-    def extend(self, other: Iterable[Any]) -> None:
+    def extend(self, other: Iterable[object]) -> None:
         """Add items at the end, and runs."""
         super().extend(_parts(other))
 
@@ -205,7 +205,7 @@ class OpenList(list[Any]):
         parts = [OpenRun(part.tensor.flip(0)) if isinstance(part, OpenRun) else part for part in self.parts]
         self[:] = parts[::-1]
 
-    def pop(self, place: Any = -1) -> Any:
+    def pop(self, place: Any = -1) -> object:
         """Take an item out, the last or the first where there are runs."""
         if not self.has_open_length:
             return super().pop(place)
@@ -219,7 +219,7 @@ class OpenList(list[Any]):
         self[:] = parts
         return run.tensor[place]
 
-    def insert(self, place: Any, item: Any) -> None:
+    def insert(self, place: Any, item: object) -> None:
         """Put an item before another; where there are runs, at the beginning."""
         if self.has_open_length and place != 0:
             raise TypeError("an item is put into a list of which only run time knows the length")
@@ -228,7 +228,7 @@ class OpenList(list[Any]):
     def _refused(name: str) -> Any:  # type: ignore[misc]
         plain = getattr(list, name)
 
-        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def method(self: Any, *args: object, **kwargs: object) -> object:
             if self.has_open_length:
                 raise TypeError(f"list.{name} is asked of a list of which only run time knows the length")
             return plain(self, *args, **kwargs)
@@ -251,7 +251,7 @@ class OpenList(list[Any]):
     sort = _refused("sort")
     __hash__ = None
 
-    def __setitem__(self, place: Any, value: Any) -> None:
+    def __setitem__(self, place: Any, value: object) -> None:
         if self.has_open_length and place != slice(None):
             raise TypeError("an item is replaced in a list of which only run time knows the length")
         super().__setitem__(place, _parts(value) if isinstance(place, slice) else value)
@@ -261,7 +261,7 @@ def _parts(items: Any) -> Any:
     return items.parts if isinstance(items, OpenList) else list(items)
 
 
-def without_open_lists(value: Any) -> Any:
+def without_open_lists(value: object) -> object:
     """What a function returns, with plain lists in the place of those that turned out to be plain."""
     if isinstance(value, OpenList) and not value.has_open_length:
         return [without_open_lists(part) for part in value.parts]

@@ -51,13 +51,13 @@ class OpenLoop(OpenBlock):
 
     def __init__(
         self,
-        body: Callable[..., tuple[Any, ...]],
+        body: Callable[..., tuple[object, ...]],
         names: Sequence[str],
         needed: Sequence[str],
         attributes: Sequence[str],
         text: str,
         flag: str,
-        around: Mapping[str, Any],
+        around: Mapping[str, object],
     ) -> None:
         super().__init__(names, needed, around)
         self.body = body
@@ -65,7 +65,7 @@ class OpenLoop(OpenBlock):
         #: How many iterations ran before the loop.
         self.done = 0
 
-    def _iterate(self, place: object, values: Sequence[object]) -> tuple[Any, ...]:
+    def _iterate(self, place: object, values: Sequence[object]) -> tuple[object, ...]:
         raise NotImplementedError
 
     @property
@@ -102,7 +102,7 @@ class OpenLoop(OpenBlock):
             raise uneven
         self.variables[position] = Sequential(found)
 
-    def _iteration(self, place: object, values: Sequence[object]) -> tuple[Any, ...]:
+    def _iteration(self, place: object, values: Sequence[object]) -> tuple[object, ...]:
         """One iteration: what it leaves of the variables, and in the places besides."""
         return self.in_block(lambda own: self._iterate(place, own), values)
 
@@ -145,7 +145,9 @@ class OpenLoop(OpenBlock):
             for tensor in variable.start(value)
         ]
 
-    def _step(self, place: Any, states: Tensors, operands: Sequence[Operand]) -> tuple[tuple[Any, ...], Substituting]:
+    def _step(
+        self, place: Any, states: Tensors, operands: Sequence[Operand]
+    ) -> tuple[tuple[object, ...], Substituting]:
         """One iteration on states: what it leaves of the variables, and the mode in which it ran."""
         values = iter(states)
         mode = self.substituting(operands)
@@ -226,7 +228,7 @@ class CountedLoop(OpenLoop):
         """The number of iterations, if none leaves the loop."""
         return None if self.flag else self.length - self.done
 
-    def _iterate(self, place: Any, values: Sequence[Any]) -> tuple[Any, ...]:
+    def _iterate(self, place: Any, values: Sequence[object]) -> tuple[object, ...]:
         return self.body(self.items.at(place), *values)
 
     def take_first(self) -> None:
@@ -297,10 +299,10 @@ class CountedLoop(OpenLoop):
 class RepeatedLoop(OpenLoop):
     """A ``while`` on data, or one that data leaves."""
 
-    def __init__(self, test: Callable[..., Any], *described: Any) -> None:
+    def __init__(self, test: Callable[..., object], *described: Any) -> None:
         super().__init__(*described)
         self.test = test
-        self._asked: Any = None
+        self._asked: object = None
         try:
             self.learn()
         except AskedInLoop:
@@ -314,7 +316,7 @@ class RepeatedLoop(OpenLoop):
         flag = self.after[self.names.index(self.flag)] if self.flag else None
         return is_open_truth(self._asked) or is_open_truth(flag)
 
-    def _iterate(self, place: object, values: Sequence[object]) -> tuple[Any, ...]:
+    def _iterate(self, place: object, values: Sequence[object]) -> tuple[object, ...]:
         after = self.body(*values)
         self._asked = self.test(*after)
         as_tensor(self._asked)

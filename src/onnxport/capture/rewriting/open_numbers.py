@@ -20,7 +20,7 @@ from onnxport.torch_internals.symbolic_sizes import truth_in_range
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
-def _int(value: Any = 0, *base: Any) -> Any:
+def _int(value: Any = 0, *base: object) -> object:
     if isinstance(value, torch.Tensor):
         value = value.item()
     if isinstance(value, torch.SymBool):
@@ -28,13 +28,13 @@ def _int(value: Any = 0, *base: Any) -> Any:
     return torch.sym_int(value) if isinstance(value, _SYMBOLIC) else int(value, *base)
 
 
-def _float(value: Any = 0.0) -> Any:
+def _float(value: Any = 0.0) -> object:
     if isinstance(value, torch.Tensor):
         value = value.item()
     return torch.sym_float(value) if isinstance(value, torch.SymInt | torch.SymFloat) else float(value)
 
 
-def _len(value: Any) -> Any:
+def _len(value: Any) -> object:
     if isinstance(value, OpenList | OpenItems):
         return value.length
     if isinstance(value, ListedTensor):
@@ -42,17 +42,17 @@ def _len(value: Any) -> Any:
     return value.shape[0] if isinstance(value, torch.Tensor) and value.dim() else len(value)
 
 
-def _divmod(a: Any, b: Any) -> Any:
+def _divmod(a: Any, b: object) -> object:
     return (a // b, a % b) if isinstance(a, _SYMBOLIC) or isinstance(b, _SYMBOLIC) else divmod(a, b)
 
 
-def _abs(value: Any) -> Any:
+def _abs(value: Any) -> object:
     if isinstance(value, torch.SymInt):
         return torch.sym_max(value, value * -1)
     return abs(value)
 
 
-def _range(*bounds: Any) -> Any:
+def _range(*bounds: Any) -> object:
     bounds = tuple(_int(bound) if isinstance(bound, torch.Tensor) else bound for bound in bounds)
     if not any(isinstance(bound, torch.SymInt) for bound in bounds):
         return range(*bounds)
@@ -69,7 +69,7 @@ def _is_of_data(*values: object) -> bool:
     return len(values) == 2 and any(isinstance(one, torch.SymInt) and is_of_data(one.node.expr) for one in values)
 
 
-def _least(*values: Any, **options: Any) -> Any:
+def _least(*values: Any, **options: Any) -> object:
     return torch.sym_min(*values) if _is_of_data(*values) else min(*values, **options)
 
 
@@ -77,14 +77,14 @@ def _greatest(*values: Any, **options: Any) -> Any:
     return torch.sym_max(*values) if _is_of_data(*values) else max(*values, **options)
 
 
-def _enumerate(iterable: object, start: Any = 0) -> Any:
+def _enumerate(iterable: object, start: Any = 0) -> object:
     items = items_of(iterable)
     if not isinstance(items, OpenItems):
         return enumerate(items, start)
     return OpenItems(items.length, lambda place: (start + place, items.at(place)))
 
 
-def _zip(*iterables: object, **options: Any) -> Any:
+def _zip(*iterables: object, **options: Any) -> object:
     items = [items_of(one) for one in iterables]
     if not items or not all(isinstance(one, OpenItems) for one in items):
         return zip(*items, **options)  # noqa: B905 - as the code has it
@@ -94,14 +94,14 @@ def _zip(*iterables: object, **options: Any) -> Any:
     return OpenItems(length, lambda place: tuple(one.at(place) for one in items))
 
 
-def _reversed(sequence: object) -> Any:
+def _reversed(sequence: object) -> object:
     items = items_of(sequence)
     if not isinstance(items, OpenItems):
         return reversed(items)
     return OpenItems(items.length, lambda place: items.at(items.length - 1 - place))
 
 
-def _sum(iterable: Any, start: Any = 0) -> Any:
+def _sum(iterable: Any, start: Any = 0) -> object:
     if isinstance(iterable, ListedTensor):
         return iterable.tensor.sum().item() + start
     if isinstance(iterable, OpenList) and iterable.has_open_length:
@@ -141,7 +141,7 @@ def _gcd(*values: Any) -> Any:
     return torch.gcd(*map(as_tensor, values)).item()
 
 
-def _fmod(one: Any, other: Any) -> Any:
+def _fmod(one: Any, other: Any) -> object:
     if not any(isinstance(value, _SYMBOLIC) for value in (one, other)):
         return math.fmod(one, other)
     return torch.fmod(*(as_tensor(value).to(torch.float64) for value in (one, other))).item()
@@ -150,7 +150,7 @@ def _fmod(one: Any, other: Any) -> Any:
 def _is(plain: Callable[[object], bool], function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Any], Any]:
     """Whether a number is NaN or infinite, which no size is."""
 
-    def ask(value: object) -> Any:
+    def ask(value: object) -> object:
         if isinstance(value, torch.Tensor | torch.SymFloat):
             return function(as_tensor(value)).item()
         return plain(0 if isinstance(value, torch.SymInt) else value)
@@ -158,10 +158,10 @@ def _is(plain: Callable[[object], bool], function: Callable[[torch.Tensor], torc
     return ask
 
 
-def _by_tensor(plain: Callable[..., float], function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., Any]:
+def _by_tensor(plain: Callable[..., float], function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., object]:
     """A function of numbers that is computed as a tensor where only run time knows the number."""
 
-    def compute(value: object, *others: object) -> Any:
+    def compute(value: object, *others: object) -> object:
         if others or not isinstance(value, torch.SymInt | torch.SymFloat):
             return plain(value, *others)
         return function(as_tensor(value).to(torch.float64)).item()
@@ -176,11 +176,11 @@ def _log2(number: torch.Tensor) -> torch.Tensor:
     return torch.where(torch.exp2(whole) == number, whole, found)
 
 
-def _type(value: object) -> Any:
+def _type(value: object) -> object:
     return PLAIN_KINDS.get(type(value), type(value))
 
 
-def _unbind(tensor: torch.Tensor, dim: int = 0) -> Any:
+def _unbind(tensor: torch.Tensor, dim: int = 0) -> object:
     if not isinstance(tensor.shape[dim], torch.SymInt):
         return tensor.unbind(dim)
     return OpenList([OpenRun(tensor.movedim(dim, 0))])
@@ -192,14 +192,14 @@ def _equal(one: torch.Tensor, other: torch.Tensor) -> Any:
     return torch.eq(one, other).all()
 
 
-def _allclose(one: torch.Tensor, other: torch.Tensor, *options: Any, **more: Any) -> Any:
+def _allclose(one: torch.Tensor, other: torch.Tensor, *options: Any, **more: Any) -> object:
     return torch.isclose(one, other, *options, **more).all()
 
 
-COMPARING: dict[str, Callable[..., Any]] = {"equal": _equal, "allclose": _allclose}
+COMPARING: dict[str, Callable[..., object]] = {"equal": _equal, "allclose": _allclose}
 """Functions of torch that compare tensors, by name, with a tensor in the place of a truth."""
 
-_OPEN: dict[object, Callable[..., Any]] = {
+_OPEN: dict[object, Callable[..., object]] = {
     int: _int,
     float: _float,
     len: _len,
@@ -234,7 +234,7 @@ _OPEN: dict[object, Callable[..., Any]] = {
 }
 
 
-def item_of(owner: Any, key: Any) -> Any:
+def item_of(owner: Any, key: object) -> object:
     """An item that a number chooses: where only run time knows the number, it is compared with every key."""
     if isinstance(key, torch.Tensor) and key.dim() == 0:
         key = _int(key)
@@ -261,7 +261,7 @@ def item_of(owner: Any, key: Any) -> Any:
 _CACHED = type(functools.cache(str))
 
 
-def _got(owner: dict[object, object], key: object, otherwise: object = None) -> Any:
+def _got(owner: dict[object, object], key: object, otherwise: object = None) -> object:
     try:
         return item_of(owner, key) if isinstance(key, torch.SymInt) else owner.get(key, otherwise)
     except KeyError:
@@ -299,6 +299,6 @@ def is_open_truth(value: object) -> bool:
     return isinstance(value, _SYMBOLIC) and is_of_data(value.node.expr) and truth_in_range(value.node) is None
 
 
-def truth_of(value: object) -> Any:
+def truth_of(value: object) -> object:
     """What is asked for its truth: of a list, whether there is something in it."""
     return value.length > 0 if isinstance(value, OpenList) and value.has_open_length else value

@@ -65,7 +65,7 @@ class OpenedBranches:
         names: Sequence[str],
         needed: Sequence[str],
         around: Mapping[str, object],
-    ) -> Sequence[Any] | None:
+    ) -> Sequence[object] | None:
         """What a branch leaves of variables; None where it is Python's to take."""
         line = line_of_frame()
         if not self.allowed or line is None or line in self._closed or not self.choosing.may():
@@ -153,7 +153,7 @@ class _BySize(OpenChoice):
         """None: what is there after one way only is asked for where that was taken."""
         raise Unlike(f"`{name}` is not defined after one of the ways")
 
-    def between(self, one: Any, other: Any) -> Any:
+    def between(self, one: object, other: object) -> Any:
         """The number that is one where the condition holds and the other where not."""
         if not isinstance(one, _SYMBOLIC) and not isinstance(other, _SYMBOLIC) and one == other:
             return one
@@ -179,10 +179,10 @@ class _Chosen(Variable):
     """A number that is one after one way and another after the other."""
 
     branch: _BySize
-    one: Any
-    other: Any
+    one: object
+    other: object
 
-    def result(self, value: object, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
+    def result(self, value: object, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> object:
         """The one that the condition chooses."""
         return self.branch.between(self.one, self.other)
 
@@ -193,7 +193,7 @@ class _Sized(Varying):
 
     branch: _BySize = field(kw_only=True)
 
-    def result(self, value: Any, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
+    def result(self, value: object, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> object:
         """The tensor of the way that is taken."""
         pairs: Any = self.sizes
         return self._of_size(next(states), [self.branch.between(*pair) for pair in pairs])

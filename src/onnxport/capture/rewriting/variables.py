@@ -39,7 +39,7 @@ class Variable:
         """What tells one kind of variable from another."""
         return type(self)
 
-    def any_value(self, value: object) -> Any:
+    def any_value(self, value: object) -> object:
         """A value of which no more is known than in any iteration; ``value`` is what there was before the loop."""
         return own_value(value)
 
@@ -55,7 +55,7 @@ class Variable:
         """The states before the first iteration."""
         return []
 
-    def given(self, states: Iterator[torch.Tensor], value: Any) -> Any:
+    def given(self, states: Iterator[torch.Tensor], value: object) -> object:
         """What an iteration gets, from the next of the states; ``value`` is what there was before the loop."""
         return value
 
@@ -67,7 +67,7 @@ class Variable:
         """What an iteration adds to a list."""
         return []
 
-    def result(self, value: object, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
+    def result(self, value: object, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> object:
         """What the variable holds after the loop."""
         return value
 
@@ -77,7 +77,7 @@ class _Changing(Variable):
         """None."""
         return []
 
-    def any_value(self, value: object) -> Any:
+    def any_value(self, value: object) -> object:
         """What an iteration gets from states of which nothing is known."""
         return self.given(iter([torch.empty_like(state) for state in self.start(value)]), value)
 
@@ -86,11 +86,11 @@ class _Changing(Variable):
 class Passing(_Changing):
     """A variable that each iteration assigns before it reads it, and that nobody reads after the loop."""
 
-    def given(self, states: Iterator[torch.Tensor], value: Any) -> Any:
+    def given(self, states: Iterator[torch.Tensor], value: object) -> object:
         """Nothing."""
         return UNDEFINED
 
-    def result(self, value: object, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
+    def result(self, value: object, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> object:
         """Nothing."""
         return UNDEFINED
 
@@ -131,12 +131,12 @@ class Carried(_Changing):
         # Strides that an expanded tensor has are no iteration's.
         return [value.clone(memory_format=torch.contiguous_format)]
 
-    def given(self, states: Iterator[torch.Tensor], value: Any) -> Any:
+    def given(self, states: Iterator[torch.Tensor], value: object) -> object:
         """The tensor, or a copy that may be written to."""
         state = next(states)
         return state.clone() if self.written else state
 
-    def any_value(self, value: object) -> Any:
+    def any_value(self, value: object) -> object:
         """A copy, that may be written to."""
         return super().any_value(value) if not isinstance(value, torch.Tensor) else own_value(value)
 
@@ -144,7 +144,7 @@ class Carried(_Changing):
         """The tensor."""
         return self.start(value)
 
-    def result(self, value: Any, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
+    def result(self, value: Any, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> object:
         """The tensor after the last iteration."""
         state = next(states)
         return value.copy_(state) if self.written else state
@@ -174,7 +174,7 @@ class Varying(_Changing):
         """The tensor by what carries any."""
         return [handle_operator("of_any_rank")(value)]
 
-    def given(self, states: Iterator[torch.Tensor], value: Any) -> Any:
+    def given(self, states: Iterator[torch.Tensor], value: object) -> object:
         """The tensor, with sizes that only the iteration knows."""
         return self._of_size(next(states), self.sizes)
 
@@ -182,7 +182,7 @@ class Varying(_Changing):
         """The tensor by what carries any."""
         return self.start(value)
 
-    def result(self, value: Any, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
+    def result(self, value: Any, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> object:
         """The tensor after the last iteration."""
         sizes = list(self.sizes)
         for axis, growth in enumerate(self.growth):
@@ -212,7 +212,7 @@ class Counting(_Changing):
         """The number as a tensor."""
         return self.state(value)
 
-    def given(self, states: Iterator[torch.Tensor], value: Any) -> Any:
+    def given(self, states: Iterator[torch.Tensor], value: object) -> object:
         """The number that the tensor holds."""
         return next(states).item()
 
@@ -221,7 +221,7 @@ class Counting(_Changing):
         value = 0 if value is UNDEFINED else value
         return [as_tensor(value).to(torch.int64 if self.whole else torch.float64)]
 
-    def result(self, value: object, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
+    def result(self, value: object, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> object:
         """The number after the last iteration."""
         return next(states).item()
 
@@ -233,11 +233,11 @@ class Collecting(_Changing):
     count: int
     contributes: bool = field(default=True, init=False)
 
-    def given(self, states: Iterator[torch.Tensor], value: Any) -> Any:
+    def given(self, states: Iterator[torch.Tensor], value: object) -> object:
         """An empty list."""
         return []
 
-    def any_value(self, value: object) -> Any:
+    def any_value(self, value: object) -> object:
         """A list of its own that tells if more is done with it."""
         return own_value(value)
 
@@ -245,7 +245,7 @@ class Collecting(_Changing):
         """What is in the list after the iteration."""
         return list(value)
 
-    def result(self, value: Any, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
+    def result(self, value: Any, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> object:
         """The list with all that iterations added."""
         parts = value.parts if isinstance(value, OpenList) else list(value)
         added = [next(stacks) for _ in range(self.count)]
@@ -275,7 +275,7 @@ class Sequential(_Changing):
         """What carries the sequence."""
         return [handle_of(OpenList.of(value).as_in_scripts, self.item_type.dtype).clone()]
 
-    def given(self, states: Iterator[torch.Tensor], value: Any) -> Any:
+    def given(self, states: Iterator[torch.Tensor], value: object) -> object:
         """A list of as many items as there are by then."""
         return OpenList([Sequenced(next(states), self.item_type)])
 
@@ -283,7 +283,7 @@ class Sequential(_Changing):
         """What carries the sequence."""
         return self.start(value)
 
-    def result(self, value: object, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
+    def result(self, value: object, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> object:
         """The list that it was, with all items."""
         held = Sequenced(next(states), self.item_type)
         whole = value if isinstance(value, OpenList) else OpenList()
@@ -295,9 +295,9 @@ class Sequential(_Changing):
 class Assigned(_Changing):
     """A variable that holds a certain plain value whichever way is taken."""
 
-    value: Any
+    value: object
 
-    def result(self, value: object, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
+    def result(self, value: object, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> object:
         """That value."""
         return self.value
 
@@ -316,7 +316,7 @@ class Appending(_Changing):
         added = zip(self.added, parts[self.count :], strict=True)
         return [*self.kept.state(parts[: self.count]), *(state for part, held in added for state in part.state(held))]
 
-    def result(self, value: Any, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> Any:
+    def result(self, value: Any, states: Iterator[torch.Tensor], stacks: Iterator[torch.Tensor]) -> object:
         """The list with what was added."""
         self.kept.result(value, states, stacks)
         for part in self.added:
@@ -332,7 +332,7 @@ class Structured(Variable):
     """
 
     parts: list[Variable]
-    like: Any = None
+    like: object = None
     #: Whether it is another container than the one before.
     is_new: bool = False
 
@@ -346,13 +346,13 @@ class Structured(Variable):
         """The kinds of all parts."""
         return Structured, tuple(part.description for part in self.parts)
 
-    def any_value(self, value: object) -> Any:
+    def any_value(self, value: object) -> object:
         """A container of its own of such values."""
         pairs = zip(self.parts, self._parts_of(value), strict=True)
         made = rebuilt(self._like(value), [part.any_value(held) for part, held in pairs])
         return WatchedList(made) if isinstance(made, list) else made
 
-    def _like(self, value: object) -> Any:
+    def _like(self, value: object) -> object:
         return self.like if isinstance(value, _Undefined) else value
 
     def _parts_of(self, value: object) -> list[Any]:
@@ -384,7 +384,7 @@ class Structured(Variable):
             state for part, held in zip(self.parts, self._parts_of(value), strict=True) for state in part.start(held)
         ]
 
-    def given(self, states: Iterator[torch.Tensor], value: Any) -> Any:
+    def given(self, states: Iterator[torch.Tensor], value: object) -> object:
         """A container of its own."""
         pairs = zip(self.parts, self._parts_of(value), strict=True)
         return rebuilt(self._like(value), [part.given(states, held) for part, held in pairs])
@@ -417,7 +417,7 @@ class WatchedList(list[Any]):
     def _reading(name: str) -> Any:  # type: ignore[misc]
         plain = getattr(list, name)
 
-        def method(self: Any, *args: object) -> Any:
+        def method(self: Any, *args: object) -> object:
             self.read = True
             return plain(self, *args)
 
@@ -456,7 +456,7 @@ def leaves_of(value: object) -> list[Any]:
     return [value.tensor if isinstance(value, OpenRun) else value]
 
 
-def own_value(value: object) -> Any:
+def own_value(value: object) -> object:
     """What an iteration that is only watched gets of a variable: it may write to it."""
     if isinstance(value, torch.Tensor):
         return value.clone()

@@ -52,7 +52,7 @@ class Watch:
     """
 
     def __init__(
-        self, values: Sequence[Any], variables: Sequence[Variable], known: set[object], count: Size | None = None
+        self, values: Sequence[object], variables: Sequence[Variable], known: set[object], count: Size | None = None
     ) -> None:
         self.known, self.count = known, count
         self.own = [variable.any_value(value) for variable, value in zip(variables, values, strict=True)]
@@ -221,7 +221,7 @@ def _sequence(name: str, own: OpenList, after: object, watch: Watch) -> Variable
     return Variable() if unchanged and len(after.parts) == len(watch.parts(own)) else Sequential(found)
 
 
-def _tensor(name: str, before: Any, own: Any, after: torch.Tensor, watch: Watch, needed: bool) -> Variable:
+def _tensor(name: str, before: object, own: Any, after: torch.Tensor, watch: Watch, needed: bool) -> Variable:
     if before is UNDEFINED:
         return undefined_before(name, after, watch.known) if needed else Passing()
     if is_plain(before) and after.dim() == 0:

@@ -208,11 +208,11 @@ def _of_result(name: str, tensors: Tensors, result: Any) -> torch.Tensor:
     return result[name]  # type: ignore[no-any-return]
 
 
-def _of_prompt(name: str, tensors: Tensors, result: Any) -> torch.Tensor:
+def _of_prompt(name: str, tensors: Tensors, result: object) -> torch.Tensor:
     return tensors[name]
 
 
-def _of_last_token(name: str, tensors: Tensors, result: Any) -> torch.Tensor:
+def _of_last_token(name: str, tensors: Tensors, result: object) -> torch.Tensor:
     return tensors[name][:, -1:]
 
 

@@ -492,6 +492,7 @@ def test_a_write_that_windows_would_repeat_is_refused():
         (lambda x, y: (x.reshape(-1), y), False),
         (lambda x, y: (x.t().clone(), y), False),
         (lambda x, y: (y.t().contiguous(), x), False),
+        (lambda x, y: (y, x.add_(1).t().contiguous()), False),
     ],
 )
 def test_a_copy_at_some_sizes_only_is_an_assumption_where_a_write_tells(take, warns):

@@ -7,6 +7,8 @@ assumption about sizes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 
 from onnxport.errors import Problem, listing, warn
@@ -18,16 +20,17 @@ from onnxport.provenance import source_line
 Node = torch.fx.Node
 
 
-def report_uncertain_copies(graph: torch.fx.Graph, shared: set[Node], events: EventLog) -> None:
-    """Record, and warn of, every such call among the nodes that show memory which is written to."""
+def report_uncertain_copies(graph: torch.fx.Graph, shared: Mapping[Node, Node], events: EventLog) -> None:
+    """Record, and warn of, every such call among the nodes that show memory which is written to, by that memory."""
     problems = []
     for node in graph.nodes:
         if node not in shared or effects(node.target).view_of is None:
             continue
         source = bind_node(node)[effects(node.target).view_of or ""]
-        if copies_at_some_sizes(node, source) and (
-            _write_tells(graph, node, shared) or _reshaping_tells(graph, node, source)
-        ):
+        if not copies_at_some_sizes(node, source):
+            continue
+        same = {other for other, memory in shared.items() if memory is shared[node]}
+        if _write_tells(graph, node, same) or _reshaping_tells(graph, node, source):
             what = (
                 f"{node.target} copies at some sizes only, and what is written afterwards is seen through it where not"
             )
@@ -37,8 +40,11 @@ def report_uncertain_copies(graph: torch.fx.Graph, shared: set[Node], events: Ev
         warn(listing("The exported model follows the example where the code depends on a size:", problems))
 
 
-def _write_tells(graph: torch.fx.Graph, node: Node, shared: set[Node]) -> bool:
-    """Whether one of the two tensors is written to after the call, and the other is read after that."""
+def _write_tells(graph: torch.fx.Graph, node: Node, same: set[Node]) -> bool:
+    """Whether one of the two tensors is written to after the call, and the other is read after that.
+
+    Only what shows the same memory, at the example's sizes, is looked at.
+    """
     shown = {node}
     written: set[bool] = set()
     after = False
@@ -46,16 +52,16 @@ def _write_tells(graph: torch.fx.Graph, node: Node, shared: set[Node]) -> bool:
         if later is node:
             after = True
         elif after:
-            reads = {source in shown for source in later.all_input_nodes if source in shared}
+            reads = {source in shown for source in later.all_input_nodes if source in same}
             if any(side != read for side in written for read in reads):
                 return True
-            if shown.intersection(later.all_input_nodes) and later in shared:
+            if shown.intersection(later.all_input_nodes) and later in same:
                 shown.add(later)
             known = effects(later.target)
             if known.writes:
                 bound = bind_node(later)
                 targets = [bound[name] for name in known.writes]
-                written |= {target in shown for target in targets if isinstance(target, Node) and target in shared}
+                written |= {target in shown for target in targets if isinstance(target, Node) and target in same}
     return False
 
 

@@ -13,6 +13,7 @@ and are taken again when next read::
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import getitem
 from typing import Any
@@ -103,8 +104,8 @@ def functionalize(graph: torch.fx.Graph, attach: Attach, events: EventLog | None
     return final
 
 
-def _shared(graph: torch.fx.Graph) -> set[Node]:
-    """All nodes that may show memory which is written to: only these need any care."""
+def _shared(graph: torch.fx.Graph) -> dict[Node, Node]:
+    """All nodes that may show memory which is written to, with one of them for each memory: only these need care."""
     leader: dict[Node, Node] = {}
 
     def find(node: Node) -> Node:
@@ -133,7 +134,7 @@ def _shared(graph: torch.fx.Graph) -> set[Node]:
         if known.as_view is not None:
             written.append(node)
     touched = {find(node) for node in written}
-    return {node for node in leader if find(node) in touched}
+    return {node: memory for node in list(leader) if (memory := find(node)) in touched}
 
 
 def _nodes(arguments: Any) -> list[Node]:
@@ -146,7 +147,7 @@ def _is_composed(node: Node) -> bool:
     return isinstance(node.target, OpOverload) and node.target._schema.name.split("::")[-1] in COMPOSED
 
 
-def _composed_views(graph: torch.fx.Graph, shared: set[Node]) -> list[Node]:
+def _composed_views(graph: torch.fx.Graph, shared: Mapping[Node, Node]) -> list[Node]:
     def is_view(node: Node) -> bool:
         memory = {memory_key(value) for value in _tensors([other.meta["val"] for other in node.all_input_nodes])}
         return any(memory_key(value) in memory for value in _tensors(node.meta["val"]))
@@ -159,7 +160,7 @@ def _tensors(values: object) -> list[torch.Tensor]:
 
 
 class _Rewriting:
-    def __init__(self, graph: torch.fx.Graph, shared: set[Node]) -> None:
+    def __init__(self, graph: torch.fx.Graph, shared: Mapping[Node, Node]) -> None:
         self.graph = graph
         self.shared = shared
         self.problems: list[Problem] = []

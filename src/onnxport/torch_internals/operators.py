@@ -20,7 +20,7 @@ from torch._C import (
 )
 from torch._decomp import decomposition_table
 from torch._functorch.predispatch import _vmap_decrement_nesting, _vmap_increment_nesting
-from torch._higher_order_ops import utils as higher_order_calls
+from torch._higher_order_ops import utils as _higher_order_calls
 from torch._higher_order_ops.cond import cond_op
 from torch._higher_order_ops.scan import scan_op
 from torch._higher_order_ops.while_loop import while_loop_op
@@ -29,6 +29,7 @@ from torch._library.simple_registry import singleton as library_registry
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 __all__ = [
+    "BEFORE_HIGHER_ORDER_CALLS",
     "OPDEFS",
     "SCALAR_TYPES",
     "WRAPPERS",
@@ -46,7 +47,6 @@ __all__ = [
     "dispatch_get_all_op_names",
     "dispatch_has_kernel_for_dispatch_key",
     "get_schema",
-    "higher_order_calls",
     "library_registry",
     "meta_registrations",
     "nn_bindings",
@@ -59,6 +59,11 @@ __all__ = [
     "vmap_increment_nesting",
     "while_loop_op",
 ]
+
+# What looks at the graphs of a higher-order operator before it is called, owner and name: none until torch 2.12.
+BEFORE_HIGHER_ORDER_CALLS = tuple(
+    (_higher_order_calls, name) for name in ("_hop_compile_and_call",) if hasattr(_higher_order_calls, name)
+)
 
 WRAPPERS = {
     "wrap_with_set_grad_enabled": 1,

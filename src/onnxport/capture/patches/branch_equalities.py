@@ -14,7 +14,7 @@ import sympy  # type: ignore[import-untyped]
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from onnxport.capture.patches.replacing import attributes_replaced
-from onnxport.torch_internals.operators import cond_op, higher_order_calls
+from onnxport.torch_internals.operators import BEFORE_HIGHER_ORDER_CALLS, cond_op
 from onnxport.torch_internals.symbolic_sizes import example_sizes
 
 _evaluate = ShapeEnv.evaluate_expr
@@ -25,23 +25,21 @@ def equalities_of_branches_forgotten() -> Iterator[None]:
     """While this is open, what one way of ``cond`` finds of two sizes, that they are equal, holds only there."""
     owner: Any = type(cond_op)
     call: Callable[..., object] = owner.__call__
-    # Until torch 2.12 there was none: what the ways of torch.cond in a model's code find there holds in all of it.
-    compiled: Callable[..., object] | None = getattr(higher_order_calls, "_hop_compile_and_call", None)
 
     def call_in_branch(op: object, *given: object) -> object:
         with in_branch():
             return call(op, *given)
 
-    def compile_in_branch(function: Callable[..., object], *given: object) -> object:
-        assert compiled is not None
-        # Of torch.cond in the code of a model torch looks at the ways before the operator is called.
-        with in_branch() if function.__qualname__.startswith("cond.") else contextlib.nullcontext():
-            return compiled(function, *given)
+    def looking_in_branch(look: Callable[..., object]) -> Callable[..., object]:
+        def look_in_branch(function: Callable[..., object], *given: object) -> object:
+            with in_branch() if function.__qualname__.startswith("cond.") else contextlib.nullcontext():
+                return look(function, *given)
 
-    rows: list[tuple[object, str, object]] = [(owner, "__call__", call_in_branch)]
-    if compiled is not None:
-        rows.append((higher_order_calls, compiled.__name__, compile_in_branch))
-    with attributes_replaced(rows):
+        return look_in_branch
+
+    # Without what looks before, what the ways of torch.cond in a model's code find holds in all of it.
+    looks = [(module, name, looking_in_branch(getattr(module, name))) for module, name in BEFORE_HIGHER_ORDER_CALLS]
+    with attributes_replaced([(owner, "__call__", call_in_branch), *looks]):
         yield
 
 

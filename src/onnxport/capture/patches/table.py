@@ -29,6 +29,7 @@ from onnxport.capture.patches.sliding_pools import pooled_by_any_size
 from onnxport.capture.patches.tensor_numbers import numbers_in_and_out_of_tensors
 from onnxport.capture.patches.unread_facts import unread_facts_left_out
 from onnxport.capture.patches.unsolved import divisions_left_unsolved
+from onnxport.torch_internals.operators import BEFORE_HIGHER_ORDER_CALLS
 from onnxport.torch_internals.symbolic_sizes import config as symbolic_config
 
 
@@ -53,7 +54,7 @@ PATCHES: tuple[Patch, ...] = (
     Patch(
         replaces=(
             "torch._higher_order_ops.cond.CondOp.__call__",
-            "torch._higher_order_ops.utils._hop_compile_and_call",
+            *(f"{module.__name__}.{name}" for module, name in BEFORE_HIGHER_ORDER_CALLS),
         ),
         why="Two sizes that one way of a branch takes for equal would be one size in the whole model: "
         "ShapeEnv.evaluate_expr keeps no guard of them there.",

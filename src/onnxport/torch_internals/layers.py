@@ -16,6 +16,7 @@ __all__ = [
     "DropoutNd",
     "NormBase",
     "TensorBase",
+    "convert_module",
     "device_constructors",
     "extract_tensor_metadata",
     "is_setup_context_defined",
@@ -29,6 +30,9 @@ __all__ = [
 pretty_print_target = torch.fx.Node._pretty_print_target
 
 extract_tensor_metadata = _extract_tensor_metadata
+
+# What to, float, half and cuda do: a function of each tensor of a module, which takes the tensor's place.
+convert_module: Callable[..., torch.nn.Module] = torch.nn.Module._apply
 
 # Whether an autograd function has the two-part form, whose forward gets no context.
 is_setup_context_defined: Callable[[object], bool] = _is_setup_context_defined

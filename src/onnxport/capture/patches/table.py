@@ -17,6 +17,7 @@ from onnxport.capture.patches.detached_data import data_as_detached
 from onnxport.capture.patches.entered_elsewhere import ENTERED_ELSEWHERE
 from onnxport.capture.patches.fourier import transforms_of_any_size
 from onnxport.capture.patches.low_precision import low_precision_as_computed
+from onnxport.capture.patches.module_conversions import modules_converted_in_graph
 from onnxport.capture.patches.orders_in_memory import orders_told_for_all_sizes
 from onnxport.capture.patches.packed import sequences_packed
 from onnxport.capture.patches.patch import Patch
@@ -281,6 +282,13 @@ PATCHES: tuple[Patch, ...] = (
         known="torch 2.13: rewrite_with_congruences in symbolic_shapes.py",
         until="DimConstraints.solve leaves guards alone that it has no solution for",
         enter=divisions_left_unsolved,
+    ),
+    Patch(
+        replaces=("torch.nn.Module._apply",),
+        why="A module that the model's code converts swaps its weights for others, which fake tensors refuse.",
+        known="torch 2.13",
+        until="torch.export captures `module.to(dtype)`",
+        enter=modules_converted_in_graph,
     ),
     Patch(
         replaces=("torch.Tensor.data", "torch.Tensor.__deepcopy__"),

@@ -614,3 +614,31 @@ def over_a_list_of_numbers(self: Any, x: Any) -> Any:
     for place in (x[:, 0] > 0).nonzero().flatten().tolist():
         total = total * 0.5 + x[place]
     return mask, total, x[:, : max(lengths.tolist())] * lengths.tolist()[0]
+
+
+@number()
+def each_row_has_its_layer(self: Any, x: Any) -> Any:
+    layers = torch.nn.ModuleList([self.one, torch.nn.Tanh(), self.two])
+    chosen = x.argmax(-1)
+    return torch.stack([layers[chosen[place]](x[place]) for place in range(x.shape[0])])
+
+
+@number()
+def the_layers_that_data_ask_for(self: Any, x: Any) -> Any:
+    layers, functions = torch.nn.ModuleList([self.one, self.two, self.one]), [torch.sin, torch.tanh, torch.abs]
+    chosen, out = x.argmax(-1), torch.zeros_like(x)
+    for number in chosen.unique():
+        of_it = chosen == number
+        out[of_it] = layers[int(number)](x[of_it]) + functions[number.item() - 3](x[of_it])
+    return out
+
+
+@number()
+def layers_by_name(self: Any, x: Any) -> Any:
+    layers = torch.nn.ModuleDict({"layer_1": self.one, "layer_2": self.two, "layer_3": torch.nn.Tanh()})
+    taken = torch.nn.functional.one_hot(x.argmax(-1), 3).T
+    out = torch.zeros_like(x)
+    for number in taken.sum(1).nonzero():
+        (places,) = torch.where(taken[number].squeeze(0))
+        out.index_add_(0, places, layers[f"layer_{number[0] + 1}"](x[places]))
+    return out

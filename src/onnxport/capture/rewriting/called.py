@@ -15,6 +15,7 @@ from onnxport.capture.forks.decisions import MOST_AT_ONE_LINE, is_of_data, unask
 from onnxport.capture.forks.kinds import is_literal, with_plain_truths
 from onnxport.capture.patches.tensor_numbers import ListedTensor
 from onnxport.capture.rewriting.choices import counting_choices, either, way_taken
+from onnxport.capture.rewriting.chosen_functions import chosen_function, named_function
 from onnxport.capture.rewriting.open_lists import OpenItems, OpenList, items_of, without_open_lists
 from onnxport.capture.rewriting.open_loops import CountedLoop, LoopRefused, RepeatedLoop
 from onnxport.capture.rewriting.open_numbers import (
@@ -167,7 +168,14 @@ class Helpers:
             return owner[key]
         if isinstance(owner, WatchedList) and isinstance(key, torch.SymInt) and parts_in(owner):
             raise UnevenList("", owner, parts_in(owner))
-        return item_of(owner, key)
+        chosen = chosen_function(owner, key)
+        return item_of(owner, key) if chosen is None else chosen
+
+    @staticmethod
+    def named_item(owner: Any, name: Callable[[object], str], number: object) -> object:
+        """``owner[f"layer_{number}"]``, where only run time may know the number."""
+        found = named_function(owner, name, number)
+        return owner[name(number)] if found is None else found
 
     @staticmethod
     def contains(key: object, owner: Any) -> object:

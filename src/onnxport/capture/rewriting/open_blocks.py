@@ -25,8 +25,16 @@ from onnxport.torch_internals import pytree
 from onnxport.torch_internals.fake_tensors import detect_fake_mode
 from onnxport.torch_internals.module_calls import ended_by_errors
 from onnxport.torch_internals.symbolic_sizes import get_proxy_mode, is_recorded
+from onnxport.undoing import pushed
 
 Operand = torch.Tensor | torch.SymInt
+
+_running: list[None] = []
+
+
+def is_in_block() -> bool:
+    """Whether what runs is part of a block."""
+    return bool(_running)
 
 
 class Reading(TorchFunctionMode):
@@ -179,7 +187,7 @@ class OpenBlock:
     def in_block(self, run: Callable[..., tuple[object, ...]], values: Sequence[object]) -> tuple[object, ...]:
         """Run code on the variables: what it leaves of them, and in the places besides."""
         count = len(self.names)
-        with self.put(values[count:]):
+        with self.put(values[count:]), pushed(_running, None):
             after = run(values[:count])
             return (*after, *(place.read() for place in self.places))
 

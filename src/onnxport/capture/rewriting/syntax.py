@@ -51,6 +51,7 @@ from onnxport.capture.rewriting.syntax_parts import (
     call_of,
     first_line,
     helper,
+    looked_up,
     placed,
     statement_of,
     texts_of,
@@ -175,7 +176,7 @@ class _Rewriter(_Identities):
         self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load) or isinstance(node.slice, ast.Slice | ast.Tuple | ast.Constant):
             return node
-        return placed(node, helper("item", node.value, node.slice))
+        return placed(node, looked_up(node.value, node.slice))
 
     def visit_List(self, node: ast.List) -> ast.expr:
         self.generic_visit(node)

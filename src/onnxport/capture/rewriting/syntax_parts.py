@@ -17,6 +17,22 @@ def helper(name: str, *arguments: ast.expr) -> ast.Call:
     return ast.Call(ast.Attribute(ast.Name(HELPERS, ast.Load()), name, ast.Load()), list(arguments), [])
 
 
+def looked_up(owner: ast.expr, key: ast.expr) -> ast.Call:
+    """``owner[key]``; of ``owner[f"layer_{number}"]`` the name is a function of the number, which may be of data."""
+    values = key.values if isinstance(key, ast.JoinedStr) else []
+    numbers = [value for value in values if isinstance(value, ast.FormattedValue)]
+    if len(numbers) != 1 or numbers[0].conversion != -1 or numbers[0].format_spec is not None:
+        return helper("item", owner, key)
+    (number,) = numbers
+    shown = ast.FormattedValue(ast.Name("number", ast.Load()), -1)
+    name = ast.JoinedStr([shown if value is number else value for value in values])
+    return helper("named_item", owner, ast.Lambda(_one_argument("number"), name), number.value)
+
+
+def _one_argument(name: str) -> ast.arguments:
+    return ast.arguments(posonlyargs=[], args=[ast.arg(name)], kwonlyargs=[], kw_defaults=[], defaults=[])
+
+
 def call_of(name: str) -> ast.Call:
     """A call of a function without arguments."""
     return ast.Call(ast.Name(name, ast.Load()), [], [])

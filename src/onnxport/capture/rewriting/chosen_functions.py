@@ -1,0 +1,76 @@
+"""Functions and modules that a number of data chooses in a block: ``self.experts[index[i]](x[i])`` in a loop.
+
+Outside of blocks the number is compared with each place, and each is a way through the model. In a block there is one
+way: what is called is a ``cond`` of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeGuard
+
+import torch
+
+from onnxport.capture.forks.decisions import is_of_data
+from onnxport.capture.rewriting.choices import either
+from onnxport.capture.rewriting.open_blocks import is_in_block
+from onnxport.capture.rewriting.open_numbers import as_tensor, item_of
+
+Function = Callable[..., object]
+_INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
+
+
+class ChosenFunction:
+    """One of several functions, by a number that only run time knows; all that it can is be called."""
+
+    def __init__(self, functions: Mapping[int, Function], number: torch.Tensor) -> None:
+        self._functions, self._number = list(functions.items()), number
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        """What the function gives that is chosen."""
+        return self._called(0, args, kwargs)
+
+    def _called(self, place: int, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        number, function = self._functions[place]
+        if place + 1 == len(self._functions):
+            return function(*args, **kwargs)
+        return either(
+            self._number == number,
+            lambda: function(*args, **kwargs),
+            lambda: self._called(place + 1, args, kwargs),
+        )
+
+
+def chosen_function(owner: object, key: object) -> ChosenFunction | None:
+    """What a key of a list of functions stands for that only run time knows, in a block; None for all else."""
+    if not is_in_block() or not isinstance(owner, list | tuple | torch.nn.ModuleList | torch.nn.Sequential):
+        return None
+    number = _number(key)
+    functions = {place: item for place, item in enumerate(owner) if _is_function(item)}
+    if number is None or not functions or len(functions) < len(owner):
+        return None
+    # A place may be counted from the end.
+    return ChosenFunction(functions, number % len(functions))
+
+
+def named_function(owner: object, name: Callable[[int], str], key: object) -> object:
+    """The function with the name that a number stands in, which only run time knows; None for all else."""
+    number = _number(key)
+    if number is None or not isinstance(owner, dict | torch.nn.ModuleDict):
+        return None
+    # Names are counted from 0 or 1.
+    found = {place: owner[name(place)] for place in range(len(owner) + 1) if name(place) in owner}
+    if not found or not all(map(_is_function, found.values())):
+        return None
+    return ChosenFunction(found, number) if is_in_block() else item_of(found, key)
+
+
+def _is_function(item: object) -> TypeGuard[Function]:
+    return callable(item) and not isinstance(item, torch.Tensor)
+
+
+def _number(key: object) -> torch.Tensor | None:
+    if isinstance(key, torch.Tensor) and key.dtype in _INTEGERS and all(size == 1 for size in key.shape):
+        return key.reshape(())
+    # As a tensor it is read in the ways of the choice, too.
+    return as_tensor(key) if isinstance(key, torch.SymInt) and is_of_data(key.node.expr) else None

@@ -6,15 +6,17 @@ way: what is called is a ``cond`` of all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeGuard
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 import torch
 
 from onnxport.capture.forks.decisions import is_of_data
 from onnxport.capture.rewriting.choices import either
 from onnxport.capture.rewriting.open_blocks import is_in_block
+from onnxport.capture.rewriting.open_lists import OpenList
 from onnxport.capture.rewriting.open_numbers import as_tensor, item_of
+from onnxport.capture.rewriting.variables import WatchedList
 
 Function = Callable[..., object]
 _INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
@@ -23,7 +25,7 @@ _INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
 class ChosenFunction:
     """One of several functions, by a number that only run time knows; all that it can is be called."""
 
-    def __init__(self, functions: Mapping[int, Function], number: torch.Tensor) -> None:
+    def __init__(self, functions: Mapping[int, Any], number: torch.Tensor) -> None:
         self._functions, self._number = list(functions.items()), number
 
     def __call__(self, *args: object, **kwargs: object) -> object:
@@ -43,29 +45,30 @@ class ChosenFunction:
 
 def chosen_function(owner: object, key: object) -> ChosenFunction | None:
     """What a key of a list of functions stands for that only run time knows, in a block; None for all else."""
-    if not is_in_block() or not isinstance(owner, list | tuple | torch.nn.ModuleList | torch.nn.Sequential):
+    listed = isinstance(owner, list | tuple | torch.nn.ModuleList | torch.nn.Sequential)
+    # Lists that grow in the block, or that run time knows the length of, note who reads them.
+    grows = isinstance(owner, WatchedList) or (isinstance(owner, OpenList) and owner.has_open_length)
+    if not is_in_block() or not listed or grows:
         return None
-    number = _number(key)
-    functions = {place: item for place, item in enumerate(owner) if _is_function(item)}
-    if number is None or not functions or len(functions) < len(owner):
-        return None
+    functions = dict(enumerate(cast(Sequence[object], owner)))
+    number = _number(key) if functions and all(map(_is_function, functions.values())) else None
     # A place may be counted from the end.
-    return ChosenFunction(functions, number % len(functions))
+    return None if number is None else ChosenFunction(functions, number % len(functions))
 
 
 def named_function(owner: object, name: Callable[[int], str], key: object) -> object:
     """The function with the name that a number stands in, which only run time knows; None for all else."""
-    number = _number(key)
-    if number is None or not isinstance(owner, dict | torch.nn.ModuleDict):
+    if not isinstance(owner, dict | torch.nn.ModuleDict):
         return None
     # Names are counted from 0 or 1.
     found = {place: owner[name(place)] for place in range(len(owner) + 1) if name(place) in owner}
-    if not found or not all(map(_is_function, found.values())):
+    number = _number(key) if found and all(map(_is_function, found.values())) else None
+    if number is None:
         return None
     return ChosenFunction(found, number) if is_in_block() else item_of(found, key)
 
 
-def _is_function(item: object) -> TypeGuard[Function]:
+def _is_function(item: object) -> bool:
     return callable(item) and not isinstance(item, torch.Tensor)
 
 

@@ -52,6 +52,7 @@ from onnxport.capture.rewriting.syntax_parts import (
     first_line,
     helper,
     looked_up,
+    loop_text,
     placed,
     statement_of,
     texts_of,
@@ -246,7 +247,9 @@ class _Rewriter(_Identities):
         plain.iter = ast.Name(items, ast.Load())
         found = self._unflagged(node)
         if isinstance(found, CannotBeFlagged):
-            reason = helper("refuse_open", ast.Name(items, ast.Load()), *map(ast.Constant, (_text(node), str(found))))
+            reason = helper(
+                "refuse_open", ast.Name(items, ast.Load()), *map(ast.Constant, (loop_text(node), str(found)))
+            )
             return [placed(node.iter, start), placed(node.iter, ast.Expr(reason)), plain]
         names = self._changed([node.target, *found.loop.body])
         body = self._function("body", names, found.loop.body, first=item)
@@ -477,7 +480,7 @@ def _described(
         if isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store)
     ]
     texts = texts_of(names, needed, attributes)
-    return [ast.Name(body, ast.Load()), *texts, ast.Constant(_text(loop)), ast.Constant(flag)]
+    return [ast.Name(body, ast.Load()), *texts, ast.Constant(loop_text(loop)), ast.Constant(flag)]
 
 
 def _flag(found: Unflagged) -> list[ast.stmt]:
@@ -488,12 +491,6 @@ def _loop_or_plain(loop: str, made: ast.expr, run: Sequence[ast.stmt], plain: as
     """What runs a loop that is captured, or the plain one where there is none."""
     is_plain = ast.Compare(ast.Name(loop, ast.Load()), [ast.Is()], [ast.Constant(None)])
     return [ast.Assign([ast.Name(loop, ast.Store())], made), ast.If(is_plain, [plain], list(run))]
-
-
-def _text(loop: ast.For | ast.While) -> str:
-    if isinstance(loop, ast.While):
-        return f"while {ast.unparse(loop.test)}"
-    return f"for {ast.unparse(loop.target)} in {ast.unparse(loop.iter)}"
 
 
 def _assigned(names: Sequence[str], loop: str) -> ast.stmt:

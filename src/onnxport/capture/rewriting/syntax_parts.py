@@ -68,3 +68,10 @@ def placed(place: ast.stmt | ast.expr, made: _Made) -> _Made:
 def first_line(definition: ast.FunctionDef) -> int:
     """The line on which a function begins, with what decorates it."""
     return min([definition.lineno, *(decorator.lineno for decorator in definition.decorator_list)])
+
+
+def loop_text(loop: ast.For | ast.While) -> str:
+    """The first line of a loop, as one reads it."""
+    if isinstance(loop, ast.While):
+        return f"while {ast.unparse(loop.test)}"
+    return f"for {ast.unparse(loop.target)} in {ast.unparse(loop.iter)}"

@@ -19,6 +19,7 @@ IN_ORDER = {
     "argsort",
     "kthvalue",
     "max",
+    "max_pool2d_with_indices",
     "median",
     "min",
     "sort",

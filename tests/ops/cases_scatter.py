@@ -108,6 +108,7 @@ PARTS = [
         R(2, 3),
         name="run-time start",
     ),
+    case("aten::slice_scatter", lambda x: x.slice_scatter(x[:, ::2] + 1, 1, 0, 9, 2), R(0, "b"), name="steps of none"),
 ]
 
 CASES = [*SCATTER, *ALONG, *PARTS]

@@ -48,6 +48,8 @@ VIEW = [
     case("aten::squeeze.dim", lambda x: (x.squeeze(-1), x.squeeze(1)), R("n", 3, 1)),
     case("aten::squeeze.dims", lambda x: x.squeeze((0, -2, 1)), R(1, "n", 1, 3), warns="which squeeze would drop"),
     case("aten::expand", lambda x: x.expand(4, -1, x.shape[0]), R("n", 1)),
+    case("aten::expand", lambda x: (x[None] * 2).expand(0, -1, 3) * 2, R("n", 3), name="to none"),
+    case("aten::expand", lambda x: (x[:1] * 2).expand(0, 3) * 2, R(2, 3), name="one to none"),
     case("aten::expand aten::broadcast_to", lambda x: x.expand(3, 2).broadcast_to(2, 3, 2), R(), name="0-d"),
     case("aten::expand_as", lambda x, y: x.expand_as(y), R("n", 1), R("b", "n", 3)),
     case("aten::broadcast_tensors", lambda x, y: torch.broadcast_tensors(x, y), R("n", 1), R(3)),

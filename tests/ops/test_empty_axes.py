@@ -76,6 +76,13 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
         torch.cat([x[1:], x]).mean(),
         torch.cat([x[1:], x]).var(0, correction=0),
     ),
+    "made of the sizes after the first is cut off": lambda x: (
+        torch.full_like(x[1:], 2),
+        x.new_zeros(x.shape[1], 2).new_ones(x[1:].shape),
+        x[1:, None].expand(-1, 3, -1),
+        x[1:].repeat_interleave(2, 1),
+        x[1:].unflatten(1, (-1, 1)).flatten(0, 1),
+    ),
     "like some rows of the first column": lambda x: torch.full_like(x.new_ones(3, x.shape[0])[[0, -1], ..., :1], 3),
     "written to a diagonal of one row": lambda x: _changed_below_the_diagonal(x),
     "running sums of exponentials": lambda x: (x.logcumsumexp(0), x.logcumsumexp(1)),

@@ -23,6 +23,7 @@ from onnxport.onnx_build.schemas import schema_of, similar_operators
 from onnxport.provenance import Provenance, attach
 from onnxport.translate.attributes import attribute, free_attribute
 from onnxport.translate.dims import Dim, DimNames, Int, Sizes, broadcast, is_static
+from onnxport.translate.extents import extent, sizes_to_reshape
 from onnxport.translate.tensor import Number, Tensor
 from onnxport.weights.dtypes import COMPLEX_PARTS, carrier_dtype, from_torch_dtype, to_torch_dtype
 
@@ -268,8 +269,8 @@ class Builder:
         stored = ir.tensor(value)  # type: ignore[arg-type]
         return self.const(stored.numpy(), to_torch_dtype(stored.dtype))
 
-    def ints(self, sizes: Sequence[Int]) -> Tensor:
-        """An int64 vector of sizes, static or not."""
+    def ints(self, sizes: Sequence[Int], *, of_tensor: bool = False) -> Tensor:
+        """An int64 vector of numbers, static or not; those ``of_tensor`` are sizes of one, which are never below 0."""
         if is_static(sizes):
             return self.const(list(sizes), torch.int64)
         pieces: list[Tensor] = []
@@ -281,7 +282,7 @@ class Builder:
             if run:
                 pieces.append(self.const(run, torch.int64))
                 run = []
-            pieces.append(self.sizes.vector(size))
+            pieces.append(extent(self, size) if of_tensor else self.sizes.vector(size))
         if run:
             pieces.append(self.const(run, torch.int64))
         vector = pieces[0] if len(pieces) == 1 else self.Concat(*pieces, axis=0)
@@ -307,7 +308,7 @@ class Builder:
         if len(shape) == 0:
             return self.const(array, dtype)
         tensor = ir.Tensor(array.reshape(1), dtype=from_torch_dtype(dtype))
-        return self.ConstantOfShape(self.ints(shape), value=tensor, out_dtype=dtype).with_shape(shape)
+        return self.ConstantOfShape(self.ints(shape, of_tensor=True), value=tensor, out_dtype=dtype).with_shape(shape)
 
     # Dtypes
 
@@ -363,21 +364,8 @@ class Builder:
             return x
         if x.is_complex:
             return Tensor(self, self.reshape(self.pairs(x), [*shape, 2])._value, x.dtype, shape)
-        wanted, allow_zero = list(shape), 1 if 0 in shape else None
-        if allow_zero is None and not is_static(shape):
-            before = x.known_shape if x.known_shape is not None else ()
-            wanted = [
-                0 if isinstance(size, Dim) and axis < len(before) and before[axis] == size else size
-                for axis, size in enumerate(shape)
-            ]
-            moving = [axis for axis, size in enumerate(wanted) if isinstance(size, Dim)]
-            others = [size for axis, size in enumerate(shape) if axis not in moving[:1]]
-            # Beside a size of 0 there is nothing to infer -1 from, and a computed 0 would mean a size that is kept.
-            if moving and self.may_be_empty(others):
-                wanted, allow_zero = list(shape), 1
-            elif len(moving) == 1:
-                wanted[moving[0]] = -1
-        return self.Reshape(x, wanted, allowzero=allow_zero).with_shape(shape)
+        sizes, allow_zero = sizes_to_reshape(self, x, shape)
+        return self.Reshape(x, self.ints(sizes, of_tensor=True), allowzero=allow_zero).with_shape(shape)
 
     def transpose(self, x: Tensor, permutation: Sequence[int]) -> Tensor:
         """Permute the dimensions."""
@@ -419,6 +407,10 @@ class Builder:
         """Broadcast to ``shape``; nothing where it has that shape already, and 1 for a run-time size that is kept."""
         if x.known_shape == tuple(shape):
             return x
+        if 0 in shape:
+            # onnxruntime 1.31 leaves out an Expand to literal sizes of 0 and 1, and so a tensor of none has elements.
+            empty = self.full(0, [*shape, 2] if x.is_complex else shape, COMPLEX_PARTS.get(x.dtype, x.dtype))
+            return Tensor(self, empty._value, x.dtype, shape)
         wanted = list(shape)
         if x.known_shape is not None:
             new = len(shape) - x.rank
@@ -429,7 +421,8 @@ class Builder:
             wanted[new:] = [
                 1 if keep and isinstance(size, Dim) else size for keep, size in zip(kept, shape[new:], strict=True)
             ]
-        return self.Expand(x, self.ints([*wanted, 2] if x.is_complex else wanted)).with_shape(shape)
+        sizes = self.ints([*wanted, 2] if x.is_complex else wanted, of_tensor=True)
+        return self.Expand(x, sizes).with_shape(shape)
 
     def slice(self, x: Tensor, axis: int, start: Int, end: Int | None, step: int = 1) -> Tensor:
         """A slice of one axis; ``end=None`` goes to the end."""

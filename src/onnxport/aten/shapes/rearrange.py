@@ -13,7 +13,7 @@ from onnxport.errors import TranslationError
 from onnxport.onnx_build.literals import INT64_MAX, INT64_MIN
 from onnxport.translate import Builder, Dim, Int, Tensor, translates
 from onnxport.translate.dims import is_static, maximum, minimum, product
-from onnxport.translate.first_elements import one_if_any
+from onnxport.translate.first_elements import one_if_any, shape_if_empty
 
 _LITERAL = 4096
 """Up to this many numbers are written out; more are counted at run time."""
@@ -111,7 +111,8 @@ def repeat_interleave(op: Builder, self: Tensor, repeats: Int, dim: int | None, 
         self, axis = op.reshape(self, [product(self.shape)]), 0
     else:
         axis = axis_of(dim, self.rank)
-    before, size, after = self.shape[:axis], self.shape[axis], self.shape[axis + 1 :]
+    sizes = shape_if_empty(op, self)
+    before, size, after = sizes[:axis], sizes[axis], sizes[axis + 1 :]
     several = op.expand(op.unsqueeze(self, [axis + 1]), [*before, size, repeats, *after])
     shape = [*before, size * repeats, *after]
     # Stated where an empty axis beside it would leave nothing to infer it from.
@@ -119,7 +120,7 @@ def repeat_interleave(op: Builder, self: Tensor, repeats: Int, dim: int | None, 
     return (
         op.reshape(several, shape)
         if inferred or self.is_complex
-        else op.Reshape(several, shape, allowzero=1).with_shape(shape)
+        else op.Reshape(several, op.ints(shape, of_tensor=True), allowzero=1).with_shape(shape)
     )
 
 

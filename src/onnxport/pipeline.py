@@ -20,6 +20,7 @@ from onnxport.functions import function_calls, outline
 from onnxport.fusions import fuse
 from onnxport.join import Condition, Side, join
 from onnxport.legalize import FIRST_IR_WITH_FUNCTIONS, legalize
+from onnxport.legalize.first_elements import forget_sizes_of_first_elements
 from onnxport.legalize.index_bounds import check_constant_indices
 from onnxport.optimize import optimize
 from onnxport.optimize.dead_code import remove_unread_initializers
@@ -106,6 +107,7 @@ def convert(
                 check_fit(model, options.target)
             if options.target.int32_inputs:
                 narrow_inputs(model)
+            forget_sizes_of_first_elements(model)
         quantization = None
         if options.quantize is not None:
             with events.stage("quantize"):

@@ -101,6 +101,37 @@ def test_an_axis_that_is_empty_at_run_time(name: str) -> None:
         assert_close(program(x), Model()(x))
 
 
+def test_first_elements_do_not_lend_memory_that_they_lack() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> object:
+            largest = x.max(-1).values
+            pieces = torch.cat(largest.flip(0).split(2, -1)[::-1], -1)
+            filled = largest.reshape(-1).fill_(-1)
+            first = torch.zeros_like(filled, dtype=torch.long)[..., :1]
+            ones = x.new_ones(2 * x.shape[0], 1)
+            last = ones.chunk(2, -1)[0].split(2)[-1]
+            return largest, pieces, filled.scatter_(-1, first, 3), last, ones.fill_diagonal_(0)
+
+    program = onnxport.export(Model(), (torch.randn(5, 6),), dynamic_shapes=({0: DYNAMIC},), verbose=False)
+    for batch in (0, 3, 1):
+        x = torch.randn(batch, 6)
+        assert_close(program(x), Model()(x))
+
+
+def test_sizes_of_first_elements_are_open_inside_and_stated_outside() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return F.relu(x[:1]).exp()
+
+    program = onnxport.export(Model(), (torch.randn(5, 4),), dynamic_shapes=({0: DYNAMIC},), verbose=False)
+    sizes = {node.op_type: node.outputs[0].shape for node in program.model.graph}
+    assert {kind: str(shape) for kind, shape in sizes.items()} == {
+        "Slice": "[None,4]",
+        "Relu": "[None,4]",
+        "Exp": "[1,4]",
+    }
+
+
 @pytest.mark.parametrize("opset", [18, 23])
 @pytest.mark.parametrize("spatial", [(), (4,), (4, 2)])
 def test_groups_of_an_empty_batch(opset: int, spatial: tuple[int, ...]) -> None:

@@ -132,6 +132,20 @@ def test_sizes_of_first_elements_are_open_inside_and_stated_outside() -> None:
     }
 
 
+def test_sizes_of_first_elements_are_open_beside_those_that_are_known_after_a_branch() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            first = x[:1].exp() if x.sum() > 0 else x[1:2].sin()
+            return first.neg().split(2, 1)[1] * 2
+
+    program = onnxport.export(Model(), (torch.randn(5, 4),), dynamic_shapes=({0: DYNAMIC},), verbose=False)
+    sizes = {node.op_type: str(node.outputs[0].shape) for node in program.model.graph}
+    assert (sizes["If"], sizes["Neg"]) == ("[None,4]", "[None,4]")
+    for rows in (3, 0):
+        x = torch.ones(rows, 4)
+        assert_close(program(x), Model()(x))
+
+
 @pytest.mark.parametrize("opset", [18, 23])
 @pytest.mark.parametrize("spatial", [(), (4,), (4, 2)])
 def test_groups_of_an_empty_batch(opset: int, spatial: tuple[int, ...]) -> None:

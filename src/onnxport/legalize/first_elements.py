@@ -6,6 +6,8 @@ onnxruntime gives a tensor the memory of another that is declared to be as large
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx_ir as ir
 
 from onnxport.graphs import bodies
@@ -27,24 +29,43 @@ def _walk(graph: ir.Graph, opened: set[ir.Value]) -> None:
         within = bodies(node)
         for body in within:
             _walk(body, opened)
-        if node.op_type == "Slice":
-            follows = _first_elements(node)
-        elif node.op_type == "ConstantOfShape":
-            follows = _computed_sizes(node)
-        elif opened and not opened.isdisjoint([*node.inputs, *(value for body in within for value in body.outputs)]):
-            follows = result_dims(node)
-        else:
+        begins = node.op_type in ("Slice", "ConstantOfShape")
+        read = [*node.inputs, *(value for body in within for value in body.outputs)]
+        if not begins and (not opened or opened.isdisjoint(read)):
             continue
-        for position, output in enumerate(node.outputs):
-            if _is_opened(output, follows if position == 0 else None):
-                opened.add(output)
+        opened.update(
+            output for output, dims in zip(node.outputs, _dims(node), strict=True) if _is_opened(output, dims)
+        )
+
+
+def _dims(node: ir.Node) -> list[Dims | None]:
+    """What follows of the shapes of a node's outputs from those of its inputs."""
+    if node.op_type == "If":
+        return [_in_common(of_branches) for of_branches in zip(*(body.outputs for body in bodies(node)), strict=True)]
+    if node.op_type == "Slice":
+        first = _first_elements(node)
+    else:
+        first = _computed_sizes(node) if node.op_type == "ConstantOfShape" else result_dims(node)
+    others = first if node.op_type in ("Split", "TopK") else None
+    return [first, *[others] * (len(node.outputs) - 1)]
+
+
+def _in_common(values: Sequence[ir.Value]) -> Dims | None:
+    """The shape of one of several values, open where one of theirs is."""
+    shapes = [dims_of(value) for value in values]
+    known = [shape for shape in shapes if shape is not None and shapes[0] is not None and len(shape) == len(shapes[0])]
+    if len(known) < len(shapes):
+        return None
+    return [
+        sizes[0] if all(isinstance(size, int) for size in sizes) else unknown() for sizes in zip(*known, strict=True)
+    ]
 
 
 def _first_elements(node: ir.Node) -> Dims | None:
     """The shape of a slice, open where the axis is."""
     before, after = dims_of(node.inputs[0]), dims_of(node.outputs[0])
     if before is None or after is None:
-        return None
+        return after
     return [unknown() if isinstance(old, ir.SymbolicDim) else new for old, new in zip(before, after, strict=True)]
 
 

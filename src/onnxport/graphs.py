@@ -32,3 +32,12 @@ def graphs(model: ir.Model) -> Iterator[ir.Graph]:
         yield graph
         for node in graph:
             pending.extend(bodies(node))
+
+
+def detach(node: ir.Node) -> None:
+    """Withdraw the uses a dead node and its bodies make of values, which would keep their producers in the graph."""
+    for index in range(len(node.inputs)):
+        node.replace_input_with(index, None)
+    for body in bodies(node):
+        for inner in body:
+            detach(inner)

@@ -185,7 +185,9 @@ def _translate_forks(
     for mark, value in asked.items():
         index = mark.args[1]
         assert isinstance(index, int)
-        conditions[index] = Condition(value, Provenance(mark), tree.decisions[index].where)
+        decision = tree.decisions[index]
+        taken = tree.sizes_taken_for_others(decision)
+        conditions[index] = Condition(value, Provenance(mark), decision.where, taken)
     return Side(model, conditions)
 
 

@@ -19,6 +19,29 @@ SIGNS = data([1, 2, 3], [-1, -2, -3], [5, -5, 1], [-0.1, 0.0, 0.2])
 SIZES = rows(8, 1, 2, 3, 5, 7, 14, 65, 100)
 
 
+@program([(torch.ones(h, w),) for h, w in ((4, 6), (9, 3), (3, 3), (3, 4), (5, 5), (1, 1))], axes=({0: "h", 1: "w"},))
+def one_size_then_two_equal_ones(self: Any, x: Any) -> Any:
+    h, w = x.shape
+    if w == 3:
+        row = torch.ones(3)
+    elif w == h:
+        row = torch.arange(h) * 1.0
+    else:
+        row = torch.ones(w) * 7
+    return x + row
+
+
+@program(rows(6, 1, 3, 4, 8, 9))
+def refused_where_it_is_empty(self: Any, x: Any) -> Any:
+    if x.shape[0] % 4 != 0:
+        if not all(x.shape):
+            raise ValueError("empty")
+        x = x.cumsum(0)
+    if 0 in x.shape:
+        raise ValueError("empty")
+    return x + 1
+
+
 # Data
 
 

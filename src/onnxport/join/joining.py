@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import onnx_ir as ir
 
 from onnxport.errors import Problem, TranslationError
-from onnxport.graphs import graphs
+from onnxport.graphs import detach, graphs
 from onnxport.join.anatomy import Anatomies, Slot, values_made
 from onnxport.join.matching import Matching, Pair
 from onnxport.onnx_build.names import UniqueNames, names_in
@@ -21,11 +21,15 @@ Merge: TypeAlias = Callable[[Size, Size], Size]
 
 @dataclass(frozen=True)
 class Condition:
-    """What a decision asks, where in the graph it is computed (a bool where it is settled), and where the code asks."""
+    """What a decision asks, where in the graph it is computed (a bool where it is settled), and where the code asks.
+
+    ``taken`` says how many sizes are taken for others on the way that it is computed on: of those it asks for, of all.
+    """
 
     value: ir.Value | bool
     asked: Provenance
     where: str
+    taken: tuple[int, int] = (0, 0)
 
 
 @dataclass
@@ -52,7 +56,7 @@ def join(if_true: Side, if_false: Side, index: int) -> Side:
     Joining(if_true.model, if_false.model, matching).write(kept[index])
     same = matching.same
     conditions = {
-        number: Condition(same.get(c.value, c.value), c.asked, c.where) if isinstance(c.value, ir.Value) else c
+        number: replace(c, value=same.get(c.value, c.value)) if isinstance(c.value, ir.Value) else c
         for number, c in kept.items()
         if number < index
     }
@@ -60,8 +64,13 @@ def join(if_true: Side, if_false: Side, index: int) -> Side:
 
 
 def _settled(one: Condition, other: Condition) -> Condition:
-    """The condition of the way on which it is still one: a way for one size alone may know the answer."""
-    return other if isinstance(one.value, bool) else one
+    """The condition of the way on which it is still one: a way for one size alone may know the answer.
+
+    A way for equal sizes computes of one of them what was asked of the other before, so that it holds on no other way.
+    """
+    if isinstance(one.value, bool) or isinstance(other.value, bool):
+        return other if isinstance(one.value, bool) else one
+    return other if other.taken < one.taken else one
 
 
 def _check_outputs(if_true: Side, if_false: Side, condition: Condition) -> None:
@@ -113,6 +122,7 @@ class Joining:
         mated = [node for node, _ in mates]
         slots = self._slots_of_choices(mates)
         results = list(zip(graph.outputs, other.outputs, strict=True))
+        nodes = [*graph, *other]
         for side in (graph, other):
             side.outputs.clear()
             side.remove(list(side))
@@ -130,6 +140,10 @@ class Joining:
             slot.read(chosen[pair])
         graph.outputs.extend(self._output(pair, chosen.get(pair)) for pair in results)
         graph.extend([*shared, *borrowed, *mated])
+        for node in nodes:
+            if node.graph is None:
+                # What no result needs is left out, and what it reads may be needed by nothing else.
+                detach(node)
         self._adopt()
 
     def _slots_of_choices(self, mates: Iterable[tuple[ir.Node, ir.Node]]) -> list[tuple[Slot, Pair]]:

@@ -6,7 +6,7 @@ from collections import Counter
 
 import onnx_ir as ir
 
-from onnxport.graphs import bodies
+from onnxport.graphs import bodies, detach
 from onnxport.optimize.scope import Scope
 
 #: Operators whose last outputs may be left out, and how many they must have. Recurrent ones are none of them: readers
@@ -38,7 +38,7 @@ def remove_marked_dead(scope: Scope) -> None:
     """
     marked: dict[ir.Graph, list[ir.Node]] = {}
     for node in scope.dead:
-        _detach(node)
+        detach(node)
         if node.graph is not None:
             marked.setdefault(node.graph, []).append(node)
     for graph, nodes in marked.items():
@@ -107,7 +107,7 @@ def _sweep(graph: ir.Graph, scope: Scope) -> None:
                 counts[value] = counts.get(value, 0) + 1
     if dead:
         for node in dead:
-            _detach(node)
+            detach(node)
         graph.remove(dead, safe=True)
         scope.tally["dead node"] += len(dead)
 
@@ -134,15 +134,6 @@ def _drop_outputs(node: ir.Node, scope: Scope) -> None:
     if kept < len(node.outputs):
         scope.tally["unused output"] += len(node.outputs) - kept
         node.resize_outputs(kept)
-
-
-def _detach(node: ir.Node) -> None:
-    """Withdraw the uses a dead node and its bodies make of values, which would keep their producers in the graph."""
-    for index in range(len(node.inputs)):
-        node.replace_input_with(index, None)
-    for body in bodies(node):
-        for inner in body:
-            _detach(inner)
 
 
 def _drop_initializers(graph: ir.Graph, scope: Scope) -> None:

@@ -12,7 +12,7 @@ import sympy  # type: ignore[import-untyped]
 import torch
 
 from onnxport.capture.diagnosis.forced_sizes import FirstSymbols, is_violation
-from onnxport.capture.diagnosis.guards import Followed, limit_of
+from onnxport.capture.diagnosis.guards import Followed, limit_of, shape_env_of
 from onnxport.capture.diagnosis.user_lines import line_of_error, raised_by_model
 from onnxport.capture.forks.decisions import DECIDED, MOST_AT_ONE_LINE, Decision, Diverged, LoopOnData, Schedule
 from onnxport.capture.forks.searching import is_tangled
@@ -22,6 +22,7 @@ from onnxport.errors import CaptureError, Problem
 from onnxport.events import EventLog
 from onnxport.size_limits import SizeLimit
 from onnxport.torch_internals.operators import WRAPPERS, HigherOrderOperator
+from onnxport.torch_internals.symbolic_sizes import example_sizes
 
 _MOST_TRIES = 4
 
@@ -38,6 +39,19 @@ class Path:
     def paths(self) -> Iterator[Path]:
         """This path."""
         yield self
+
+    def sizes_taken_for_others(self, decision: Decision) -> tuple[int, int]:
+        """How many sizes are one with another on this way, or a number: of what a decision asks, and of all.
+
+        What was asked before that was found is computed of either size here, which is wrong on other ways.
+        """
+        environment = shape_env_of(self.program)
+        if environment is None:
+            return 0, 0
+        now = {symbol.name: environment.replace(symbol) for symbol in example_sizes(environment)}
+        often = Counter(now.values())
+        taken = {name for name, size in now.items() if often[size] > 1 or not size.is_Symbol}
+        return len(taken & {symbol.name for symbol in decision.expression.free_symbols}), len(taken)
 
 
 @dataclass

@@ -42,6 +42,24 @@ def refused_where_it_is_empty(self: Any, x: Any) -> Any:
     return x + 1
 
 
+_LONGER = lambda x: torch.cat([x, x])[: int(len(x) * 1.5)]  # noqa: E731
+
+
+class _WithHooks(torch.nn.Linear):
+    def __init__(self) -> None:
+        super().__init__(3, 3)
+        self.register_forward_pre_hook(lambda module, given: (given[0].view(len(given[0]), 3),))
+        self.register_forward_hook(lambda module, given, made: made * len(made) if len(made) > 3 else made)
+
+
+_HOOKED = _WithHooks()
+
+
+@program(rows(6, 1, 2, 3, 4, 8))
+def lambdas_made_before(self: Any, x: Any) -> Any:
+    return _LONGER(_HOOKED(x))
+
+
 # Data
 
 

@@ -30,7 +30,13 @@ from onnxport.capture.forks.choice_syntax import is_choice_of_numbers, is_joined
 from onnxport.capture.forks.choosing import Choosing, refuse_truth
 from onnxport.capture.forks.cutting import cuts_left_open
 from onnxport.capture.forks.data_truths import comparisons_of_data, conditions_compared, unordered_numbers
-from onnxport.capture.forks.expressions import is_condition_of_while, is_for_message, is_in_counted_loop, is_outvoted
+from onnxport.capture.forks.expressions import (
+    frame_of_source,
+    is_condition_of_while,
+    is_for_message,
+    is_in_counted_loop,
+    is_outvoted,
+)
 from onnxport.capture.forks.fitting import Fitting, Unproven
 from onnxport.capture.forks.listed_numbers import lists_left_open
 from onnxport.capture.forks.memory_order import orders_of_memory
@@ -278,9 +284,7 @@ class Schedule:
         frame = frame_of_caller()
         if frame is None or self.rewritten is None or not helps(frame):
             return
-        while frame.f_code.co_name.startswith("<") and frame.f_back is not None:
-            # A comprehension or lambda is part of the function around it.
-            frame = frame.f_back
+        frame = frame_of_source(frame)
         if self.rewritten.may_help(frame.f_code, in_loop=in_loop):
             raise self._refuse(PlainNumber(frame.f_code, in_loop=in_loop))
 

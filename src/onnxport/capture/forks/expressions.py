@@ -37,6 +37,26 @@ def is_outvoted(frame: FrameType) -> bool:
     return False
 
 
+def frame_of_source(frame: FrameType) -> FrameType:
+    """The frame of the function whose source has what a frame runs: a comprehension is part of the one around it.
+
+    So is a lambda that the one around it made in this call; one that was made before, as a hook is, has its own.
+    """
+    code = frame.f_code
+    while code.co_name.startswith("<"):
+        around = frame.f_back
+        while around is not None and (code not in around.f_code.co_consts or around.f_code.co_name == "<module>"):
+            around = around.f_back
+        if around is not None:
+            frame = around
+        elif code.co_name == "<lambda>" or frame.f_back is None:
+            break
+        else:
+            frame = frame.f_back
+        code = frame.f_code
+    return frame
+
+
 def place_of(frame: FrameType) -> _Place | None:
     """Where in its file the instruction stands that a frame runs right now: first and last line and column."""
     positions = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), None)

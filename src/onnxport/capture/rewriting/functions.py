@@ -21,12 +21,14 @@ from types import CodeType, FunctionType, TracebackType
 from typing import TypeGuard, TypeVar
 
 from onnxport.capture.forks.choosing import Choosing
+from onnxport.capture.forks.expressions import is_within
 from onnxport.capture.patches.replacing import code_replaced, items_replaced
 from onnxport.capture.rewriting.identities import functions_with_identities
 from onnxport.capture.rewriting.opened_branches import OpenedBranches
 from onnxport.capture.rewriting.syntax import rewritten_definition, with_plain_identities
 from onnxport.capture.rewriting.syntax_parts import HELPERS, OWN, first_line
 from onnxport.errors import OnnxExporterError, Problem
+from onnxport.source_files import nodes_of_file
 
 _Refusal = TypeVar("_Refusal", bound=OnnxExporterError)
 
@@ -187,12 +189,16 @@ def _compiled(code: CodeType, rewritten: Callable[[ast.FunctionDef], ast.Functio
     if made is None:
         return None
     module = _enclosed(made, code)
-    found = _find(compile(module, code.co_filename, "exec"), lambda one: _is_like(one, code))
-    return found if found is not None and found.co_freevars == code.co_freevars else None
+    found = _find(compile(module, code.co_filename, "exec"), lambda one: _is_like(one, code, made.name))
+    if found is None or found.co_freevars != code.co_freevars:
+        return None
+    return found.replace(co_name=code.co_name)
 
 
 def _definition(code: CodeType) -> ast.FunctionDef | None:
-    """The statement that defines a function, at its place in the file."""
+    """The statement that defines a function, at its place in the file; for a lambda one that says the same."""
+    if code.co_name == "<lambda>":
+        return _lambda_as_definition(code)
     lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
     try:
         block = inspect.getblock(lines)
@@ -203,6 +209,32 @@ def _definition(code: CodeType) -> ast.FunctionDef | None:
         return None
     ast.increment_lineno(tree, code.co_firstlineno - (2 if nested else 1))
     return next((node for node in ast.walk(tree) if _defines(node, code)), None)
+
+
+def _lambda_as_definition(code: CodeType) -> ast.FunctionDef | None:
+    """The function that a lambda is, found by where its instructions stand in the file."""
+    places = [place for place in code.co_positions() if place[0] is not None and place[2] != place[3]]
+    found = [
+        node
+        for node in nodes_of_file(code.co_filename)
+        if isinstance(node, ast.Lambda) and _arguments(node.args) == list(code.co_varnames[: code.co_argcount])
+        if all(_is_in(place, node.body) for place in places)
+    ]
+    if not found:
+        return None
+    # Of those that stand in one another, the innermost.
+    node = found[-1]
+    body = ast.copy_location(ast.Return(node.body), node.body)
+    return ast.copy_location(ast.FunctionDef(f"{OWN}lambda", node.args, [body], []), node)
+
+
+def _arguments(arguments: ast.arguments) -> list[str]:
+    return [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
+
+
+def _is_in(place: tuple[int | None, ...], node: ast.expr) -> bool:
+    line, last_line, column, last_column = (0 if number is None else number for number in place)
+    return is_within((line, last_line, column, last_column), node)
 
 
 def _defines(node: ast.AST, code: CodeType) -> TypeGuard[ast.FunctionDef]:
@@ -223,8 +255,8 @@ def _enclosed(definition: ast.FunctionDef, code: CodeType) -> ast.Module:
     return ast.fix_missing_locations(ast.Module([outer], []))
 
 
-def _is_like(one: CodeType, code: CodeType) -> bool:
-    return one.co_name == code.co_name and one.co_varnames[: code.co_argcount] == code.co_varnames[: code.co_argcount]
+def _is_like(one: CodeType, code: CodeType, name: str) -> bool:
+    return one.co_name == name and one.co_varnames[: code.co_argcount] == code.co_varnames[: code.co_argcount]
 
 
 def _codes_in(code: CodeType) -> Iterator[CodeType]:

@@ -60,6 +60,45 @@ def lambdas_made_before(self: Any, x: Any) -> Any:
     return _LONGER(_HOOKED(x))
 
 
+class _Batch:
+    def __init__(self, x: torch.Tensor) -> None:
+        self.x = x
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+
+@program(rows(6, 1, 2, 3, 4, 8))
+def length_of_ones_own(self: Any, x: Any) -> Any:
+    batch = _Batch(x)
+    return x * torch.ones(len(batch), 1) * (2 if len(batch) > 3 else len(batch))
+
+
+_TABLES: dict[Any, torch.Tensor] = {}
+
+
+@program([(torch.ones(h, w),) for h, w in ((4, 6), (1, 1), (5, 5), (2, 9), (9, 2))], axes=({0: "h", 1: "w"},))
+def tables_by_size(self: Any, x: Any) -> Any:
+    h, w = x.shape
+    if h not in _TABLES:
+        _TABLES[h] = torch.tril(torch.ones(h, h))
+    if (h, w, x.dtype) not in _TABLES:
+        _TABLES[h, w, x.dtype] = torch.arange(h * w).reshape(h, w)
+    return _TABLES[h] @ x + _TABLES[h, w, x.dtype]
+
+
+@program([(torch.ones(h, w),) for h, w in ((4, 6), (1, 1), (5, 5), (2, 9), (9, 3))], axes=({0: "h", 1: "w"},))
+def sizes_as_keys(self: Any, x: Any) -> Any:
+    h, w = x.shape
+    found = {3: torch.ones(3)}
+    found[h] = torch.arange(h) * 1.0
+    found.setdefault(w, torch.ones(w) * 7)
+    try:
+        return x + found[w], found[h], found.get(2, x[0])
+    except KeyError:
+        return x, x[0], x[0]
+
+
 # Data
 
 

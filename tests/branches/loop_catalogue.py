@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from functools import partial
 from typing import Any
@@ -642,3 +644,58 @@ def layers_by_name(self: Any, x: Any) -> Any:
         (places,) = torch.where(taken[number].squeeze(0))
         out.index_add_(0, places, layers[f"layer_{number[0] + 1}"](x[places]))
     return out
+
+
+@number()
+def rows_listed(self: Any, x: Any) -> Any:
+    items = list(x)
+    total = x[0] * 0
+    for one, other in zip(items, items[1:], strict=False):  # noqa: RUF007
+        total = total + (one - other).abs()
+    return total + items[-1] * len(items), torch.stack(tuple(x))
+
+
+@number()
+def numbers_listed(self: Any, x: Any) -> Any:
+    places = list(range(x.shape[0]))
+    weights = torch.tensor([1.0 / (place + 1) for place in range(len(x))])
+    return x * torch.tensor(places)[:, None], x * weights[:, None], torch.tensor(list(range(1, 2 * len(x), 2)))
+
+
+@number()
+def joined_one_by_one(self: Any, x: Any) -> Any:
+    largest = functools.reduce(torch.maximum, x)
+    decayed = torch.stack(list(itertools.accumulate(x, lambda past, row: past * 0.5 + row)))
+    return largest, decayed, functools.reduce(lambda total, row: total + row * 2, x, torch.ones(3))
+
+
+@number()
+def rows_in_pairs(self: Any, x: Any) -> Any:
+    total, products = x[0] * 0, torch.zeros(x.shape[0], x.shape[0])
+    for one, other in itertools.pairwise(x):
+        total = total + one * other
+    for i, j in itertools.product(range(x.shape[0]), range(x.shape[0])):
+        products[i, j] = (x[i] * x[j]).sum()
+    return total, products
+
+
+def _pieces(x: torch.Tensor, size: int) -> Any:
+    for start in range(0, len(x), size):
+        yield x[start : start + size]
+
+
+def _neighbours(x: torch.Tensor) -> Any:
+    last = x.shape[0] - 1
+    for place in range(0, last, 2):
+        one = x[place]
+        other = x[place + 1] * 2
+        yield one, other
+
+
+@number()
+def items_yielded(self: Any, x: Any) -> Any:
+    total = torch.zeros(3)
+    for one, other in _neighbours(x):
+        total = total + one * other
+    means = torch.stack([piece.mean(0) for piece in _pieces(x, 3)])
+    return total, means, torch.cat([piece.softmax(-1) for piece in _pieces(x, 4)]), sum(p.sum() for p in _pieces(x, 2))

@@ -37,6 +37,7 @@ from onnxport.capture.request.outputs import check_kept, watched
 from onnxport.capture.request.resizing import Arguments
 from onnxport.capture.request.trees import copied, leaves
 from onnxport.capture.rewriting.functions import Rewriting
+from onnxport.capture.rewriting.open_keys import open_keys_taken_out
 from onnxport.capture.rewriting.open_loops import LoopRefused
 from onnxport.errors import CaptureError, InputError, Problem, capture_error_like, warn
 from onnxport.events import EventLog
@@ -146,7 +147,14 @@ class Export:
         plain = contextlib.nullcontext() if self.strict else sizes_as_plain_numbers()
         # What comes of the bytecode is read as only graphs are whose code was written.
         written = lazy_graph_modules(False) if self.strict else contextlib.nullcontext()
-        with watching, explicit_forward(request.model, request.inputs), plain, deciding(schedule), written:
+        with (
+            watching,
+            explicit_forward(request.model, request.inputs),
+            plain,
+            deciding(schedule),
+            written,
+            open_keys_taken_out(),
+        ):
             return torch.export.export(
                 request.model,
                 request.inputs.args,

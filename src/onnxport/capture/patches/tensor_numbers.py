@@ -40,7 +40,7 @@ def numbers_in_and_out_of_tensors() -> contextlib.AbstractContextManager[None]:
 class ListedTensor(Sequence[object]):
     """The numbers of a tensor of which there are as many as run time says; looking at all fixes how many."""
 
-    def __init__(self, tensor: FakeTensor, listed: Callable[[FakeTensor], list[Any]]) -> None:
+    def __init__(self, tensor: torch.Tensor, listed: Callable[..., list[Any]]) -> None:
         self.tensor = tensor
         self._listed = listed
         self._numbers: list[Any] | None = None
@@ -62,6 +62,11 @@ class ListedTensor(Sequence[object]):
 
     def __iter__(self) -> Iterator[object]:
         return iter(self.numbers)
+
+
+def listed(tensor: torch.Tensor) -> ListedTensor:
+    """The numbers of a tensor of one axis, as a list of as many as run time says."""
+    return ListedTensor(tensor, torch.Tensor.tolist)
 
 
 def _listing(original: Callable[[FakeTensor], object]) -> Callable[[FakeTensor], Any]:

@@ -16,6 +16,8 @@ from onnxport.capture.forks.kinds import is_literal, with_plain_truths
 from onnxport.capture.patches.tensor_numbers import ListedTensor
 from onnxport.capture.rewriting.choices import counting_choices, either, way_taken
 from onnxport.capture.rewriting.chosen_functions import chosen_function, named_function
+from onnxport.capture.rewriting.open_iterators import LOOPING, collected, generated, yielded
+from onnxport.capture.rewriting.open_keys import asks_for_key, entry, has_key, put_entry
 from onnxport.capture.rewriting.open_lists import OpenItems, OpenList, items_of, without_open_lists
 from onnxport.capture.rewriting.open_loops import CountedLoop, LoopRefused, RepeatedLoop
 from onnxport.capture.rewriting.open_numbers import (
@@ -52,6 +54,9 @@ class Helpers:
     chosen = staticmethod(way_taken)
     either = staticmethod(either)
     listed = OpenList
+    collected = staticmethod(collected)
+    generated = staticmethod(generated)
+    yielded = staticmethod(yielded)
     returned = staticmethod(without_open_lists)
 
     def __init__(self, choosing: Choosing, branches: OpenedBranches) -> None:
@@ -63,6 +68,9 @@ class Helpers:
         # While torch.export runs the code, these are its own.
         if function is max or function is min:
             return partial(self._extreme, function)
+        with contextlib.suppress(TypeError):
+            # What can't be hashed is none of these.
+            function = LOOPING.get(function, function)
         return open_function(function)
 
     def _extreme(self, function: Callable[..., object], *values: object, **options: object) -> object:
@@ -164,6 +172,8 @@ class Helpers:
     @staticmethod
     def item(owner: Any, key: object) -> object:
         """``owner[key]``, where a number that run time knows may choose among Python's objects."""
+        if isinstance(owner, dict) and asks_for_key(owner, key):
+            return entry(owner, key)
         if isinstance(owner, torch.Tensor) or type(key) in _PLAIN_KEYS:
             return owner[key]
         if isinstance(owner, WatchedList) and isinstance(key, torch.SymInt) and parts_in(owner):
@@ -180,40 +190,20 @@ class Helpers:
     @staticmethod
     def contains(key: object, owner: Any) -> object:
         """``key in owner``, where only run time may know the key."""
-        if isinstance(owner, set | frozenset | dict) and isinstance(key, torch.SymInt | torch.SymFloat):
-            return any(key == one for one in owner if isinstance(one, int | float))
-        return key in owner
+        return has_key(owner, key) if asks_for_key(owner, key) else key in owner
+
+    @staticmethod
+    def put(value: object, owner: Any, key: Any) -> None:
+        """``owner[key] = value``, where only run time may know the key of a dict."""
+        if isinstance(owner, dict) and asks_for_key(owner, key):
+            put_entry(owner, key, value)
+        else:
+            owner[key] = value
 
     @staticmethod
     def joined(*parts: object) -> OpenList:
         """The items of several, one after another."""
         return sum(map(OpenList.of, parts), OpenList())
-
-    @staticmethod
-    def collected(iterable: object, function: Callable[[object], object]) -> object:
-        """What a function gives for each item, as a list."""
-        items = items_of(iterable)
-        if not isinstance(items, OpenItems):
-            return OpenList(function(item) for item in items)
-
-        def body(item: object, found: list[object]) -> tuple[list[Any]]:
-            found.append(function(item))
-            return (found,)
-
-        text = "for ... in a comprehension"
-        loop = CountedLoop(items, body, ("found",), ("found",), (), text, "", {"found": []})
-        if loop.unlike is not None:
-            raise loop.refused(loop.unlike)
-        (found,) = loop.run()
-        return found
-
-    @staticmethod
-    def generated(iterable: object, function: Callable[[object], object]) -> object:
-        """What a function gives for each item, one after another where their number is plain."""
-        items = items_of(iterable)
-        if isinstance(items, OpenItems):
-            return Helpers.collected(items, function)
-        return (function(item) for item in items)
 
     @staticmethod
     def repeated(test: Callable[..., object], *described: Any) -> RepeatedLoop | None:

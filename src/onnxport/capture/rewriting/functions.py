@@ -23,6 +23,7 @@ from typing import TypeGuard, TypeVar
 from onnxport.capture.forks.choosing import Choosing
 from onnxport.capture.forks.expressions import is_within
 from onnxport.capture.patches.replacing import code_replaced, items_replaced
+from onnxport.capture.rewriting.generators import with_items_returned
 from onnxport.capture.rewriting.identities import functions_with_identities
 from onnxport.capture.rewriting.opened_branches import OpenedBranches
 from onnxport.capture.rewriting.syntax import rewritten_definition, with_plain_identities
@@ -100,7 +101,8 @@ class Rewriting:
         """Let the functions with this code run from a rewritten source, if there is one; try no more than once."""
         self._tried.add(code)
         lines = {line for filename, line in self._in_loops if filename == code.co_filename}
-        new = _compiled(code, partial(rewritten_definition, opens=self.branches.allowed, in_loops=lines))
+        rewritten = partial(rewritten_definition, opens=self.branches.allowed, in_loops=lines)
+        new = _compiled(code, lambda definition: rewritten(with_items_returned(definition)))
         if new is None:
             return
         self._tried.add(new)

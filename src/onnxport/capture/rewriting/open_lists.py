@@ -36,6 +36,20 @@ class OpenItems:
         return self.at(place if not isinstance(place, int) or place >= 0 else self.length + place)
 
 
+@dataclass(frozen=True)
+class OpenRange(OpenItems):
+    """A ``range`` of which only run time knows the end."""
+
+    start: Any
+    step: int
+
+    @property
+    def numbers(self) -> torch.Tensor:
+        """Its numbers in a tensor."""
+        numbers: torch.Tensor = torch.arange(self.length) * self.step + self.start  # type: ignore[arg-type]
+        return numbers
+
+
 def items_of(iterable: object) -> Any:
     """What a loop runs over, open if its length is."""
     if isinstance(iterable, torch.Tensor) and iterable.dim() and isinstance(iterable.shape[0], torch.SymInt):

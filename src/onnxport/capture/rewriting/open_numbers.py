@@ -6,15 +6,25 @@ import functools
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
+from types import FunctionType
+from typing import Any, TypeGuard
 
 import torch
 
 from onnxport.capture.forks.decisions import is_of_data
 from onnxport.capture.forks.kinds import PLAIN_KINDS
-from onnxport.capture.patches.tensor_numbers import ListedTensor
+from onnxport.capture.patches.tensor_numbers import ListedTensor, listed
 from onnxport.capture.replay.values.stand_ins import Number
-from onnxport.capture.rewriting.open_lists import OpenItems, OpenList, OpenRun, concatenated, items_of, stacked
+from onnxport.capture.rewriting.open_keys import asks_for_key, entry, has_key, put_entry
+from onnxport.capture.rewriting.open_lists import (
+    OpenItems,
+    OpenList,
+    OpenRange,
+    OpenRun,
+    concatenated,
+    items_of,
+    stacked,
+)
 from onnxport.torch_internals.symbolic_sizes import truth_in_range
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -39,7 +49,11 @@ def _len(value: Any) -> object:
         return value.length
     if isinstance(value, ListedTensor):
         return value.tensor.shape[0]
-    return value.shape[0] if isinstance(value, torch.Tensor) and value.dim() else len(value)
+    if isinstance(value, torch.Tensor) and value.dim():
+        return value.shape[0]
+    method = getattr(type(value), "__len__", None)
+    # What a class of the model's says of itself may be a size, which len() makes plain.
+    return method(value) if isinstance(method, FunctionType) else len(value)
 
 
 def _divmod(a: Any, b: object) -> object:
@@ -62,7 +76,7 @@ def _range(*bounds: Any) -> object:
     length = (stop - start + step - (1 if step > 0 else -1)) // step
     # A range that ends before it begins is empty.
     positive = length if isinstance(start, int) and start <= 0 < step == 1 else torch.sym_max(length, 0)
-    return OpenItems(positive, lambda place: start + place * step)
+    return OpenRange(positive, lambda place: start + place * step, start, step)
 
 
 def _is_of_data(*values: object) -> bool:
@@ -102,6 +116,8 @@ def _reversed(sequence: object) -> object:
 
 
 def _sum(iterable: Any, start: Any = 0) -> object:
+    if isinstance(iterable, OpenRange):
+        return iterable.numbers.sum().item() + start
     if isinstance(iterable, ListedTensor):
         return iterable.tensor.sum().item() + start
     if isinstance(iterable, OpenList) and iterable.has_open_length:
@@ -109,13 +125,24 @@ def _sum(iterable: Any, start: Any = 0) -> object:
     return sum(iterable, start)
 
 
-def _list(*iterable: object) -> Any:
-    return OpenList(iterable[0].parts) if iterable and isinstance(iterable[0], OpenList) else OpenList(list(*iterable))
+def _list(*iterable: Any) -> Any:
+    given = iterable[0] if iterable else None
+    if isinstance(given, OpenRange):
+        return listed(given.numbers)
+    if _has_open_rows(given):
+        return _unbind(given)
+    return OpenList(given.parts) if isinstance(given, OpenList) else OpenList(list(*iterable))
 
 
 def _tuple(*iterable: Any) -> Any:
-    is_open = iterable and isinstance(iterable[0], OpenList) and iterable[0].has_open_length
-    return iterable[0] if is_open else tuple(*iterable)
+    given = iterable[0] if iterable else None
+    if isinstance(given, OpenRange) or _has_open_rows(given):
+        return _list(given)
+    return given if isinstance(given, OpenList) and given.has_open_length else tuple(*iterable)
+
+
+def _has_open_rows(value: object) -> TypeGuard[torch.Tensor]:
+    return isinstance(value, torch.Tensor) and value.dim() > 0 and isinstance(value.shape[0], torch.SymInt)
 
 
 def _sqrt(value: Any) -> Any:
@@ -246,10 +273,7 @@ def item_of(owner: Any, key: object) -> object:
     if not isinstance(key, torch.SymInt) or is_open:
         return owner[key]
     if isinstance(owner, dict):
-        for one in owner:
-            if isinstance(one, int) and key == one:
-                return owner[one]
-        raise KeyError(key)
+        return entry(owner, key)
     count = len(owner)
     for place in range(count):
         if key == place or (is_of_data(key.node.expr) and key == place - count):
@@ -263,9 +287,20 @@ _CACHED = type(functools.cache(str))
 
 def _got(owner: dict[object, object], key: object, otherwise: object = None) -> object:
     try:
-        return item_of(owner, key) if isinstance(key, torch.SymInt) else owner.get(key, otherwise)
+        return entry(owner, key) if asks_for_key(owner, key) else owner.get(key, otherwise)
     except KeyError:
         return otherwise
+
+
+def _set_unless_there(owner: dict[object, object], key: object, value: object = None) -> Any:
+    if not asks_for_key(owner, key):
+        return owner.setdefault(key, value)
+    if not has_key(owner, key):
+        put_entry(owner, key, value)
+    return entry(owner, key)
+
+
+_OF_DICTS = {"get": _got, "setdefault": _set_unless_there}
 
 
 def open_function(function: Any) -> Any:
@@ -274,8 +309,8 @@ def open_function(function: Any) -> Any:
         # What it remembers is known by plain numbers.
         return function.__wrapped__
     owner = getattr(function, "__self__", None)
-    if type(owner) is dict and function.__name__ == "get":
-        return functools.partial(_got, owner)
+    if type(owner) is dict and function.__name__ in _OF_DICTS:
+        return functools.partial(_OF_DICTS[function.__name__], owner)
     if function is torch.unbind:
         return _unbind
     if isinstance(owner, torch.Tensor) and function.__name__ == "unbind":

@@ -34,7 +34,6 @@ from typing import TypeVar
 
 from onnxport.capture.forks.choice_syntax import asks_joined, is_choice, is_joined_truth
 from onnxport.capture.rewriting.leaving import (
-    BROKEN,
     CannotBeFlagged,
     Loop,
     Unflagged,
@@ -48,13 +47,16 @@ from onnxport.capture.rewriting.names import names_assigned, names_changed, name
 from onnxport.capture.rewriting.syntax_parts import (
     HELPERS,
     OWN,
+    assigned_by,
     call_of,
     first_line,
+    goes_on,
     helper,
     looked_up,
-    loop_text,
+    loop_or_plain,
     placed,
     statement_of,
+    text_of,
     texts_of,
     tuple_of,
 )
@@ -63,6 +65,7 @@ from onnxport.capture.rewriting.truth_syntax import Truths, TruthsOfSizes
 _Loop = TypeVar("_Loop", ast.For, ast.While)
 _Asking = TypeVar("_Asking", ast.If, ast.IfExp)
 _ATTRIBUTES = {"unbind", "stack", "cat", "concat", "concatenate", "get", "index"}
+_ATTRIBUTES |= {"setdefault", "reduce", "accumulate", "pairwise", "product"}
 _ATTRIBUTES |= {"isqrt", "gcd", "fmod", "isnan", "isinf", "isfinite"}
 _ATTRIBUTES |= {"sqrt", "log2", "exp", "log", "log10", "sin", "cos", "tan", "tanh", "atan"}
 # What these give depends on the frame that calls them.
@@ -175,7 +178,7 @@ class _Rewriter(_Identities):
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic_visit(node)
-        if not isinstance(node.ctx, ast.Load) or isinstance(node.slice, ast.Slice | ast.Tuple | ast.Constant):
+        if not isinstance(node.ctx, ast.Load) or not _may_be_key(node.slice):
             return node
         return placed(node, looked_up(node.value, node.slice))
 
@@ -191,6 +194,10 @@ class _Rewriter(_Identities):
         return node if node.elts else placed(node, helper("listed", node))
 
     def visit_Assign(self, node: ast.Assign) -> ast.stmt:
+        target = node.targets[0]
+        if len(node.targets) == 1 and isinstance(target, ast.Subscript) and _may_be_key(target.slice):
+            parts = [self.visit(part) for part in (node.value, target.value, target.slice)]
+            return placed(node, ast.Expr(helper("put", *parts)))
         joined = self._joined(node.value) if not self._in_body and is_joined_truth(node.value) else None
         self.generic_visit(node)
         node.value = node.value if joined is None else joined
@@ -247,9 +254,7 @@ class _Rewriter(_Identities):
         plain.iter = ast.Name(items, ast.Load())
         found = self._unflagged(node)
         if isinstance(found, CannotBeFlagged):
-            reason = helper(
-                "refuse_open", ast.Name(items, ast.Load()), *map(ast.Constant, (loop_text(node), str(found)))
-            )
+            reason = helper("refuse_open", ast.Name(items, ast.Load()), *map(ast.Constant, (text_of(node), str(found))))
             return [placed(node.iter, start), placed(node.iter, ast.Expr(reason)), plain]
         names = self._changed([node.target, *found.loop.body])
         body = self._function("body", names, found.loop.body, first=item)
@@ -258,11 +263,11 @@ class _Rewriter(_Identities):
         made = helper("counted", ast.Name(items, ast.Load()), *described, call_of("locals"))
         run: list[ast.stmt] = [
             statement_of(f"if {loop}.needs_first and ({loop}.surely_runs or {loop}.length > 0): {loop}.take_first()"),
-            _assigned(names, loop),
+            assigned_by(names, loop),
             *(part for one in found.after for part in self.statements(one)),
         ]
         return [
-            placed(node.iter, line) for line in (start, *_flag(found), body, *_loop_or_plain(loop, made, run, plain))
+            placed(node.iter, line) for line in (start, *_flag(found), body, *loop_or_plain(loop, made, run, plain))
         ]
 
     def visit_While(self, node: ast.While) -> ast.stmt | list[ast.stmt]:
@@ -276,12 +281,12 @@ class _Rewriter(_Identities):
         body = self._function("body", names, found.loop.body)
         test = self._function("test", names, [])
         # Once the loop was left its condition is not asked, and may be one that fails: `while x[i] > 0`.
-        asked = ast.BoolOp(ast.And(), [_goes_on(found.flag), node.test]) if found.flag else node.test
+        asked = ast.BoolOp(ast.And(), [goes_on(found.flag), node.test]) if found.flag else node.test
         test.body = [ast.Return(self._truth(placed(node.test, asked)))]
         described = _described(body.name, names, reads, node, found.flag)
         made = helper("repeated", ast.Name(test.name, ast.Load()), *described, call_of("locals"))
         after = [part for one in found.after for part in self.statements(one)]
-        lines = _loop_or_plain(loop, made, [_assigned(names, loop), *after], plain)
+        lines = loop_or_plain(loop, made, [assigned_by(names, loop), *after], plain)
         return [placed(node.test, line) for line in (*_flag(found), test, body, *lines)]
 
     def _plain(self, node: _Loop, reads: Sequence[str]) -> _Loop:
@@ -289,7 +294,7 @@ class _Rewriter(_Identities):
         plain = copy.deepcopy(node)
         flag = is_flagged(plain) if self._in_body else ""
         if flag:
-            going = _goes_on(flag)
+            going = goes_on(flag)
             if isinstance(plain, ast.While):
                 plain.test = placed(plain.test, ast.BoolOp(ast.And(), [going, plain.test]))
             else:
@@ -372,7 +377,7 @@ class _Rewriter(_Identities):
         taken: list[ast.stmt] = (
             [ast.Assign([tuple_of(names, ast.Store())], ast.Name(chosen, ast.Load()))] if names else [ast.Pass()]
         )
-        return [placed(node.test, line) for line in (test, *ways, *_loop_or_plain(chosen, made, taken, plain))]
+        return [placed(node.test, line) for line in (test, *ways, *loop_or_plain(chosen, made, taken, plain))]
 
     def _choice(self, node: ast.If) -> list[ast.stmt]:
         """An ``if`` between numbers: one number where a condition on sizes chooses."""
@@ -384,7 +389,7 @@ class _Rewriter(_Identities):
         plain = copy.deepcopy(node)
         self.generic_visit(plain)
         taken = ast.Assign([tuple_of(names, ast.Store())], ast.Name(chosen, ast.Load()))
-        return [placed(node.test, line) for line in (*ways, *_loop_or_plain(chosen, made, [taken], plain))]
+        return [placed(node.test, line) for line in (*ways, *loop_or_plain(chosen, made, [taken], plain))]
 
     def _on_sizes(self, test: ast.expr) -> ast.Lambda:
         """A function for a condition whose ``and``, ``or`` and ``not`` are operations on truths that sizes tell."""
@@ -459,13 +464,16 @@ class _Rewriter(_Identities):
         return f"{OWN}{name}_{self._count}"
 
 
+def _may_be_key(index: ast.expr) -> bool:
+    """Whether an index may be the key of a dict that only run time knows."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return not all(isinstance(part, ast.Constant) for part in parts) and not any(
+        isinstance(part, ast.Slice | ast.Starred) for part in parts
+    )
+
+
 def _makes_class(node: ast.Call) -> bool:
     return isinstance(node.func, ast.Name) and node.func.id == "type" and len(node.args) != 1
-
-
-def _goes_on(flag: str) -> ast.Compare:
-    """Whether a loop was not left."""
-    return ast.Compare(ast.Name(flag, ast.Load()), [ast.Lt()], [ast.Constant(BROKEN)])
 
 
 def _described(
@@ -480,18 +488,8 @@ def _described(
         if isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store)
     ]
     texts = texts_of(names, needed, attributes)
-    return [ast.Name(body, ast.Load()), *texts, ast.Constant(loop_text(loop)), ast.Constant(flag)]
+    return [ast.Name(body, ast.Load()), *texts, ast.Constant(text_of(loop)), ast.Constant(flag)]
 
 
 def _flag(found: Unflagged) -> list[ast.stmt]:
     return [ast.Assign([ast.Name(found.flag, ast.Store())], ast.Constant(0))] if found.flag else []
-
-
-def _loop_or_plain(loop: str, made: ast.expr, run: Sequence[ast.stmt], plain: ast.stmt) -> list[ast.stmt]:
-    """What runs a loop that is captured, or the plain one where there is none."""
-    is_plain = ast.Compare(ast.Name(loop, ast.Load()), [ast.Is()], [ast.Constant(None)])
-    return [ast.Assign([ast.Name(loop, ast.Store())], made), ast.If(is_plain, [plain], list(run))]
-
-
-def _assigned(names: Sequence[str], loop: str) -> ast.stmt:
-    return statement_of(f"({', '.join(names)},) = {loop}.run()" if names else f"{loop}.run()")

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Sequence
 from typing import TypeVar
 
+from onnxport.capture.rewriting.leaving import BROKEN
+
 _Made = TypeVar("_Made", bound=ast.AST)
 # Two underscores would make another name of it in the methods of a class.
 OWN = "_onnxport_"
@@ -70,8 +72,24 @@ def first_line(definition: ast.FunctionDef) -> int:
     return min([definition.lineno, *(decorator.lineno for decorator in definition.decorator_list)])
 
 
-def loop_text(loop: ast.For | ast.While) -> str:
-    """The first line of a loop, as one reads it."""
+def goes_on(flag: str) -> ast.Compare:
+    """Whether a loop was not left."""
+    return ast.Compare(ast.Name(flag, ast.Load()), [ast.Lt()], [ast.Constant(BROKEN)])
+
+
+def loop_or_plain(loop: str, made: ast.expr, run: Sequence[ast.stmt], plain: ast.stmt) -> list[ast.stmt]:
+    """What runs a loop that is captured, or the plain one where there is none."""
+    is_plain = ast.Compare(ast.Name(loop, ast.Load()), [ast.Is()], [ast.Constant(None)])
+    return [ast.Assign([ast.Name(loop, ast.Store())], made), ast.If(is_plain, [plain], list(run))]
+
+
+def text_of(loop: ast.For | ast.While) -> str:
+    """The head of a loop."""
     if isinstance(loop, ast.While):
         return f"while {ast.unparse(loop.test)}"
     return f"for {ast.unparse(loop.target)} in {ast.unparse(loop.iter)}"
+
+
+def assigned_by(names: Sequence[str], loop: str) -> ast.stmt:
+    """What assigns to variables what a loop that is captured leaves of them."""
+    return statement_of(f"({', '.join(names)},) = {loop}.run()" if names else f"{loop}.run()")

@@ -1,0 +1,166 @@
+"""Functions of Python's that go through items of which only run time knows how many, each with a loop in its place."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from onnxport.capture.patches.tensor_numbers import listed
+from onnxport.capture.rewriting.open_lists import OpenItems, OpenList, items_of, stacked
+from onnxport.capture.rewriting.open_loops import CountedLoop
+from onnxport.capture.rewriting.open_numbers import as_tensor, open_function
+
+_NUMBERS = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+def collected(iterable: object, function: Callable[[object], object]) -> Any:
+    """What a function gives for each item, as a list; of numbers, one that is made of a tensor."""
+    items = items_of(iterable)
+    if not isinstance(items, OpenItems):
+        return OpenList(function(item) for item in items)
+    loop = _comprehension(items, function)
+    if loop.unlike is None:
+        (found,) = loop.run()
+        return found
+    of_numbers = _comprehension(items, lambda item: _as_number(function(item)))
+    if of_numbers.unlike is not None:
+        raise loop.refused(loop.unlike)
+    (found,) = of_numbers.run()
+    return listed(stacked(found))
+
+
+def _comprehension(items: OpenItems, function: Callable[[object], object]) -> CountedLoop:
+    def body(item: object, found: list[object]) -> tuple[list[Any]]:
+        found.append(function(item))
+        return (found,)
+
+    return CountedLoop(items, body, ("found",), ("found",), (), "for ... in a comprehension", "", {"found": []})
+
+
+def _as_number(value: object) -> torch.Tensor:
+    if not isinstance(value, _NUMBERS):
+        raise TypeError("no number")
+    return as_tensor(value)
+
+
+def generated(iterable: object, function: Callable[[object], object]) -> Any:
+    """What a function gives for each item, one after another where their number is plain."""
+    items = items_of(iterable)
+    if isinstance(items, OpenItems):
+        return collected(items, function)
+    return (function(item) for item in items)
+
+
+def yielded(iterable: object, function: Callable[[object], object]) -> Any:
+    """What a generator yields for each item, when it is asked for."""
+    items = items_of(iterable)
+    if isinstance(items, OpenItems):
+        return OpenItems(items.length, lambda place: function(items.at(place)))
+    return (function(item) for item in items)
+
+
+def _gathered(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of a list, which is made of items that are computed when they are asked for."""
+
+    def apply(*given: Any, **options: Any) -> Any:
+        if given and type(given[0]) is OpenItems:
+            given = (collected(given[0], lambda item: item), *given[1:])
+        return open_function(plain)(*given, **options)
+
+    return apply
+
+
+def _looped(
+    items: OpenItems, body: Callable[..., tuple[Any, ...]], around: Mapping[str, Any], text: str
+) -> Sequence[Any]:
+    """Capture a loop over items; return what is left of the variables."""
+    names = tuple(around)
+    loop = CountedLoop(items, body, names, names, (), text, "", around)
+    if loop.unlike is not None:
+        raise loop.refused(loop.unlike)
+    return loop.run()
+
+
+def _behind_first(items: OpenItems) -> OpenItems:
+    return OpenItems(items.length - 1, lambda place: items.at(place + 1))
+
+
+def _reduced(function: Callable[..., Any], iterable: object, *initial: Any) -> Any:
+    items = items_of(iterable)
+    if not isinstance(items, OpenItems):
+        return functools.reduce(function, items, *initial)
+    if not initial:
+        initial, items = (items.at(0),), _behind_first(items)
+
+    def body(item: object, value: object) -> tuple[Any]:
+        return (function(value, item),)
+
+    (value,) = _looped(items, body, {"value": initial[0]}, "functools.reduce(...)")
+    return value
+
+
+def _accumulated(iterable: object, func: Callable[..., Any] | None = operator.add, *, initial: Any = None) -> Any:
+    items = items_of(iterable)
+    if not isinstance(items, OpenItems):
+        return itertools.accumulate(items, func, initial=initial)
+    join = operator.add if func is None else func
+    if initial is None:
+        initial, items = items.at(0), _behind_first(items)
+
+    def body(item: object, value: object, found: list[object]) -> tuple[Any, Any]:
+        value = join(value, item)
+        found.append(value)
+        return value, found
+
+    _, found = _looped(items, body, {"value": initial, "found": OpenList([initial])}, "itertools.accumulate(...)")
+    return found
+
+
+def _pairs_of_neighbours(iterable: object) -> Any:
+    items = items_of(iterable)
+    if not isinstance(items, OpenItems):
+        return itertools.pairwise(items)
+    count = torch.sym_max(items.length - 1, 0)
+    return OpenItems(count, lambda place: (items.at(place), items.at(place + 1)))
+
+
+def _combined(*iterables: object, **options: Any) -> Any:
+    parts = [items_of(one) for one in iterables]
+    if options or not any(isinstance(part, OpenItems) for part in parts):
+        return itertools.product(*parts, **options)
+    counted = [_as_open(part) for part in parts]
+    count: Any = 1
+    for part in counted:
+        count = count * part.length
+
+    def at(place: Any) -> tuple[Any, ...]:
+        found = []
+        for part in reversed(counted):
+            found.append(part.at(place % part.length))
+            place = place // part.length
+        return tuple(reversed(found))
+
+    return OpenItems(count, at)
+
+
+def _as_open(part: Any) -> OpenItems:
+    if isinstance(part, range):
+        return OpenItems(len(part), lambda place: part.start + place * part.step)
+    if not isinstance(part, OpenItems):
+        raise TypeError("items of which only run time knows how many are combined with others than a range")
+    return part
+
+
+LOOPING: dict[object, Callable[..., Any]] = {
+    functools.reduce: _reduced,
+    itertools.accumulate: _accumulated,
+    itertools.pairwise: _pairs_of_neighbours,
+    itertools.product: _combined,
+    **{function: _gathered(function) for function in (list, tuple, sum)},
+}
+"""What goes through items, by the function whose place it takes."""

@@ -42,6 +42,35 @@ def refused_where_it_is_empty(self: Any, x: Any) -> Any:
     return x + 1
 
 
+_PAIRS = [(torch.ones(h, w),) for h, w in ((4, 6), (2, 2), (5, 3), (3, 5), (2, 7), (8, 3), (1, 1), (3, 3), (9, 8))]
+
+
+@program(_PAIRS, axes=({0: "h", 1: "w"},))
+def sizes_that_only_change_together(self: Any, x: Any) -> Any:
+    h, w = x.shape
+    if h > w:
+        if h in (2, 5):
+            return x + 1
+        if h == w + 1 or w % 3 == 2:
+            return x * 3
+        return x * 2
+    if h + w < 6:
+        if w == 2:
+            return x + 4
+        return x - 5 if h == 1 else x - 6
+    if h * 2 == w + 2 and w > 6:
+        return x / h
+    return x + w
+
+
+@program([(torch.ones(h, w),) for h, w in ((4, 6), (1, 1), (5, 5), (0, 0))], axes=({0: "h", 1: "w"},))
+def a_way_for_nothing(self: Any, x: Any) -> Any:
+    h, w = x.shape
+    if h != w:
+        return x + 9
+    return x + 8 if h // 2 == w else x + 4
+
+
 _LONGER = lambda x: torch.cat([x, x])[: int(len(x) * 1.5)]  # noqa: E731
 
 

@@ -85,6 +85,44 @@ def plain_parts(wanted: Wanted) -> list[tuple[sympy.Basic, bool]]:
     return found
 
 
+def with_equal_sizes(wanted: Wanted, names: Mapping[str, str]) -> list[tuple[sympy.Basic, bool]] | None:
+    """Conditions with one size for those that they say are equal, and numbers for those that they say are; None if
+    they contradict each other.
+
+    >>> import sympy
+    >>> from onnxport.capture.forks.searching import with_equal_sizes
+    >>> n, m = sympy.symbols("n m", integer=True, nonnegative=True)
+    >>> with_equal_sizes([(sympy.Eq(n, 3), True), (sympy.Eq(n, m), True), (m > 2, False)], {}) is None
+    True
+    """
+    told = [(_by_name(condition, names), outcome) for condition, outcome in wanted]
+    while True:
+        if any(condition == (sympy.false if outcome else sympy.true) for condition, outcome in told):
+            return None
+        equal = next(filter(None, (_equality(condition) for condition, outcome in told if outcome)), None)
+        if equal is None:
+            return told
+        told = [(condition.xreplace(equal), outcome) for condition, outcome in told]
+
+
+def _by_name(condition: sympy.Basic, names: Mapping[str, str]) -> sympy.Basic:
+    sizes = {
+        symbol: sympy.Symbol(names.get(symbol.name, symbol.name), integer=True, nonnegative=symbol.is_nonnegative)
+        for symbol in condition.free_symbols
+    }
+    return condition.xreplace(sizes)
+
+
+def _equality(condition: sympy.Basic) -> dict[sympy.Symbol, sympy.Basic] | None:
+    """The size that a condition says is another, or a number, with that."""
+    if not isinstance(condition, sympy.Eq):
+        return None
+    for one, other in (condition.args, condition.args[::-1]):
+        if one.is_Symbol and (other.is_Symbol or other.is_Integer):
+            return {one: other}
+    return None
+
+
 def _inner_as_sizes(wanted: Wanted) -> Wanted:
     """Conditions of a size computed of others, as ``(n // 4 + 1) // 2``, where it is all of them that they ask for."""
     found = {part for condition, _ in wanted for part in condition.atoms(FloorDiv)}
@@ -152,6 +190,11 @@ def predicate(wanted: Wanted) -> Callable[[Mapping[sympy.Symbol, int]], bool]:
         return lambda sizes: told({symbol.name: size for symbol, size in sizes.items()})
     conditions, outcomes = [condition for condition, _ in wanted], [outcome for _, outcome in wanted]
     return lambda sizes: at_sizes(conditions, sizes) == outcomes
+
+
+def is_quick(wanted: Wanted) -> bool:
+    """Whether conditions can be code of Python's."""
+    return all(_text(condition) is not None for condition, _ in wanted)
 
 
 def _names(wanted: Wanted) -> set[str]:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import sympy  # type: ignore[import-untyped]
 
 from onnxport.capture.forks.decisions import Decision
+from onnxport.capture.forks.joint_search import met_together
 from onnxport.capture.forks.residues import to_multiples
-from onnxport.capture.forks.searching import Wanted, at_which, is_tangled, never, predicate
+from onnxport.capture.forks.searching import (
+    Wanted,
+    at_which,
+    is_tangled,
+    never,
+    plain_parts,
+    predicate,
+    with_equal_sizes,
+)
 from onnxport.capture.request.resizing import ResizableInputs
 from onnxport.torch_internals.sympy_functions import Max, Min, ValueRangeError, ValueRanges, bound_sympy
 
@@ -53,7 +63,25 @@ def meeting(values: Sizes, wanted: Wanted, checks: Wanted, names: Mapping[str, s
             return sizes
         if fallback is None:
             fallback = sizes
-    return fallback if fallback is not None else _searched(values, wanted, limits)
+    if fallback is not None:
+        return fallback
+    found = _searched(values, wanted, limits)
+    if found is not None:
+        return found
+    # Few at a time: sizes multiply.
+    near = sorted(_constants([expression for expression, _ in wanted]))
+    together = partial(met_together, values, names=names, candidates=partial(_few_sizes, near=near))
+    found = together([*checks, *wanted], is_allowed=partial(_in_range, limits))
+    return together(wanted, is_allowed=partial(_in_range, limits)) if found is None else found
+
+
+def _few_sizes(value: int, near: Sequence[int]) -> Iterator[int]:
+    """Sizes about one, the numbers that conditions name and small ones."""
+    about = [value + 1, value - 1, value + 2, 2 * value, 2 * value + 1]
+    named = [number + step for number in near for step in (0, 1, -1)]
+    for size in dict.fromkeys([*about, *range(1, 17), *named, *(2 * number for number in near)]):
+        if 0 < size <= _LARGEST and size != value:
+            yield size
 
 
 def _searched(values: Sizes, wanted: Wanted, limits: Limits) -> Sizes | None:
@@ -105,7 +133,20 @@ def settled(decisions: Sequence[Decision], names: Mapping[str, str], declared: L
         return True
     wanted = [*((one.expression, one.outcome) for one in before), (last.expression, not last.outcome)]
     asked = {symbol.name for symbol in last.expression.free_symbols}
-    return never([(one, outcome) for one, outcome in wanted if {symbol.name for symbol in one.free_symbols} <= asked])
+    if never([(one, outcome) for one, outcome in wanted if {symbol.name for symbol in one.free_symbols} <= asked]):
+        return True
+    told = with_equal_sizes(plain_parts(wanted), names)
+    return told is None or never(_joined_to(told[-1], told))
+
+
+def _joined_to(target: tuple[sympy.Basic, bool], wanted: Wanted) -> Wanted:
+    """The conditions that ask for sizes of one, or for such as others join to them."""
+    found = set(target[0].free_symbols)
+    while True:
+        further = {symbol for one, _ in wanted if one.free_symbols & found for symbol in one.free_symbols} - found
+        if not further:
+            return [(one, outcome) for one, outcome in wanted if one.free_symbols & found]
+        found |= further
 
 
 def follows(expression: sympy.Basic, decisions: Sequence[Decision], names: Mapping[str, str]) -> bool:

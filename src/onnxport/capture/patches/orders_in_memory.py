@@ -49,12 +49,12 @@ def orders_told_for_all_sizes() -> Iterator[None]:
 
 
 def _order_of(original: Callable[..., Order]) -> Callable[..., Order]:
-    def order_in_memory(*tensors: torch.Tensor, **options: bool) -> Order:
+    def order_in_memory(*operands: object, **options: bool) -> Order:
         try:
-            return original(*tensors, **options)
+            return original(*operands, **options)
         except ZeroDivisionError:
             # Reported nowhere: an empty tensor has no order, and the file knows none.
-            return list(range(max(tensor.dim() for tensor in tensors))), False
+            return list(range(max(one.dim() for one in operands if isinstance(one, torch.Tensor)))), False
 
     return order_in_memory
 

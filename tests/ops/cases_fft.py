@@ -16,6 +16,17 @@ def _stft(x: torch.Tensor) -> torch.Tensor:
     return torch.stft(x, 16, 4, 12, torch.hann_window(12), return_complex=True)
 
 
+def _windows(x: torch.Tensor) -> list[torch.Tensor]:
+    made = [torch.hann_window, torch.hamming_window, torch.blackman_window, torch.bartlett_window, torch.kaiser_window]
+    forms = [form for make in made for form in (make(8), make(8, periodic=False), make(1))]
+    others = [
+        torch.hamming_window(8, True, 0.6),
+        torch.hamming_window(8, True, 0.6, 0.3),
+        torch.kaiser_window(8, True, 5.0),
+    ]
+    return [x * window for window in (*forms, *others)]
+
+
 def _back(x: torch.Tensor) -> torch.Tensor:
     spectrum = torch.stft(x, 16, 4, window=torch.hann_window(16), return_complex=True)
     return torch.istft(spectrum, 16, 4, window=torch.hann_window(16), length=40)
@@ -60,6 +71,12 @@ FORMS = [
 
 CASES = [
     *FORMS,
+    case(
+        "aten::hann_window aten::hamming_window aten::blackman_window aten::bartlett_window aten::kaiser_window",
+        _windows,
+        R("b", 8),
+        atol=SUMMED,
+    ),
     case("aten::_fft_r2c", lambda x: fft.rfft(x), R("b", "n"), atol=SUMMED),
     case("aten::_fft_r2c", lambda x: fft.rfft(x, 8, dim=0, norm="ortho"), R("n", 3), name="padded", atol=SUMMED),
     case("aten::_fft_r2c", lambda x: fft.fft(x, norm="forward"), R("b", "n"), name="whole", atol=SUMMED),

@@ -105,19 +105,50 @@ def decomposition_of(target: OpOverload) -> Callable[..., Any] | None:
     return decomposition_table.get(target, _OF_LATER_VERSIONS.get(target))
 
 
-def _hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None, **options: Any) -> torch.Tensor:
-    """In torch's table from 2.12 on."""
-    if window_length == 1:
-        return torch.ones(1, dtype=dtype, **options)
-    wanted = torch.get_default_dtype() if dtype is None else dtype
-    computed = torch.float64 if wanted == torch.float64 else torch.float32
-    turns = torch.arange(window_length, dtype=computed, **options) / (window_length - (not periodic))
-    return (0.5 - 0.5 * torch.cos(2 * torch.pi * turns)).to(wanted)
+def _window(shape: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """A window, of which ``shape`` says what it is at places from 0 to 1; torch has that of Hann from 2.12 on."""
+
+    def window(
+        window_length: int, periodic: bool = True, *numbers: float, dtype: Any = None, **options: Any
+    ) -> torch.Tensor:
+        wanted = torch.get_default_dtype() if dtype is None else dtype
+        if window_length == 1:
+            return torch.ones(1, dtype=wanted, **options)
+        computed = torch.float64 if wanted == torch.float64 else torch.float32
+        turns = torch.arange(window_length, dtype=computed, **options) / (window_length - (not periodic))
+        return shape(turns, *numbers).to(wanted)
+
+    return window
 
 
+def _hann(turns: torch.Tensor) -> torch.Tensor:
+    return 0.5 - 0.5 * torch.cos(2 * torch.pi * turns)
+
+
+def _hamming(turns: torch.Tensor, alpha: float = 0.54, beta: float = 0.46) -> torch.Tensor:
+    return alpha - beta * torch.cos(2 * torch.pi * turns)
+
+
+def _blackman(turns: torch.Tensor) -> torch.Tensor:
+    return 0.42 - 0.5 * torch.cos(2 * torch.pi * turns) + 0.08 * torch.cos(4 * torch.pi * turns)
+
+
+def _bartlett(turns: torch.Tensor) -> torch.Tensor:
+    return 1 - (2 * turns - 1).abs()
+
+
+def _kaiser(turns: torch.Tensor, beta: float = 12.0) -> torch.Tensor:
+    height = torch.full([], beta, dtype=turns.dtype)
+    return torch.i0(beta * torch.sqrt((1 - (2 * turns - 1) ** 2).clamp(min=0))) / torch.i0(height)
+
+
+_WINDOWS = {"hann": _hann, "hamming": _hamming, "blackman": _blackman, "bartlett": _bartlett, "kaiser": _kaiser}
 _OF_LATER_VERSIONS: dict[OpOverload, Callable[..., Any]] = {
-    torch.ops.aten.hann_window.default: _hann_window,
-    torch.ops.aten.hann_window.periodic: _hann_window,
+    getattr(packet, overload): _window(shape)
+    for name, shape in _WINDOWS.items()
+    for packet in [getattr(torch.ops.aten, f"{name}_window")]
+    for overload in packet.overloads()
+    if not overload.endswith("out")
 }
 
 

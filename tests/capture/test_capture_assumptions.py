@@ -212,3 +212,39 @@ def test_a_size_that_is_computed_to_1_in_the_example_is_no_assumption() -> None:
     for length in (1, 4, 5, 13):
         x = torch.randn(3, length, 3)
         torch.testing.assert_close(program(x)[0], AddsUpChunks()(x))
+
+
+def _grid(x: torch.Tensor) -> torch.Tensor:
+    h, w = x.shape[0] // 2, x.shape[1] // 2
+    cells = torch.cat([torch.ones(1), x[: 2 * h, : 2 * w].reshape(h, 2, w, 2).sum((1, 3)).flatten()])
+    if (h, w) != (3, 4):
+        return cells * h
+    return cells + torch.arange(13.0)
+
+
+def _to_eight(x: torch.Tensor) -> torch.Tensor:
+    if x.shape[0] > 8:
+        x = x[-8:]
+    elif x.shape[0] < 8:
+        x = torch.cat([torch.zeros(8 - x.shape[0], x.shape[1]), x])
+    return x + torch.arange(8.0)[:, None]
+
+
+def _filled(x: torch.Tensor) -> torch.Tensor:
+    whole = x.new_zeros(math.ceil(float(x.shape[0]) / 4) * 4, x.shape[1])
+    whole[: x.shape[0]] = x
+    return whole
+
+
+@pytest.mark.parametrize("function", [_grid, _to_eight, _filled])
+def test_what_a_way_says_of_its_sizes_is_no_assumption(function) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return function(x)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", OnnxExporterWarning)
+        program = onnxport.export(Model(), (torch.ones(6, 8),), dynamic_shapes=({0: "h", 1: "w"},), verbose=False)
+    for h, w in ((6, 8), (7, 9), (8, 6), (9, 3), (4, 4), (12, 2)):
+        x = torch.randn(h, w)
+        torch.testing.assert_close(program(x)[0], function(x))

@@ -13,7 +13,7 @@ from onnxport.capture.diagnosis import forced_sizes
 from onnxport.capture.diagnosis.guards import Followed, GuardedProgram
 from onnxport.capture.forks.decisions import Decision
 from onnxport.capture.forks.paths import Explorer, Path, Tree, without_marks
-from onnxport.capture.forks.witnesses import follows, implied
+from onnxport.capture.forks.witnesses import Limits, follows, implied
 from onnxport.capture.naming import name_axes
 from onnxport.capture.request.dynamic_shapes import Declarations
 from onnxport.capture.strategies import Request, Success, run, run_path
@@ -36,12 +36,18 @@ class Explored:
     size_limits: Sequence[SizeLimit] = ()
     #: The user's names of symbols.
     names: Mapping[str, str] = field(default_factory=dict)
+    #: The ranges that were declared for symbols.
+    limits: Limits = field(default_factory=dict)
 
     @property
     def guarded(self) -> list[GuardedProgram]:
         """The programs of all ways, with what the decisions on the way imply."""
         return [
-            GuardedProgram(path.program, partial(follows, decisions=path.decisions, names=self.names))
+            GuardedProgram(
+                path.program,
+                partial(follows, decisions=path.decisions, names=self.names),
+                partial(implied, decisions=path.decisions, names=self.names, limits=self.limits),
+            )
             for path in self.tree.paths
         ]
 
@@ -78,7 +84,8 @@ def explore(
     if isinstance(tree, Path):
         without_marks(tree.program)
     followed = [*explorer.followed, *success.schedule.texts]
-    return Explored(tree, _most_general(tree, request.declared), followed, explorer.size_limits, explorer.names)
+    program = _most_general(tree, request.declared)
+    return Explored(tree, program, followed, explorer.size_limits, explorer.names, explorer.limits)
 
 
 def with_fewer_decisions(success: Success, request: Request, recorder: forced_sizes.Recorder) -> Success:

@@ -39,10 +39,14 @@ class Followed:
 
 @dataclass(frozen=True)
 class GuardedProgram:
-    """A captured program; ``decides`` tells whether the decisions of the path it is imply a condition on sizes."""
+    """A captured program; ``decides`` tells whether the decisions of the path it is imply a condition on sizes.
+
+    ``implies`` tells it more often, and takes longer.
+    """
 
     program: torch.export.ExportedProgram
     decides: Callable[[sympy.Basic], bool]
+    implies: Callable[[sympy.Basic], bool]
 
 
 def report_assumptions(
@@ -63,7 +67,7 @@ def report_assumptions(
     for expression, by, where in _guards(programs, names, same, recorder.guarded):
         if expression in told:
             continue
-        misleads = fixes_a_value(expression) or _is_branch(expression, by)
+        misleads = _misleads(expression, by)
         shown = condition_in_words(expression, solve=misleads)
         events.add("assumption", "capture", shown, where=where)
         if misleads:
@@ -164,6 +168,8 @@ def _guards(
         # Axes that the user named alike make some guards true by themselves.
         if expression in (sympy.true, sympy.false) or expression in seen or guarded.decides(guard.expr):
             continue
+        if _misleads(expression, by) and guarded.implies(guard.expr):
+            continue
         seen.add(expression)
         yield expression, by, "" if found is None else found.where
 
@@ -213,6 +219,10 @@ def fixes_a_value(expression: sympy.Basic) -> bool:
         left, right = right, left
     divides = isinstance(left, Mod | PythonMod) and right == 0
     return bool(right.is_Integer) and bool(left.free_symbols) and not divides
+
+
+def _misleads(expression: sympy.Basic, by: Asker) -> bool:
+    return fixes_a_value(expression) or _is_branch(expression, by)
 
 
 def _is_branch(expression: sympy.Basic, by: Asker) -> bool:

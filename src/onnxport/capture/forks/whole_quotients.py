@@ -30,6 +30,25 @@ def quotients_made_whole() -> Iterator[tuple[object, str, object]]:
             setattr(quotient, _OPERANDS, (size, by))
         return quotient
 
+    as_real: Callable[..., Any] = torch.SymInt.__sym_float__
+    divide_real: Callable[..., Any] = torch.SymFloat.__truediv__
+
+    def made_real(size: torch.SymInt) -> object:
+        number = as_real(size)
+        if isinstance(number, torch.SymFloat):
+            setattr(number, _OPERANDS, (size, 1))
+        return number
+
+    def divided_real(number: torch.SymFloat, by: object) -> object:
+        quotient = divide_real(number, by)
+        size, already = getattr(number, _OPERANDS, (None, 1))
+        is_whole = isinstance(by, int | float) and by > 0 and by == int(by)
+        if is_whole and size is not None and already == 1 and isinstance(quotient, torch.SymFloat):
+            setattr(quotient, _OPERANDS, (size, int(by)))  # type: ignore[call-overload]
+        return quotient
+
+    yield torch.SymInt, "__sym_float__", made_real
+    yield torch.SymFloat, "__truediv__", divided_real
     yield torch.SymInt, "__truediv__", division_checked(divided)
     for name in ("floordiv", "mod"):
         yield torch.SymInt, f"__{name}__", division_checked(getattr(torch.SymInt, f"__{name}__"))

@@ -166,7 +166,7 @@ def follows(expression: sympy.Basic, decisions: Sequence[Decision], names: Mappi
         one_name = _with_equal_sizes(said, names)
         if _difference(expression, one_name) in [_difference(one, one_name) for one in said]:
             return True
-    expression = _without_limits(expression, names)
+    expression = _without_limits(_with_numbers(expression, of_sizes, names), names)
     if expression in (sympy.true, sympy.false):
         return bool(expression)
     try:
@@ -175,6 +175,16 @@ def follows(expression: sympy.Basic, decisions: Sequence[Decision], names: Mappi
         # A way that only an empty axis leads.
         return False
     return bool(bound_sympy(expression, ranges).lower == sympy.true)
+
+
+def _with_numbers(expression: sympy.Basic, decisions: Sequence[Decision], names: Mapping[str, str]) -> sympy.Basic:
+    """A condition with numbers for what decisions say they are: ``h * w == 16`` is true where ``h`` and ``w`` are 4."""
+    known: dict[sympy.Basic, sympy.Basic] = {}
+    for fact, outcome in plain_parts([(one.expression, one.outcome) for one in decisions]):
+        if isinstance(fact, sympy.Eq if outcome else sympy.Ne):
+            one, other = (side.xreplace(_by_name(side, names)) for side in fact.args)
+            known |= {one: other} if other.is_Integer else {other: one} if one.is_Integer else {}
+    return expression.xreplace(_by_name(expression, names)).xreplace(known) if known else expression
 
 
 def _with_equal_sizes(equalities: Sequence[sympy.Eq], names: Mapping[str, str]) -> dict[str, str]:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import onnx
+import onnxruntime
 import pytest
 import torch
 from test_cache import ROWS as CACHE_ROWS
@@ -60,6 +62,29 @@ class Squeeze(nn.Module):
         return functional.hardswish(self.conv(images)).mean(self.axes, keepdim=self.keeps)
 
 
+class Excite(nn.Module):
+    """Images multiplied by a factor for each channel, which a convolution or a product makes of their means."""
+
+    def __init__(
+        self, channels: int = 8, convolves: bool = True, apart: bool = False, normalises: bool = False
+    ) -> None:
+        super().__init__()
+        self.convolves, self.apart = convolves, apart
+        self.norm = nn.BatchNorm2d(channels) if normalises else nn.Identity()
+        self.conv, self.linear = nn.Conv2d(1, channels, 1), nn.Linear(channels, channels)
+        self.last = nn.Conv2d(channels, 2, 1)
+        self.factors = nn.Conv2d(channels, channels, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        images = self.norm(self.conv(x[:, :3, :2].reshape(-1, 1, 2, 3)))
+        means = images.mean((2, 3), keepdim=True)
+        if self.convolves:
+            factors = self.factors(means).sigmoid()
+        else:
+            factors = self.linear(means[..., 0, 0])[..., None, None].sigmoid()
+        return self.last(factors * (images[:, :, :1, :1] if self.apart else images))
+
+
 class Rotary(nn.Module):
     """Heads whose halves are turned by angles that follow from the input or place, the same in both or not."""
 
@@ -101,6 +126,11 @@ ROWS = {
     "pool of channels": Row(lambda: Squeeze((1, 2)), 1, {"GlobalAveragePool": 0}),
     "pool that loses its axes": Row(lambda: Squeeze(keeps=False), 1, {"GlobalAveragePool": 0}),
     "pool of no convolution": Row(lambda: Squeeze(convolves=False), 1, {"GlobalAveragePool": 0}),
+    "scale": Row(Excite, 1, {"Resize": 1, "Mul": 1}),
+    "scale behind a batch normalisation": Row(lambda: Excite(normalises=True), 1, {"Resize": 1, "Mul": 1}),
+    "scale of few channels": Row(lambda: Excite(channels=6), 1, {"Resize": 0, "Mul": 1}),
+    "scale of no convolution": Row(lambda: Excite(convolves=False), 1, {"Resize": 0, "Mul": 1}),
+    "scale of single pixels": Row(lambda: Excite(apart=True), 1, {"Resize": 0, "Mul": 1}),
 }
 
 
@@ -149,6 +179,22 @@ def test_the_default_target_has_no_operator_of_a_runtime() -> None:
 def test_an_unknown_fusion_is_an_error() -> None:
     target = onnxport.Target("mine", fusions=("everything",))
     with pytest.raises(
-        InputError, match="no fusion 'everything'; known are 'residual', 'heads', 'pool', 'rotary', 'cache'"
+        InputError, match="no fusion 'everything'; known are 'residual', 'heads', 'pool', 'scale', 'rotary', 'cache'"
     ):
         onnxport.export(nn.ReLU(), (torch.ones(2),), target=target)
+
+
+def test_scaled_images_stay_in_the_layout_of_convolutions(tmp_path: Path) -> None:
+    counts = {}
+    for fusions in (("pool",), ("pool", "scale")):
+        target = onnxport.Target("mine", fusions=fusions, contributed=True)
+        example = (torch.randn(2, 3, 8),)
+        program = onnxport.export(Excite().eval(), example, dynamic_shapes=({0: "batch"},), target=target)
+        program.save(tmp_path / "m.onnx")
+        options = onnxruntime.SessionOptions()
+        options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+        options.log_severity_level = 3
+        onnxruntime.InferenceSession(tmp_path / "m.onnx", options, providers=["CPUExecutionProvider"])
+        kinds = [node.op_type for node in onnx.load(tmp_path / "optimized.onnx").graph.node]
+        counts[fusions[-1]] = sum(kind.startswith("Reorder") for kind in kinds)
+    assert counts["scale"] < counts["pool"]

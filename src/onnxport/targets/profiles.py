@@ -29,7 +29,7 @@ PROFILES: dict[str, Target] = {
             newest_opset=23,
             refused_types=frozenset({_D.COMPLEX64, _D.COMPLEX128}),
             contributed=True,
-            fusions=("residual", "heads", "pool", "rotary", "cache"),
+            fusions=("residual", "heads", "pool", "scale", "rotary", "cache"),
             basis=_MEASURED,
         ),
         Target(

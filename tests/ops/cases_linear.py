@@ -275,6 +275,13 @@ EMBEDDING = [
             ("max", {"padding_idx": -1}, "rows-max-padding"),
         )
     ),
+    *(
+        case("aten::_embedding_bag_forward_only", _rows_as_bags(mode, **options), I("b", "n"), R(5, 3), name=name)
+        for mode, options, name in (
+            ("mean", {}, "rows-of-any-length"),
+            ("max", {"padding_idx": -1}, "rows-of-any-length-padding"),
+        )
+    ),
     case(
         "aten::_embedding_bag_forward_only",
         lambda x, w, s: F.embedding_bag(x, w, mode="sum", per_sample_weights=s),

@@ -96,6 +96,10 @@ ROWS = {
         "(float[2,3] x) => (float[2,3] y) <int64[1] at = {1}> { a = ReduceL2(x, at) y = Div(x, a) }",
         ["ReduceL2", "Div"],
     ),
+    "reduction of all axes": (
+        "(float[n,3] x) => (float y) <int64[2] at = {1, -2}> { y = ReduceMax<keepdims = 0>(x, at) }",
+        ["ReduceMax"],
+    ),
     "concat of one": ("(float[2] x) => (float[2] y) { a = Concat<axis = 0>(x) y = Relu(a) }", ["Relu"]),
     "cast to the same type": ("(float[2] x) => (float[2] y) { a = Cast<to = 1>(x) y = Relu(a) }", ["Relu"]),
     "cast by way of a wider type": (
@@ -580,6 +584,20 @@ def test_rule_of_the_newest_opset(text: str, expected: list[str]) -> None:
         found = run(model, feeds(model, {"n": n}))[0]
         assert found.shape == values[0].shape
         np.testing.assert_allclose(found, values[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("reduced", "inputs"),
+    [
+        ("float y) <int64[2] at = {0, 1}> { y = ReduceSum<keepdims = 0>(x, at) }", 1),
+        ("float[1,1] y) <int64[2] at = {0, 1}> { y = ReduceSum(x, at) }", 2),
+        ("float[n] y) <int64[1] at = {1}> { y = ReduceSum<keepdims = 0>(x, at) }", 2),
+        ("float y) <int64[2] at = {0, 1}> { y = ReduceSum<keepdims = 0, noop_with_empty_axes = 1>(x, at) }", 2),
+        ("float[n,3] y) <int64[0] at = {}> { y = ReduceSum<keepdims = 0, noop_with_empty_axes = 1>(x, at) }", 2),
+    ],
+)
+def test_only_a_reduction_to_one_number_names_no_axes(reduced: str, inputs: int) -> None:
+    assert len(optimized(f"(float[n,3] x) => ({reduced}").graph[0].inputs) == inputs
 
 
 def test_every_rule_has_a_row() -> None:

@@ -247,3 +247,23 @@ def test_no_size_is_copied_behind_a_reshape() -> None:
     assert operators(program) == ["Reshape"]
     assert_close(program(x := torch.randn(5, 12))[0], apart(x))
     assert program(torch.randn(0, 12))[0].shape == (0, 2, 3)
+
+
+def test_rows_of_any_length_are_bags_of_one_length() -> None:
+    bags = nn.EmbeddingBag(9, 3)
+    example = (torch.randint(0, 9, (2, 5)),)
+    program = onnxport.export(bags, example, dynamic_shapes=({0: "batch", 1: "length"},))
+    assert not {"ScatterND", "ScatterElements", "Range"} & set(operators(program))
+    for shape in ((4, 7), (1, 1), (3, 2)):
+        assert_close(program(x := torch.randint(0, 9, shape))[0], bags(x))
+
+
+def test_angles_of_a_sinusoidal_embedding_are_literals() -> None:
+    def embed(x: Tensor) -> Tensor:
+        return (x[:, None] * torch.exp(torch.arange(4) * -0.7)[None]).sin()
+
+    program = onnxport.export(Call(embed), (torch.randn(2),))
+    assert operators(program) == ["Unsqueeze", "Mul", "Sin"]
+    proto = program.model_proto
+    onnx.shape_inference.infer_shapes(proto, strict_mode=True, data_prop=True)
+    assert_close(program(x := torch.randn(2))[0], embed(x))

@@ -224,6 +224,17 @@ def _range(node: ir.Node, inputs: Inputs) -> Array | None:
     return np.arange(start, limit, delta, dtype=dtype)
 
 
+def _rounded_once(function: Callable[[Array], Array]) -> Folding:
+    """A function whose results are not exact: computed in double precision, then rounded, as near as any runtime's."""
+
+    def kernel(node: ir.Node, inputs: Inputs) -> Array | None:
+        (x,) = inputs
+        # What double precision gives has no more precise form to be rounded from, and runtimes differ in its last bit.
+        return function(x.astype(np.float64)).astype(x.dtype) if x.dtype in (np.float16, np.float32) else None
+
+    return Folding(kernel)
+
+
 def _sign_of_zero_free(function: Callable[..., Array]) -> Folding:
     """Max and Min: over numbers that are ordered; NaN and the sign of zero are left to the runtime."""
     kernel = _reduced(function)
@@ -243,8 +254,10 @@ KERNELS: dict[str, Folding] = {
     "Ceil": _pointwise(np.ceil),
     "Concat": Folding(_concat),
     "ConstantOfShape": Folding(_constant_of_shape, _constant_of_shape_size),
+    "Cos": _rounded_once(np.cos),
     "Div": Folding(_divide, _broadcast_size),
     "Equal": _pointwise(np.equal),
+    "Exp": _rounded_once(np.exp),
     "Expand": Folding(_expand, _expand_size),
     "Floor": _pointwise(np.floor),
     "Gather": Folding(_gather, _gather_size),
@@ -252,6 +265,7 @@ KERNELS: dict[str, Folding] = {
     "GreaterOrEqual": _pointwise(np.greater_equal),
     "Less": _pointwise(np.less),
     "LessOrEqual": _pointwise(np.less_equal),
+    "Log": _rounded_once(np.log),
     "Max": _sign_of_zero_free(np.maximum),
     "Min": _sign_of_zero_free(np.minimum),
     "Mod": Folding(_modulo, _broadcast_size),
@@ -266,6 +280,7 @@ KERNELS: dict[str, Folding] = {
     "ReduceProd": _reduce(np.prod),
     "ReduceSum": _reduce(np.sum),
     "Reshape": Folding(_reshape),
+    "Sin": _rounded_once(np.sin),
     "Slice": Folding(_slice),
     "Sqrt": _pointwise(np.sqrt),
     "Squeeze": Folding(_squeeze),

@@ -67,6 +67,11 @@ class Dim:
 
     __rmul__ = __mul__
 
+    @property
+    def divisor(self) -> Int | None:
+        """What the size is the whole quotient by, if it is one."""
+        return as_int(self.expr.args[1]) if type(self.expr) is sym.FloorDiv else None
+
     def __floordiv__(self, other: Int) -> Int:
         return as_int(sym.FloorDiv(self.expr, _expr(other)))
 

@@ -127,10 +127,16 @@ def counts_from_zero(x: Tensor) -> bool:
     return False
 
 
+def is_range_from_zero(x: Tensor) -> bool:
+    """Whether a tensor is ``arange(0, end, step)``."""
+    node = x.value.producer()
+    return node is not None and node.op_type == "Range" and _is_number(node.inputs[0], 0)
+
+
 def step_from_zero(x: Tensor) -> int | None:
     """The step of ``arange(0, end, step)``, where it is a plain number."""
     node = x.value.producer()
-    if node is None or node.op_type != "Range" or not _is_number(node.inputs[0], 0):
+    if node is None or not is_range_from_zero(x):
         return None
     step = node.inputs[2]
     # A weight may be replaced after the export; a literal may not.

@@ -9,7 +9,8 @@ import torch
 from onnxport.aten.reduction.distance import shortened
 from onnxport.aten.reduction.reduce import flat
 from onnxport.translate import Builder, Int, Tensor, translates
-from onnxport.translate.ranges import step_from_zero
+from onnxport.translate.dims import Dim
+from onnxport.translate.ranges import is_range_from_zero, step_from_zero
 
 _SUM, _MEAN, _MAX = 0, 1, 2
 
@@ -80,9 +81,12 @@ def _bags(
 ) -> tuple[Tensor, None, None, None]:
     """Rows added up (or averaged, or the largest taken) by bag; the other three results serve gradients only."""
     count, bags = indices.shape[0], offsets.shape[0]
-    length = step_from_zero(offsets)
-    if length is not None and bags * length == count and not include_last_offset:
-        return _equal_bags(op, weight, indices, [bags, length], mode, per_sample_weights, padded_row), None, None, None
+    length = _length_of_bags(op, offsets)
+    if length is not None and not include_last_offset:
+        equal = count // length
+        if equal * length == count and bags in (equal, (count + length - 1) // length):
+            shape = [equal, length]
+            return _equal_bags(op, weight, indices, shape, mode, per_sample_weights, padded_row), None, None, None
     indices, offsets = op.cast(indices, torch.int64), op.cast(offsets, torch.int64)
     ends = include_last_offset and padded_row is None and _ends_by_offset(weight, mode)
     if include_last_offset and not ends:
@@ -126,6 +130,20 @@ def _bags(
         sizes = op.ScatterND(op.full(0, [bags, 1], weight.dtype), target, counted, reduction="add")
         result = result / op.Max(sizes, op.scalar(1, weight.dtype))
     return result, None, None, None
+
+
+def _length_of_bags(op: Builder, offsets: Tensor) -> Int | None:
+    """The step of offsets that count from 0: a number, or a size that their number is a quotient by."""
+    step = step_from_zero(offsets)
+    bags = offsets.shape[0]
+    counted = offsets.value.producer()
+    if step is not None or counted is None or not isinstance(bags, Dim) or not is_range_from_zero(offsets):
+        return step
+    size = bags.divisor
+    scalar = counted.inputs[2].producer() if size is not None and counted.inputs[2] is not None else None
+    if size is None or scalar is None or scalar.op_type != "Squeeze":
+        return None
+    return size if scalar.inputs[0] is op.sizes.vector(size).value else None
 
 
 def _equal_bags(

@@ -1,4 +1,4 @@
-"""Operations that only rearrange: Reshape, Transpose, Squeeze, Unsqueeze, Expand, Slice."""
+"""Operations that only rearrange (Reshape, Transpose, Squeeze, Unsqueeze, Expand, Slice), and axes of reductions."""
 
 from __future__ import annotations
 
@@ -197,7 +197,29 @@ def _slice_of_everything(node: ir.Node, scope: Scope) -> ir.Value | None:
     return value if all(end >= _EVERYTHING for end in ends) else None
 
 
+def _reduce_all(node: ir.Node, scope: Scope) -> Literal[True] | None:
+    """A reduction to one number names no axes: OpenCV 5.0 takes what has no axes for one of length 1 if they are named.
+
+    onnxruntime's symbolic shape inference reads no axes of ReduceMax, ReduceMin and ReduceProd from opset 18 on.
+    """
+    data, *axes = node.inputs
+    numbers = scope.ints(axes[0]) if axes else None
+    if numbers is None or data is None or data.shape is None:
+        return None
+    rank = data.shape.rank()
+    kept = node.attributes.get_int("keepdims", 1) == 1
+    # Without axes such a node would reduce nothing.
+    nothing = node.attributes.get_int("noop_with_empty_axes", 0) == 1
+    if kept or nothing or not rank or len({axis % rank for axis in numbers}) != rank:
+        return None
+    scope.become(node, node.op_type, [data], list(node.attributes.values()))
+    return True
+
+
+_REDUCTIONS = "ReduceL1 ReduceL2 ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare"
+
 RULES: list[Rule] = [
+    *rules_for("reduction of all axes", _REDUCTIONS, _reduce_all),
     *rules_for("reshape to its own shape", "Reshape Flatten", _to_own_shape),
     Rule("reshape by a constant", "Reshape", _constant_shape),
     Rule("reshape of reshape", "Reshape(Reshape|Flatten|Squeeze|Unsqueeze)", _reshape_of_reshape),

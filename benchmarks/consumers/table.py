@@ -115,7 +115,8 @@ def targets() -> str:
     titles = ("target", "opset", "inner shapes", "sizes", "int64 inputs", "rewritten", "refused", "known from")
     lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
     for target in PROFILES.values():
-        refused = [*sorted(target.refused), *sorted(dtype.name.lower() for dtype in target.refused_types)]
+        types = sorted(dtype.name.lower() for dtype in target.refused_types)
+        refused = [*sorted(target.refused), *sorted(target.unread), *types]
         cells = [
             f"`{target.name}`",
             f"{target.opset} (reads {target.oldest_opset} to {target.newest_opset})",

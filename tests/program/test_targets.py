@@ -100,6 +100,15 @@ def test_sizes_that_vary_are_refused_by_name_and_line() -> None:
     assert any("test_targets.py" in problem.where for problem in caught.value.problems)
 
 
+@pytest.mark.parametrize("target", ["tract", "mnn"])
+def test_attributes_that_a_target_does_not_read_are_refused(target: str) -> None:
+    given = (torch.randn(3, 2, 4),)
+    with pytest.raises(TargetError, match="RNN states activations, an attribute that it does not read"):
+        onnxport.export(nn.RNN(4, 5, nonlinearity="relu"), given, target=target)
+    program = onnxport.export(nn.RNN(4, 5), given, target=target)
+    assert "RNN" in {node.op_type for node in program.model.graph}
+
+
 class Random(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return torch.unique(x).double().sum() + torch.randn_like(x).sum()

@@ -57,6 +57,10 @@ def _varying_inputs(model: ir.Model, target: Target) -> Iterator[Problem]:
 def _misfits(node: ir.Node, target: Target, sizes_matter: bool) -> Iterator[Problem]:
     if node.domain in ONNX_DOMAINS and node.op_type in target.refused:
         yield Problem(f"{node.op_type} is an operator that it has not", line_of(node), operator=node.op_type)
+    for name in node.attributes if node.domain in ONNX_DOMAINS else ():
+        if f"{node.op_type}.{name}" in target.unread:
+            told = f"{node.op_type} states {name}, an attribute that it does not read: its values would be others"
+            yield Problem(told, line_of(node), operator=node.op_type)
     if node.domain == CONTRIBUTED_DOMAIN and not target.contributed:
         name = f"{node.domain}.{node.op_type}"
         remedy = 'A model that was exported with target="onnxruntime" has them; export it with this target.'

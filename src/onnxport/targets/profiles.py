@@ -18,6 +18,7 @@ _SEQUENCES = operator_set(
 _TEXT = operator_set("RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer")
 _LOSSES = operator_set("NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss")
 _NO_NUMBERS = frozenset({_D.STRING, _D.COMPLEX64, _D.COMPLEX128})
+_OTHER_ACTIVATIONS = frozenset({"RNN.activations"})
 _MEASURED = "Measured by `make consumers`: docs/consumers.md."
 
 PROFILES: dict[str, Target] = {
@@ -54,7 +55,9 @@ PROFILES: dict[str, Target] = {
             refused_types=_NO_NUMBERS | {_D.INT16, _D.UINT16, _D.UINT32, _D.UINT64},
             basis="The support matrix of its parser: docs/operators.md in the repository onnx/onnx-tensorrt.",
         ),
-        Target("opencv", opset=17, newest_opset=22, refused=_SEQUENCES | operator_set("Loop Scan"), basis=_MEASURED),
+        Target(
+            "opencv", opset=17, newest_opset=22, refused=_SEQUENCES | operator_set("Loop RNN Scan"), basis=_MEASURED
+        ),
         Target(
             "tract",
             opset=17,
@@ -62,6 +65,7 @@ PROFILES: dict[str, Target] = {
             # The names in inner shapes would contradict the sizes that a caller sets.
             inner_shapes=False,
             refused=_SEQUENCES | operator_set("Loop"),
+            unread=_OTHER_ACTIVATIONS,
             basis=_MEASURED,
         ),
         Target(
@@ -70,6 +74,7 @@ PROFILES: dict[str, Target] = {
             newest_opset=22,
             rewritten=operator_set("IsNaN"),
             refused=operator_set("Scan"),
+            unread=_OTHER_ACTIVATIONS,
             basis=_MEASURED,
         ),
         Target(

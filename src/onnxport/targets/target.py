@@ -24,6 +24,7 @@ class Target:
         fixed_sizes: Whether every size must be known when the file is written.
         rewritten: Operators that are written as others which compute the same.
         refused: Operators that it has not, and that nothing else stands for.
+        unread: Attributes that it does not read, as ``"RNN.activations"``: what states one is refused.
         refused_types: Element types that it has not.
         contributed: Whether it has the operators that onnxruntime adds to ONNX's, those of ``com.microsoft``.
         fusions: What is written in a form that it runs faster, by the names in ``onnxport.fusions.FUSIONS``.
@@ -46,6 +47,7 @@ class Target:
     fixed_sizes: bool = False
     rewritten: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
+    unread: frozenset[str] = frozenset()
     refused_types: frozenset[ir.DataType] = frozenset()
     contributed: bool = False
     fusions: tuple[str, ...] = ()

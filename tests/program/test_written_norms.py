@@ -154,3 +154,13 @@ def test_no_more_than_a_piece_is_computed_at_once() -> None:
     pieces = [piece.nbytes for piece in scaled.slabs()]
     assert len(pieces) == 2 and sum(pieces) == scaled.nbytes
     assert scaled.tobytes() == (tensor.numpy().astype("float64") * factors).astype("float32").tobytes()
+
+
+def test_what_a_layer_gives_is_stated(tmp_path: Path) -> None:
+    layers = [nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 2, 1), nn.BatchNorm2d(2)]
+    model = with_statistics(nn.Sequential(*layers))
+    onnxport.export(model, (image(2),), tmp_path / "m.onnx", dynamic_shapes=({0: "batch"},))
+    graph = onnx.load(tmp_path / "m.onnx").graph
+    stated = {info.name: len(info.type.tensor_type.shape.dim) for info in (*graph.value_info, *graph.output)}
+    assert {name: 4 for node in graph.node for name in node.output} == stated
+    onnx.checker.check_model(tmp_path / "m.onnx", full_check=True)

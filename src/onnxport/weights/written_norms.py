@@ -79,6 +79,12 @@ def join_written_layers(graph: onnx.GraphProto, joined: dict[str, JoinedLayer]) 
             inputs = [*node.input[:2], layer.bias]
             node.ClearField("input")
             node.input.extend(inputs)
+    # What a normalisation gives has the shape of what it is given; an output states its own.
+    stated = {info.name for info in (*graph.value_info, *graph.output)}
+    for info in graph.value_info:
+        layer = joined.get(info.name)
+        if layer is not None and layer.result not in stated:
+            info.name = layer.result
     kept = [info for info in graph.value_info if info.name not in joined]
     graph.ClearField("value_info")
     graph.value_info.extend(kept)

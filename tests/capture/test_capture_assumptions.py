@@ -236,7 +236,13 @@ def _filled(x: torch.Tensor) -> torch.Tensor:
     return whole
 
 
-@pytest.mark.parametrize("function", [_grid, _to_eight, _filled])
+def _squeezed(x: torch.Tensor) -> torch.Tensor:
+    if len(x) == 1:
+        return x.squeeze(0)[:1] * torch.ones(2)
+    return x.sum(1).squeeze()[:2]
+
+
+@pytest.mark.parametrize("function", [_grid, _to_eight, _filled, _squeezed])
 def test_what_a_way_says_of_its_sizes_is_no_assumption(function) -> None:
     class Model(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -245,6 +251,6 @@ def test_what_a_way_says_of_its_sizes_is_no_assumption(function) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", OnnxExporterWarning)
         program = onnxport.export(Model(), (torch.ones(6, 8),), dynamic_shapes=({0: "h", 1: "w"},), verbose=False)
-    for h, w in ((6, 8), (7, 9), (8, 6), (9, 3), (4, 4), (12, 2)):
+    for h, w in ((6, 8), (7, 9), (8, 6), (9, 3), (4, 4), (12, 2), *([(1, 5)] if function is _squeezed else [])):
         x = torch.randn(h, w)
         torch.testing.assert_close(program(x)[0], function(x))

@@ -83,7 +83,9 @@ def report_assumptions(
         shown = f"{_count_in_words(expression, programs, names, same)}, and neither is 1, which would be broadcast"
         events.add("assumption", "capture", shown, where=where)
         problems.append(Problem(f"It is right only where {shown}", where))
-    for size, where in squeezed_sizes([guarded.program for guarded in programs]):
+    found = ((one, *squeezed) for one in programs for squeezed in squeezed_sizes([one.program]))
+    told_of = {(size, where): None for one, size, where in found if not one.implies(sympy.Ne(size, 1))}
+    for size, where in told_of:
         shown = f"{_named(size, names, same)} differs from 1, which squeeze would drop"
         events.add("assumption", "capture", shown, where=where)
         problems.append(Problem(f"It is right only where {shown}", where))

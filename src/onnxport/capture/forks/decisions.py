@@ -42,6 +42,7 @@ from onnxport.capture.forks.listed_numbers import lists_left_open
 from onnxport.capture.forks.memory_order import orders_of_memory
 from onnxport.capture.forks.reshaped_inputs import keep_shape_of_input
 from onnxport.capture.forks.settled import settled_truth
+from onnxport.capture.forks.squeezing import squeezed_as_known
 from onnxport.capture.forks.whole_quotients import quotients_made_whole
 from onnxport.capture.patches.pieces import given
 from onnxport.capture.patches.replacing import attributes_replaced
@@ -398,7 +399,7 @@ def _numbers(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
     yield torch.SymInt, "__divmod__", lambda one, other: (one // other, one % other)
 
 
-def _operations(fitting: Fitting, checks: CaughtChecks) -> Iterator[tuple[object, str, object]]:
+def _operations(schedule: Schedule, checks: CaughtChecks) -> Iterator[tuple[object, str, object]]:
     """What torch.export calls for an operation of the model's code, with ours for pieces that are joined."""
     # Loaded when it is used: it takes seconds.
     from onnxport.torch_internals.exporting import FunctionHandler
@@ -407,7 +408,8 @@ def _operations(fitting: Fitting, checks: CaughtChecks) -> Iterator[tuple[object
 
     def _override(self: object, func: object, args: Any, kwargs: Any) -> object:
         keep_shape_of_input(func, args)
-        made, *arguments = override(self, *given(func, *fitting.given(func, args, kwargs)))
+        func = squeezed_as_known(schedule.known, func, args)
+        made, *arguments = override(self, *given(func, *schedule.fitting.given(func, args, kwargs)))
         return checks.noted_after(made), *arguments
 
     yield FunctionHandler, "_override", _override
@@ -482,7 +484,7 @@ def deciding(schedule: Schedule | None) -> Iterator[None]:
         return schedule.answer(condition, by)
 
     checks = CaughtChecks(schedule.answer, schedule.texts.append)
-    sources = (_comparisons(schedule), _numbers(schedule), conditions_compared(), _operations(schedule.fitting, checks))
+    sources = (_comparisons(schedule), _numbers(schedule), conditions_compared(), _operations(schedule, checks))
     answering = (comparisons_of_data(), functions_of_numbers(), orders_of_memory(), unordered_numbers())
     rows = [(SymNode, "guard_bool", decide), *itertools.chain(*sources, *answering, quotients_made_whole())]
     with attributes_replaced(rows):

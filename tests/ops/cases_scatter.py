@@ -109,6 +109,7 @@ PARTS = [
         name="run-time start",
     ),
     case("aten::slice_scatter", lambda x: x.slice_scatter(x[:, ::2] + 1, 1, 0, 9, 2), R(0, "b"), name="steps of none"),
+    case("aten::slice_scatter", lambda x: x.slice_scatter(x[:, 3::2] + 1, 1, 3, 9, 2), R("b", 2), name="none of steps"),
 ]
 
 CASES = [*SCATTER, *ALONG, *PARTS]

@@ -135,6 +135,8 @@ def _extreme(op: Builder, data: Tensor, axis: int, index: Tensor, src: Tensor, r
 
 def _along(op: Builder, self: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str | None) -> Tensor:
     """Write the slices of ``source`` at positions along one axis."""
+    if 0 in source.shape:
+        return self
     data, index, source = _vector(op, self), _vector(op, index), _vector(op, source)
     axis = axis_of(dim, data.rank)
     if reduce is not None:

@@ -103,6 +103,9 @@ def measure(chosen: argparse.Namespace, opset: int) -> Results:
             for case in readable[exporter]
             if case.is_for(reader)
         }
+        for path in [path for path in files if not Path(path).exists()]:
+            column, case = files.pop(path)
+            results[reader, column, case.name] = Result(f"not exported: {Path(path).with_suffix('.txt').read_text()}")
         told = read_all(
             reader, [(path, str(chosen.folder / f"{case.name}.json")) for path, (_, case) in files.items()], chosen.web
         )

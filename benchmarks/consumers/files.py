@@ -6,13 +6,16 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
 from benchmarks.consumers.models import MODELS, Sizes, SmallModel
 from benchmarks.consumers.probes import plain
 from benchmarks.measure import quiet
+
+if TYPE_CHECKING:
+    from onnxport import ONNXProgram
 
 EXPORTERS = ("onnxport", "dynamo", "torchscript")
 TARGETS = ("onnxruntime", "onnxruntime-web", "openvino", "opencv", "tract", "mnn")
@@ -111,11 +114,24 @@ def _onnxport(case: Case, path: Path) -> None:
         dynamic_shapes=case.model.axes if case.dynamic else None, external_data=False,
     )  # fmt: skip
     if case.is_for(ONE_ROW):
-        program.save(_beside(path, target_folder(ONE_ROW)), target=ONE_ROW, external_data=False)
+        _save_for(ONE_ROW, program, path)
         return
     for reader in TARGETS:
-        program.save(_beside(path, target_folder(reader)), target=reader, external_data=False)
+        _save_for(reader, program, path)
     program.save(_beside(path, PAIR), external_data=True)
+
+
+def _save_for(reader: str, program: ONNXProgram, path: Path) -> None:
+    """Write a file for one reader, or in its place what it is refused with: other readers have theirs."""
+    from onnxport.errors import TargetError
+
+    place = _beside(path, target_folder(reader))
+    place.unlink(missing_ok=True)
+    place.with_suffix(".txt").unlink(missing_ok=True)
+    try:
+        program.save(place, target=reader, external_data=False)
+    except TargetError as error:
+        place.with_suffix(".txt").write_text(f"TargetError: {str(error)[:300]}")
 
 
 def _beside(path: Path, folder: str) -> Path:

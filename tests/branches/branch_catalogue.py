@@ -1367,3 +1367,9 @@ def back_to_the_length_that_came(self: Any, x: Any) -> Any:
     window = torch.hann_window(4)
     spectrum = torch.stft(x.T, 4, 2, window=window, return_complex=True)
     return torch.istft(spectrum, 4, 2, window=window, length=x.shape[0]), spectrum.istft(4, window=window, length=5)
+
+
+@program(SIGNS)
+def a_layer_by_its_name(self: Any, x: Any) -> Any:
+    layers = torch.nn.ModuleDict({"layer_0": self.one, "layer_1": torch.nn.Tanh(), "layer_2": self.two})
+    return layers[f"layer_{int(x[0].argmax())}"](x)

@@ -75,6 +75,8 @@ def test_rows_are_taken_and_put_back_where_something_else_looks_at_them() -> Non
 SHAPES_AND_NUMBERS = {
     "the batch as a number": lambda x, n: torch.ones(pack(x, n).batch_sizes[0].item(), 2) + n.unsqueeze(1),
     "the batch as a tensor": lambda x, n: torch.zeros(2, pack(x, n).batch_sizes[0], 3) + n.unsqueeze(1),
+    "the batch as a plain number": lambda x, n: torch.ones(int(pack(x, n).batch_sizes[0]), 2),
+    "the longest of a list": lambda x, n: pad_packed_sequence(pack(x, n), True, 0.0, max(n.tolist()))[0],
     "the steps": lambda x, n: torch.ones(pack(x, n).batch_sizes.size(0)),
     "the longest as a total": lambda x, n: pad_packed_sequence(pack(x, n), True, 0.0, n.max().item())[0],
     "another dtype": lambda x, n: pad_packed_sequence(pack(x, n.int()).double(), True),
@@ -107,17 +109,9 @@ def test_fewer_sequences_than_were_packed() -> None:
     exported(first)
 
 
-REFUSED = {
-    "a plain number": lambda x, n: torch.ones(int(pack(x, n).batch_sizes[0]), 2),
-    "a list of sequences": lambda x, n: unpack_sequence(pack(x, n)),
-    "the numbers of a list": lambda x, n: pad_packed_sequence(pack(x, n), True, 0.0, max(n.tolist()))[0],
-}
-
-
-@pytest.mark.parametrize("what", REFUSED)
-def test_python_makes_a_number_of_the_batch(what: str) -> None:
+def test_a_list_of_as_many_sequences_as_the_batch_has_is_refused() -> None:
     with pytest.raises(DynamicShapeError, match=r"'batch', but the model forces it to be 3.\s+at .*test_packed_graphs"):
-        exported(REFUSED[what])
+        exported(lambda x, lengths: unpack_sequence(pack(x, lengths)))
 
 
 def test_the_number_of_steps_stays_open() -> None:

@@ -398,9 +398,8 @@ def outputs_of(node: Node) -> list[Value]:
 def nodes_of(block: Block | Graph) -> list[Node]:
     """The nodes of a block, in order.
 
-    >>> script = torch.jit.CompilationUnit("def plus_one(x): return x + 1")
-    >>> [node.kind() for node in nodes_of(graph_of(script.plus_one))]
-    ['prim::Constant', 'aten::add']
+    >>> [node.kind() for node in nodes_of(graph_of(torch.jit.trace(torch.nn.ReLU(), torch.ones(2))))]
+    ['aten::relu']
     """
     nodes = []
     node = _outermost(block).returnNode().prev()

@@ -267,3 +267,10 @@ def test_angles_of_a_sinusoidal_embedding_are_literals() -> None:
     proto = program.model_proto
     onnx.shape_inference.infer_shapes(proto, strict_mode=True, data_prop=True)
     assert_close(program(x := torch.randn(2))[0], embed(x))
+
+
+def test_what_has_no_elements_is_not_written() -> None:
+    model = Call(lambda x: x.slice_scatter(x[:, 3::2] + 1, 1, 3, 9, 2) * 2)
+    program = onnxport.export(model, (x := torch.randn(4, 2),), dynamic_shapes=({0: "batch"},))
+    assert operators(program) == ["Mul"]
+    assert_close(program(x[:3])[0], model(x[:3]))

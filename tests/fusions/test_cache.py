@@ -19,20 +19,26 @@ class Cached(nn.Module):
     """One layer of a decoder, with something about it that may stand in the way."""
 
     def __init__(
-        self, window: int | None = None, kind: str = "causal", turned: str = "", bias: bool = True, joined: bool = False
+        self,
+        window: int | None = None,
+        kind: str = "causal",
+        turned: str = "",
+        bias: bool = True,
+        joined: bool = False,
+        size: int = SIZE,
     ) -> None:
         super().__init__()
-        widths = [heads * SIZE for heads in (HEADS, KEPT, KEPT)]
+        widths = [heads * size for heads in (HEADS, KEPT, KEPT)]
         if joined:
             self.qkv = nn.Linear(16, sum(widths), bias=bias)
         else:
             self.q, self.k, self.v = (nn.Linear(16, width, bias=bias) for width in widths)
-        self.window, self.kind, self.turned, self.widths = window, kind, turned, widths
+        self.window, self.kind, self.turned, self.widths, self.size = window, kind, turned, widths, size
 
     def projected(self, x: Tensor) -> list[Tensor]:
         joined = hasattr(self, "qkv")
         parts = self.qkv(x).split(self.widths, -1) if joined else [layer(x) for layer in (self.q, self.k, self.v)]
-        return [part.unflatten(2, (-1, SIZE)).transpose(1, 2) for part in parts]
+        return [part.unflatten(2, (-1, self.size)).transpose(1, 2) for part in parts]
 
     def forward(self, x: Tensor, mask: Tensor, past_k: Tensor, past_v: Tensor) -> tuple[Tensor, ...]:
         seen, new = past_k.shape[2], x.shape[1]
@@ -91,14 +97,17 @@ ROWS = {
     "one later position": Row(Cached(kind="one later"), 0, products=3),
     "positions that leave out the past": Row(Cached(kind="behind nothing"), 0, products=3),
     "window without order": Row(Cached(window=3, kind="any"), 0, products=3),
+    "heads of a size that is no multiple of 8": Row(Cached(size=12), 0, products=3),
 }
 
 
-def inputs(batch: int, new: int, seen: int, padding: int = 0, dtype: torch.dtype = torch.float32) -> tuple[Tensor, ...]:
+def inputs(
+    batch: int, new: int, seen: int, padding: int = 0, dtype: torch.dtype = torch.float32, size: int = SIZE
+) -> tuple[Tensor, ...]:
     generator = torch.Generator().manual_seed(new)
     mask = torch.ones(batch, seen + new, dtype=torch.int64)
     mask[0, :padding] = 0
-    past = [torch.randn(batch, KEPT, seen, SIZE, generator=generator) for _ in range(2)]
+    past = [torch.randn(batch, KEPT, seen, size, generator=generator) for _ in range(2)]
     x, *past = (tensor.to(dtype) for tensor in (torch.randn(batch, new, 16, generator=generator), *past))
     return x, mask, *past
 
@@ -108,7 +117,8 @@ def test_cache(row: Row) -> None:
     model = row.model.eval()
     axes = ({0: "batch", 1: "new"}, {0: "batch", 1: "seen + new"}, *[{0: "batch", 2: "seen"}] * 2)
     dtype = next(model.parameters()).dtype
-    program = onnxport.export(model, inputs(2, 4, 3, dtype=dtype), dynamic_shapes=axes, target="onnxruntime")
+    example = inputs(2, 4, 3, dtype=dtype, size=model.size)
+    program = onnxport.export(model, example, dynamic_shapes=axes, target="onnxruntime")
     fused = [node for node in program.model.graph if node.op_type == "GroupQueryAttention"]
     assert len(fused) == row.written
     if row.window is not None:
@@ -119,7 +129,7 @@ def test_cache(row: Row) -> None:
     names = [str(value.name) for value in program.model.graph.inputs[2:]]
     assert program.model.metadata_props.get(CACHE_BUFFERS, "").split() == (names if fused else [])
     for sizes in ((2, 5, 0, 2), (3, 1, 9, 4), (1, 4, 6, 7), (2, 1, 0, 0)):
-        given = inputs(*sizes, dtype)
+        given = inputs(*sizes, dtype, model.size)
         with torch.no_grad():
             expected = model(*given)
         near = 2e-5 if dtype == torch.float32 else 2e-3

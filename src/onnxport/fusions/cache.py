@@ -27,6 +27,8 @@ _POSITIONS = 2
 """The axis of positions in keys and values."""
 _TURNED_BY = 16
 """Heads are turned by the operator if their size is a multiple of this."""
+_HEAD_STEP = 8
+"""The operator takes heads whose size is a multiple of this (onnxruntime 1.31)."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,8 @@ def _recognised(node: ir.Node, scope: Scope) -> _Call | None:
         return None
     heads, kept_heads, size = queries[1], kept[1], kept[3]
     if not isinstance(heads, int) or not isinstance(kept_heads, int) or not isinstance(size, int) or queries[3] != size:
+        return None
+    if size % _HEAD_STEP != 0:
         return None
     total = _axis_of_input(scope.graph, dims[3], besides=(keys.past, values.past))
     forbids = forbidden(mask, keys.past, queries[2], scope)

@@ -131,7 +131,7 @@ def _program(model: ir.Model, captured: Captured, options: Options, events: Even
         result.paths = [path.program for path in captured.forks.paths]
     result.size_limits = captured.size_limits
     if captured.size_limits:
-        words = (f"{limit.words} (else {limit.raised})" for limit in captured.size_limits)
+        words = (f"{limit.words} (else {limit.otherwise})" for limit in captured.size_limits)
         model.graph.metadata_props[SIZE_LIMITS] = "; ".join(dict.fromkeys(words))
     result.metadata = options.metadata
     result.target = options.target

@@ -1,4 +1,4 @@
-"""Limits that the code of a model sets to sizes itself: where one is passed, the model raises."""
+"""Limits of sizes: where one is passed, the code of the model raises, or the file does not hold."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import sympy  # type: ignore[import-untyped]
 
 @dataclass(frozen=True)
 class SizeLimit:
-    """What must hold of the sizes of axes that vary, or else the model raises.
+    """What must hold of the sizes of axes that vary.
 
-    ``condition`` is of symbols named like the axes, ``words`` say it, ``raised`` is what the model says where it does
-    not hold, and ``where`` the line that asks.
+    ``condition`` is of symbols named like the axes, ``words`` say it, ``otherwise`` tells what is where it does not
+    hold, and ``where`` is the line that asks.
 
     >>> import sympy
     >>> from onnxport.size_limits import SizeLimit
-    >>> limit = SizeLimit(sympy.Symbol("n") <= 50, "n is at most 50", "ValueError: too long", "model.py:7")
+    >>> limit = SizeLimit(sympy.Symbol("n") <= 50, "n is at most 50", "it raises", "model.py:7")
     >>> limit.is_kept({"n": 8}), limit.is_kept({"n": 60}), limit.is_kept({})
     (True, False, True)
     """
 
     condition: sympy.Basic
     words: str
-    raised: str
+    otherwise: str
     where: str
 
     def is_kept(self, sizes: Mapping[str, int]) -> bool:

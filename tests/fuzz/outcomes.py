@@ -13,7 +13,7 @@ import torch
 import onnxport
 from fuzz.programs import INPUTS, SIZES, Program, inputs, scope_of
 from fuzz.undefined import undefined
-from onnxport.errors import OnnxExporterError, OnnxExporterWarning
+from onnxport.errors import InputError, OnnxExporterError, OnnxExporterWarning
 from onnxport.provenance import STACK_TRACE
 
 OPSETS = (18, 23)
@@ -29,6 +29,7 @@ _ROUNDING = (
     "norm",
     "self.",
     "mean",
+    "sum",
     "var",
     "std",
     " / ",
@@ -36,13 +37,16 @@ _ROUNDING = (
     "einsum",
 )
 _OURS = "This is a fault of onnxport"
+_LIMITED = "is at least 1"
 _OF_BUFFERS = "Each run of the file starts from the saved value"
 """A warning that is no excuse: every comparison is a first run."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """``kind`` is right, refused, warned, undefined, empty, wrong or crash; the last two are faults.
+    """``kind`` is right, refused, warned, undefined, limited, empty, wrong or crash; the last two are faults.
+
+    ``limited`` is a call that is refused by a limit of the file, for an axis that has no elements there.
 
     ``empty`` is an error at run time for an axis that has no elements there: torch takes sizes to be at least 1 when it
     simplifies shapes, and runtimes lack many a kernel for tensors of none. ``statements`` are those that a refusal or a
@@ -127,6 +131,9 @@ def _fault(
 ) -> Outcome | None:
     try:
         given = exported(*inputs(size))
+    except InputError as error:
+        kind = "limited" if 0 in size and _LIMITED in str(error) else "crash"
+        return Outcome(kind, f"{where}: InputError: {error}", statements=_named(str(error), program)[:1])
     except Exception as error:  # noqa: BLE001  the same
         text = f"{where}: {type(error).__name__}: {error}"
         return Outcome("crash", text, statements=_named(_origin(exported, text), program)[:1])

@@ -101,6 +101,84 @@ def test_an_axis_that_is_empty_at_run_time(name: str) -> None:
         assert_close(program(x), Model()(x))
 
 
+READ: dict[str, Callable[[torch.Tensor], object]] = {
+    "the size of the first element": lambda x: x.new_zeros(x[:1].shape[0], 2),
+    "the size of the last element": lambda x: torch.ones(len(x[-1:].exp())),
+    "the size of the first element of two axes": lambda x: torch.ones(x[:, :2].reshape(-1)[:1].numel()),
+    "the size of two elements of merged axes": lambda x: torch.meshgrid(x[:, 0], x.reshape(-1)[-3:-1], indexing="ij")[
+        0
+    ],
+    "the size of a diagonal": lambda x: x.new_zeros(x[:, None].diagonal().size(-1)),
+    "chunks of the first element": lambda x: torch.cat(x[:1].chunk(3), 1),
+    "a first element squeezed": lambda x: x[:1].squeeze(0),
+    "like numbers of the first element": lambda x: torch.full_like(x[:1].argmin(1), 3),
+    "the first row overwritten": lambda x: _first_row_overwritten(x),
+}
+
+
+def _first_row_overwritten(x: torch.Tensor) -> torch.Tensor:
+    copied = x[:, :2] * 2
+    copied[:1] = 0
+    return copied
+
+
+@pytest.mark.filterwarnings("error::onnxport.errors.OnnxExporterWarning")
+@pytest.mark.parametrize("name", READ)
+def test_a_size_that_was_read_of_an_axis_with_elements_is_a_limit(name: str) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> object:
+            return READ[name](x)
+
+    program = onnxport.export(Model(), (torch.randn(5, 4),), dynamic_shapes=({0: "n"},), verbose=False)
+    assert "n is at least 1" in program.model.graph.metadata_props["onnxport.size_limits"]
+    for rows in (3, 1):
+        x = torch.randn(rows, 4)
+        assert_close(program(x), Model()(x))
+    with pytest.raises(InputError, match=r"n is at least 1; here n is 0"):
+        program(torch.randn(0, 4))
+
+
+def test_the_limit_of_a_size_that_was_read_is_told() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.new_zeros(x[:1].shape[0], 2)
+
+    program = onnxport.export(Model(), (torch.randn(5, 4),), dynamic_shapes=({0: "n"},), verbose=False)
+    (told,) = program.events.of("assumption")
+    assert told.message.startswith("n is at least 1 (else the size of a part of the axis was read")
+    assert "x[:1].shape[0]" in told.where
+    again = onnxport.export(program.exported_program, verbose=False)
+    with pytest.raises(InputError, match=r"is at least 1; here .* is 0"):
+        again(torch.randn(0, 4))
+
+
+def test_only_sizes_that_were_read_are_limits() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> object:
+            first = x[:1] + x[-1:]
+            if x.shape[0] == 0:
+                return first.sum(0), first.t()
+            return x[:1].squeeze(0), (x[:1] * torch.ones(x[:1].shape[0])).t()
+
+    program = onnxport.export(Model(), (torch.randn(5, 4),), dynamic_shapes=({0: "n"},), verbose=False)
+    assert not program.size_limits
+    for rows in (3, 0, 1):
+        x = torch.randn(rows, 4)
+        assert_close(program(x), Model()(x))
+
+
+def test_a_program_that_others_captured_takes_axes_to_have_elements() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.new_zeros(x[:1].shape[0], 2)
+
+    rows = torch.export.Dim("rows", min=0)
+    captured = torch.export.export(Model(), (torch.randn(5, 4),), dynamic_shapes=({0: rows},))
+    program = onnxport.export(captured, verbose=False)
+    with pytest.raises(InputError, match=r"is at least 1; here .* is 0"):
+        program(torch.randn(0, 4))
+
+
 def test_first_elements_do_not_lend_memory_that_they_lack() -> None:
     class Model(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> object:
@@ -188,3 +266,15 @@ def test_a_count_of_none_is_ignored_among_matrices() -> None:
         program = onnxport.export(Model(), (torch.randn(5, 4),), dynamic_shapes=({0: DYNAMIC},), verbose=False)
     x = torch.randn(3, 4)
     assert_close(program(x), Model()(x))
+
+
+def test_a_count_of_one_is_broadcast_to_an_axis() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> object:
+            return torch.broadcast_tensors(torch.zeros_like(x).unique()[:, None], x)
+
+    with pytest.warns(OnnxExporterWarning, match="neither is 1"):
+        program = onnxport.export(Model(), (torch.randn(5, 4),), dynamic_shapes=({0: DYNAMIC},), verbose=False)
+    for rows in (5, 3):
+        x = torch.randn(rows, 4)
+        assert_close(program(x), Model()(x))

@@ -13,6 +13,7 @@ from onnxport.capture import broadcast_axes, strategies
 from onnxport.capture.diagnosis import forced_sizes
 from onnxport.capture.diagnosis.changed_attributes import ChangedAttributes
 from onnxport.capture.diagnosis.drawn_numbers import DrawnNumbers
+from onnxport.capture.diagnosis.empty_axes import limits_of_empty_axes
 from onnxport.capture.diagnosis.guards import report_assumptions
 from onnxport.capture.diagnosis.kept_values import report_kept_values
 from onnxport.capture.exploring import Explored, explore, with_fewer_decisions
@@ -52,7 +53,7 @@ class Captured:
     ``dim_names`` maps a symbol of the program to the name of that dimension, the user's where there is one;
     ``same_dims`` maps a symbol to the one it equals because the user gave both the same name. ``forks`` is
     the tree of all ways through a model whose code decides on sizes or data; ``program`` is then one of them.
-    ``size_limits`` are those beyond which the model's code raises.
+    ``size_limits`` are those beyond which the model's code raises, or an axis is empty that was taken to have elements.
     """
 
     model: object
@@ -131,7 +132,6 @@ def capture(
     check_outputs(program, events)
     captured = Captured(given_model, program, success.strategy.name, inputs.args, inputs.kwargs)
     captured.failures = success.failures
-    captured.size_limits = explored.size_limits
     captured.forks = explored.tree if isinstance(explored.tree, Fork) else None
     captured.input_names = names_in_file(inputs, user_inputs(program), () if input_names is None else input_names)
     captured.output_names = () if output_names is None else output_names
@@ -139,6 +139,7 @@ def capture(
     axis_names = name_axes(program, sizes, captured.input_names, events)
     captured.dim_names, captured.same_dims = axis_names.dims, axis_names.same
     names = {**captured.dim_names, **explored.names}
+    captured.size_limits = [*explored.size_limits, *limits_of_empty_axes(explored.limited, names, events)]
     report_assumptions(explored.guarded, names, captured.same_dims, recorder, explored.followed, events)
     drawn.report(events)
     changed.report(events)

@@ -10,6 +10,7 @@ import sympy  # type: ignore[import-untyped]
 import torch
 
 from onnxport.capture.diagnosis import forced_sizes
+from onnxport.capture.diagnosis.empty_axes import LimitedPath, note_that_reads_are_noted
 from onnxport.capture.diagnosis.guards import Followed, GuardedProgram
 from onnxport.capture.forks.decisions import Decision
 from onnxport.capture.forks.paths import Explorer, Path, Tree, without_marks
@@ -51,6 +52,11 @@ class Explored:
             for path in self.tree.paths
         ]
 
+    @property
+    def limited(self) -> list[LimitedPath]:
+        """The programs of all ways, with the conditions on sizes under which the model goes another."""
+        return [LimitedPath(path.program, list(_other_ways(path))) for path in self.tree.paths]
+
 
 def explore(
     success: Success,
@@ -84,8 +90,17 @@ def explore(
     if isinstance(tree, Path):
         without_marks(tree.program)
     followed = [*explorer.followed, *success.schedule.texts]
+    for one in tree.paths:
+        note_that_reads_are_noted(one.program)
     program = _most_general(tree, request.declared)
     return Explored(tree, program, followed, explorer.size_limits, explorer.names, explorer.limits)
+
+
+def _other_ways(path: Path) -> Iterator[sympy.Basic]:
+    """The conditions on sizes under which a path is left."""
+    for one in path.decisions:
+        if not one.of_data:
+            yield sympy.Not(one.expression) if one.outcome else one.expression
 
 
 def with_fewer_decisions(success: Success, request: Request, recorder: forced_sizes.Recorder) -> Success:

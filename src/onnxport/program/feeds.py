@@ -139,13 +139,13 @@ _FOR_EMPTY = "Pass at least one sequence, or return without running the model wh
 
 
 def check_limits(graph: ir.Graph, limits: Sequence[SizeLimit], feeds: Mapping[str, torch.Tensor]) -> None:
-    """Refuse inputs of sizes at which the model's own code raises."""
+    """Refuse inputs of sizes at which the model's own code raises, or that the file does not hold at."""
     if not limits:
         return
     sizes = _sizes_of_axes(graph, feeds)
     told = ", ".join(f"{name} is {size}" for name, size in sizes.items())
     problems = [
-        Problem(f"It takes inputs where {limit.words}; here {told}, and it raises {limit.raised}", limit.where)
+        Problem(f"It takes inputs where {limit.words}; here {told}, and {limit.otherwise}", limit.where)
         for limit in limits
         if not limit.is_kept(sizes)
     ]

@@ -27,6 +27,7 @@ __all__ = [
     "optimization_hint",
     "recorded_call",
     "recorded_size",
+    "recorded_tensor",
     "truth_in_range",
 ]
 
@@ -68,6 +69,15 @@ def recorded_call(condition: torch.SymBool) -> torch.fx.Node | None:
     found = None if mode is None else get_proxy_slot(condition, mode.tracer, None, lambda proxy: proxy)
     node = None if found is None else found.force().node
     return node if isinstance(node, torch.fx.Node) else None
+
+
+def recorded_tensor(tensor: object) -> torch.fx.Node | None:
+    """The call of the graph which is being recorded that gave a tensor; None where there is none."""
+    mode = get_proxy_mode()
+    if mode is None or not isinstance(tensor, torch.Tensor):
+        return None
+    found: torch.fx.Node | None = get_proxy_slot(tensor, mode.tracer, None, lambda slot: slot.proxy.node)
+    return found
 
 
 def recorded_size(expression: sympy.Basic) -> torch.SymInt | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 import torch
 
@@ -167,13 +168,21 @@ def expand_as(op: Builder, self: Tensor, other: Tensor) -> Tensor:
 def broadcast_tensors(op: Builder, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
     shapes = op.result_shapes()
     expanded = [op.expand(tensor, shape) for tensor, shape in zip(tensors, shapes, strict=True)]
-    if broadcast([tensor.known_shape for tensor in tensors]) is not None:
+    if broadcast([tensor.known_shape for tensor in tensors]) is not None and not _share_an_open_axis(tensors):
         return expanded
-    # torch takes sizes that data decide for equal, but one of them may be 1.
+    # torch takes sizes that data decide for equal to each other and to those of axes, but one of them may be 1.
     for other in tensors:
         lengths = op.Shape(other)
         expanded = [op.Expand(x, lengths).with_shape(shape) for x, shape in zip(expanded, shapes, strict=True)]
     return expanded
+
+
+def _share_an_open_axis(tensors: Sequence[Tensor]) -> bool:
+    """Whether two tensors have one size on an axis that varies: a count of data that met it is called the same."""
+    if len({tensor.is_complex for tensor in tensors}) > 1:
+        return False
+    aligned = zip_longest(*(reversed(tensor.shape) for tensor in tensors), fillvalue=1)
+    return any(len(open_sizes) > 1 for sizes in aligned if (open_sizes := [x for x in sizes if isinstance(x, Dim)]))
 
 
 # Order of dimensions

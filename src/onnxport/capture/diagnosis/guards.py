@@ -98,12 +98,12 @@ _SQUEEZES = (torch.ops.aten.squeeze.dim, torch.ops.aten.squeeze.dims, torch.ops.
 
 
 def limit_of(
-    fact: sympy.Basic, unless: Sequence[sympy.Basic], names: Mapping[str, str], raised: str, where: str
+    fact: sympy.Basic, unless: Sequence[sympy.Basic], names: Mapping[str, str], otherwise: str, where: str
 ) -> SizeLimit:
     """The limit that a fact about sizes must hold, unless one of others does."""
     named = [_named(one, names, {}, positive=None) for one in (fact, *unless)]
     words = condition_in_words(named[0]) + "".join(f", unless {condition_in_words(one)}" for one in named[1:])
-    return SizeLimit(sympy.Or(*named), words, raised, where)
+    return SizeLimit(sympy.Or(*named), words, otherwise, where)
 
 
 def squeezed_sizes(programs: Sequence[torch.export.ExportedProgram]) -> Iterator[tuple[sympy.Basic, str]]:

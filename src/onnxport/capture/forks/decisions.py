@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import sympy  # type: ignore[import-untyped]
 import torch
 
+from onnxport.capture.diagnosis.empty_axes import note_size_read
 from onnxport.capture.diagnosis.guards import Followed
 from onnxport.capture.diagnosis.user_lines import Asker, asked_by, asker, frame_of_caller, line_of_caller
 from onnxport.capture.diagnosis.zero_sizes import is_otherwise_at_zero
@@ -407,6 +408,7 @@ def _operations(schedule: Schedule, checks: CaughtChecks) -> Iterator[tuple[obje
     override: Callable[..., Any] = FunctionHandler._override
 
     def _override(self: object, func: object, args: Any, kwargs: Any) -> object:
+        note_size_read(func, args)
         keep_shape_of_input(func, args)
         func = squeezed_as_known(schedule.known, func, args)
         made, *arguments = override(self, *given(func, *schedule.fitting.given(func, args, kwargs)))

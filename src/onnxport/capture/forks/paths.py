@@ -200,7 +200,8 @@ class Explorer:
             self.events.add("assumption", "capture", message, where=decision.where)
             if not any(one.of_data for one in decisions):
                 unless = [_fact(one, not one.outcome) for one in before]
-                limit = limit_of(_fact(decision, decision.outcome), unless, self.names, what, decision.where)
+                raises = f"it raises {what}"
+                limit = limit_of(_fact(decision, decision.outcome), unless, self.names, raises, decision.where)
                 self.size_limits.append(limit)
             return
         where = line_of_error(error)

@@ -1373,3 +1373,23 @@ def back_to_the_length_that_came(self: Any, x: Any) -> Any:
 def a_layer_by_its_name(self: Any, x: Any) -> Any:
     layers = torch.nn.ModuleDict({"layer_0": self.one, "layer_1": torch.nn.Tanh(), "layer_2": self.two})
     return layers[f"layer_{int(x[0].argmax())}"](x)
+
+
+@program(rows(6, 1, 2, 3, 4, 5, 7, 8))
+def names_and_lists_by_a_remainder(self: Any, x: Any) -> Any:
+    layers = {"layer_0": self.one, "layer_1": self.two, "layer_2": torch.nn.Tanh()}
+    columns = [x[:, 0], x[:, 1], x[:, 2]]
+    turn = x.shape[0] % 3
+    return layers[f"layer_{turn}"](x), torch.stack(columns[turn:] + columns[:turn], 1)
+
+
+@program(SIGNS)
+def name_and_layer_by_data(self: Any, x: Any) -> Any:
+    named = {"sign_0": self.one, "sign_1": self.two}
+    place = x.sum(0).argmax().item()
+    return named["sign_%d" % int(x.sum() > 0)](x), [self.one, self.two, *self.layers][place - 3](x)  # noqa: UP031
+
+
+@program(SIGNS)
+def one_of_many_layers(self: Any, x: Any) -> Any:
+    return torch.nn.ModuleList([*self.layers, self.one, self.two, self.one, *self.layers])[x[0].argmax() * 4](x)

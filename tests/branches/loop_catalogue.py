@@ -699,3 +699,61 @@ def items_yielded(self: Any, x: Any) -> Any:
         total = total + one * other
     means = torch.stack([piece.mean(0) for piece in _pieces(x, 3)])
     return total, means, torch.cat([piece.softmax(-1) for piece in _pieces(x, 4)]), sum(p.sum() for p in _pieces(x, 2))
+
+
+@number()
+def truths_of_all_rows(self: Any, x: Any) -> Any:
+    some = any(row.sum() > 1 and row[0] > 0.5 for row in x)
+    small = [bool((row < 1.2).all()) for row in x]
+    lows = 0
+    for row in x:
+        if all(value < 0.3 for value in row):
+            lows += 1
+    return x * (2 if some else 3), x + 1 if all(small) else x.tanh(), x * lows
+
+
+@number()
+def rows_by_a_key(self: Any, x: Any) -> Any:
+    nearest = min(range(x.shape[0]), key=lambda place: (x[place] - 0.4).abs().sum())
+    order = sorted(range(len(x)), key=lambda place: x[place, 0].sin().item(), reverse=True)
+    return max(x, key=lambda row: -row.abs().sum()), x[nearest], x[order], x[order[:2]], torch.stack(sorted(x, key=sum))
+
+
+@number()
+def rows_that_pass_a_test(self: Any, x: Any) -> Any:
+    kept = [row * 2 for row in x if row.sum() > 0 and row[0] < 1]
+    steps = [x[place + 1] - x[place] for place in range(len(x)) if place + 1 < len(x)]
+    places = [place for place in range(x.shape[0]) if place % 3 != 1]
+    count = sum(1 for row in x if row[1] > 0)
+    others = list(filter(lambda row: row.sum() > 0, x))
+    return x * len(kept) + count, x[places], torch.stack(steps) if steps else x[:0], x - len(others)
+
+
+@number()
+def items_one_after_another(self: Any, x: Any) -> Any:
+    total = torch.zeros(3)
+    for row in itertools.chain(x, [self.table[1]], reversed(x)):
+        total = total * 0.5 + row
+    products = torch.stack([a @ b for a, b in itertools.product(x, self.table[1:3])])
+    first = sum(itertools.islice(x, 3))
+    return total, products, first, sum(map(torch.dot, x, x.flip(0)), torch.zeros(()))
+
+
+@number()
+def each_row_as_data_says(self: Any, x: Any) -> Any:
+    largest = max((float(row.sum()) for row in x), default=1.0)
+    return torch.stack([row * 2 if row.sum() > 0 else row - 1 for row in x]) * largest
+
+
+@over_axis()
+def steps_given_to_a_function(self: Any, x: Any) -> Any:
+    def run(layer: Any, steps: Any) -> Any:
+        state, states = torch.zeros(x.shape[0], 3), []
+        for step in steps:
+            state = torch.tanh(layer(step) + state)
+            states.append(state)
+        return states
+
+    steps = x.unbind(1)
+    both = zip(run(self.one, steps), run(self.two, steps[::-1])[::-1], strict=False)
+    return torch.stack([torch.cat(pair, -1) for pair in both], 1)

@@ -29,6 +29,7 @@ __all__ = [
     "recorded_size",
     "recorded_tensor",
     "truth_in_range",
+    "values_in_range",
 ]
 
 # The type of Dim.AUTO, Dim.DYNAMIC and Dim.STATIC, and which of them one is.
@@ -102,3 +103,15 @@ def truth_in_range(node: SymNode) -> bool | None:
     ranges = {one: ValueRanges(0 if one.is_nonnegative else -int_oo, int_oo) for one in node.expr.free_symbols}
     bounds = bound_sympy(node.expr, ranges)
     return bool(bounds.lower) if bounds.is_singleton() else None
+
+
+def values_in_range(node: SymNode, most: int) -> range | None:
+    """The whole numbers that an expression may come to, if there are no more than so many; else None."""
+    assert node.shape_env is not None
+    ranges = dict(node.shape_env.var_to_range)
+    for symbol in node.expr.free_symbols - free_unbacked_symbols(node.expr):
+        ranges[symbol] = ValueRanges(0 if symbol.is_nonnegative else -int_oo, int_oo)
+    bounds = bound_sympy(node.expr, ranges)
+    finite = bounds.is_int and bounds.lower > -int_oo and bounds.upper < int_oo
+    found = range(int(bounds.lower), int(bounds.upper) + 1) if finite else range(0)
+    return found if 0 < len(found) <= most else None

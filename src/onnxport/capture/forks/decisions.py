@@ -38,6 +38,7 @@ from onnxport.capture.forks.expressions import (
     is_in_counted_loop,
     is_outvoted,
 )
+from onnxport.capture.forks.few_values import one_of_few
 from onnxport.capture.forks.fitting import Fitting, Unproven
 from onnxport.capture.forks.listed_numbers import lists_left_open
 from onnxport.capture.forks.memory_order import orders_of_memory
@@ -277,6 +278,8 @@ class Schedule:
         frame = frame_of_caller()
         number = size.node.hint
         if frame is not None and not is_for_message(frame):
+            if (few := one_of_few(size.node)) is not None:
+                return str(few)
             fact = sympy.Eq(size.node.expr, number)
             self.texts.append(Followed(fact, True, by, line_of_caller(), "its digits are read as text there"))
         return str(number)
@@ -286,7 +289,7 @@ class Schedule:
         frame = frame_of_caller()
         if frame is None or self.rewritten is None or not helps(frame):
             return
-        frame = frame_of_source(frame)
+        frame = frame_of_source(frame, outermost=not in_loop)
         if self.rewritten.may_help(frame.f_code, in_loop=in_loop):
             raise self._refuse(PlainNumber(frame.f_code, in_loop=in_loop))
 
@@ -357,6 +360,8 @@ def _numbers(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
         def number(node: Any, file: str, line: int) -> object:
             if file == "" and not node.expr.is_number and get_proxy_mode() is not None and asker() != "torch":
                 schedule.rewrite()
+                if (few := one_of_few(node)) is not None:
+                    return few
             return original(node, file, line)
 
         return number

@@ -7,7 +7,7 @@ import copy
 import functools
 import itertools
 from collections.abc import Iterable, Mapping
-from types import FrameType
+from types import CodeType, FrameType
 from typing import TypeGuard
 
 from onnxport.source_files import nodes_of_file
@@ -37,24 +37,31 @@ def is_outvoted(frame: FrameType) -> bool:
     return False
 
 
-def frame_of_source(frame: FrameType) -> FrameType:
+def frame_of_source(frame: FrameType, *, outermost: bool = True) -> FrameType:
     """The frame of the function whose source has what a frame runs: a comprehension is part of the one around it.
 
-    So is a lambda that the one around it made in this call; one that was made before, as a hook is, has its own.
+    So is a function that the one around it made in this call; one that was made before, as a hook is, has its own.
+    Where that is not to be the ``outermost``, a function that has a name is looked at alone.
     """
-    code = frame.f_code
-    while code.co_name.startswith("<"):
+    while True:
+        code = frame.f_code
+        if not outermost and not code.co_name.startswith("<"):
+            return frame
         around = frame.f_back
-        while around is not None and (code not in around.f_code.co_consts or around.f_code.co_name == "<module>"):
+        while around is not None and (around.f_code.co_name == "<module>" or not _defines(around.f_code, code)):
             around = around.f_back
         if around is not None:
             frame = around
-        elif code.co_name == "<lambda>" or frame.f_back is None:
-            break
+        elif not code.co_name.startswith("<") or code.co_name == "<lambda>" or frame.f_back is None:
+            return frame
         else:
             frame = frame.f_back
-        code = frame.f_code
-    return frame
+
+
+def _defines(code: CodeType, inner: CodeType) -> bool:
+    """Whether running a code makes functions of another, itself or in a class."""
+    parts = [part for part in code.co_consts if isinstance(part, CodeType)]
+    return inner in parts or any(_defines(part, inner) for part in parts)
 
 
 def place_of(frame: FrameType) -> _Place | None:

@@ -58,6 +58,8 @@ class ListedTensor(Sequence[object]):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, int) and self._numbers is None:
             return self.tensor[index].clone().item()
+        if isinstance(index, slice) and self._numbers is None and (index.step is None or index.step > 0):
+            return ListedTensor(self.tensor[index], self._listed)
         return self.numbers[index]
 
     def __iter__(self) -> Iterator[object]:

@@ -28,6 +28,7 @@ from onnxport.capture.rewriting.open_numbers import (
     open_function,
     truth_of,
 )
+from onnxport.capture.rewriting.open_selections import SELECTING, extreme_item, has_open_items, selected
 from onnxport.capture.rewriting.opened_branches import OpenedBranches
 from onnxport.capture.rewriting.variables import UNDEFINED, WatchedList, parts_in
 from onnxport.capture.rewriting.watching import UnevenList
@@ -56,6 +57,7 @@ class Helpers:
     listed = OpenList
     collected = staticmethod(collected)
     generated = staticmethod(generated)
+    selected = staticmethod(selected)
     yielded = staticmethod(yielded)
     returned = staticmethod(without_open_lists)
 
@@ -70,13 +72,12 @@ class Helpers:
             return partial(self._extreme, function)
         with contextlib.suppress(TypeError):
             # What can't be hashed is none of these.
-            function = LOOPING.get(function, function)
+            function = SELECTING.get(function, LOOPING.get(function, function))
         return open_function(function)
 
-    def _extreme(self, function: Callable[..., object], *values: object, **options: object) -> object:
-        if isinstance(values[0], ListedTensor) and not values[1:] and not options:
-            numbers = values[0].tensor
-            return (numbers.amax() if function is max else numbers.amin()).item()
+    def _extreme(self, function: Callable[..., object], *values: object, **options: Any) -> object:
+        if len(values) == 1 and has_open_items(values[0]):
+            return extreme_item(values[0], greatest=function is max, **options)
         if len(values) > 1 and not options and self._choosing.may():
             with contextlib.suppress(Unchosen):
                 return self._choosing.extreme(values, greatest=function is max)
@@ -158,6 +159,14 @@ class Helpers:
         return partial(COMPARING[name], owner) if isinstance(owner, torch.Tensor) else getattr(owner, name)
 
     @staticmethod
+    def truth_kept(function: Callable[[object], object], part: object) -> object:
+        """``bool`` of what only the iteration knows, whose truth is asked for later."""
+        truth = truth_of(part)
+        if function is not bool or not is_open_truth(truth):
+            return function(part)
+        return as_tensor(truth).to(torch.bool).reshape(()).item()
+
+    @staticmethod
     def holds(part: object) -> object:
         """Whether an assertion holds; of what only the iteration knows it is taken to."""
         return True if is_open_truth(part) else part
@@ -174,7 +183,9 @@ class Helpers:
         """``owner[key]``, where a number that run time knows may choose among Python's objects."""
         if isinstance(owner, dict) and asks_for_key(owner, key):
             return entry(owner, key)
-        if isinstance(owner, torch.Tensor) or type(key) in _PLAIN_KEYS:
+        if isinstance(owner, torch.Tensor):
+            return owner[_as_index(key)]
+        if type(key) in _PLAIN_KEYS:
             return owner[key]
         if isinstance(owner, WatchedList) and isinstance(key, torch.SymInt) and parts_in(owner):
             raise UnevenList("", owner, parts_in(owner))
@@ -198,7 +209,7 @@ class Helpers:
         if isinstance(owner, dict) and asks_for_key(owner, key):
             put_entry(owner, key, value)
         else:
-            owner[key] = value
+            owner[_as_index(key)] = value
 
     @staticmethod
     def joined(*parts: object) -> OpenList:
@@ -243,6 +254,13 @@ class Helpers:
         """``not`` of a truth that only run time may know."""
         part = truth_of(part)
         return torch.logical_not(as_tensor(part)) if _is_open_truth(part) else not part
+
+
+def _as_index(key: Any) -> Any:
+    """What rows are taken by, where numbers that only run time counts are those of a tensor."""
+    if type(key) is tuple:
+        return tuple(map(_as_index, key))
+    return key.tensor if isinstance(key, ListedTensor) else key
 
 
 def _is_of_sizes(value: Any) -> bool:

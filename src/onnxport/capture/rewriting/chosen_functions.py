@@ -1,7 +1,7 @@
 """Functions and modules that a number of data chooses in a block: ``self.experts[index[i]](x[i])`` in a loop.
 
-Outside of blocks the number is compared with each place, and each is a way through the model. In a block there is one
-way: what is called is a ``cond`` of all of them.
+Outside of blocks the number is compared with each place, and each is a way through the model, unless there are many.
+In a block there is one way: what is called is a ``cond`` of all of them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import torch
 
-from onnxport.capture.forks.decisions import is_of_data
+from onnxport.capture.forks.decisions import MOST_AT_ONE_LINE, is_of_data
 from onnxport.capture.rewriting.choices import either
 from onnxport.capture.rewriting.open_blocks import is_in_block
 from onnxport.capture.rewriting.open_lists import OpenList
@@ -26,20 +26,23 @@ class ChosenFunction:
     """One of several functions, by a number that only run time knows; all that it can is be called."""
 
     def __init__(self, functions: Mapping[int, Any], number: torch.Tensor) -> None:
-        self._functions, self._number = list(functions.items()), number
+        self._functions, self._number = sorted(functions.items()), number
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         """What the function gives that is chosen."""
-        return self._called(0, args, kwargs)
+        return self._called(self._functions, args, kwargs)
 
-    def _called(self, place: int, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-        number, function = self._functions[place]
-        if place + 1 == len(self._functions):
-            return function(*args, **kwargs)
+    def _called(
+        self, functions: Sequence[tuple[int, Any]], args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> object:
+        """Halves of them in turn: each choice runs both of its ways twice."""
+        if len(functions) == 1:
+            return functions[0][1](*args, **kwargs)
+        half = len(functions) // 2
         return either(
-            self._number == number,
-            lambda: function(*args, **kwargs),
-            lambda: self._called(place + 1, args, kwargs),
+            self._number < functions[half][0],
+            lambda: self._called(functions[:half], args, kwargs),
+            lambda: self._called(functions[half:], args, kwargs),
         )
 
 
@@ -48,9 +51,11 @@ def chosen_function(owner: object, key: object) -> ChosenFunction | None:
     listed = isinstance(owner, list | tuple | torch.nn.ModuleList | torch.nn.Sequential)
     # Lists that grow in the block, or that run time knows the length of, note who reads them.
     grows = isinstance(owner, WatchedList) or (isinstance(owner, OpenList) and owner.has_open_length)
-    if not is_in_block() or not listed or grows:
+    if not listed or grows:
         return None
     functions = dict(enumerate(cast(Sequence[object], owner)))
+    if not is_in_block() and len(functions) <= MOST_AT_ONE_LINE:
+        return None
     number = _number(key) if functions and all(map(_is_function, functions.values())) else None
     # A place may be counted from the end.
     return None if number is None else ChosenFunction(functions, number % len(functions))

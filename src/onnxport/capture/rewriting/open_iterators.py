@@ -18,11 +18,17 @@ from onnxport.capture.rewriting.open_numbers import as_tensor, open_function
 _NUMBERS = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
-def collected(iterable: object, function: Callable[[object], object]) -> Any:
-    """What a function gives for each item, as a list; of numbers, one that is made of a tensor."""
+def collected(
+    iterable: object, plain: Callable[[object], object], in_loop: Callable[[object], object] | None = None
+) -> Any:
+    """What a function gives for each item, as a list; of numbers, one that is made of a tensor.
+
+    ``in_loop`` is the function for items of which only run time knows how many, where it is another.
+    """
     items = items_of(iterable)
     if not isinstance(items, OpenItems):
-        return OpenList(function(item) for item in items)
+        return OpenList(plain(item) for item in items)
+    function = plain if in_loop is None else in_loop
     loop = _comprehension(items, function)
     if loop.unlike is None:
         (found,) = loop.run()
@@ -48,12 +54,10 @@ def _as_number(value: object) -> torch.Tensor:
     return as_tensor(value)
 
 
-def generated(iterable: object, function: Callable[[object], object]) -> Any:
+def generated(iterable: object, plain: Callable[[object], object], in_loop: Callable[[object], object]) -> Any:
     """What a function gives for each item, one after another where their number is plain."""
     items = items_of(iterable)
-    if isinstance(items, OpenItems):
-        return collected(items, function)
-    return (function(item) for item in items)
+    return collected(items, in_loop) if isinstance(items, OpenItems) else (plain(item) for item in items)
 
 
 def yielded(iterable: object, function: Callable[[object], object]) -> Any:
@@ -75,7 +79,7 @@ def _gathered(plain: Callable[..., Any]) -> Callable[..., Any]:
     return apply
 
 
-def _looped(
+def looped(
     items: OpenItems, body: Callable[..., tuple[Any, ...]], around: Mapping[str, Any], text: str
 ) -> Sequence[Any]:
     """Capture a loop over items; return what is left of the variables."""
@@ -100,8 +104,15 @@ def _reduced(function: Callable[..., Any], iterable: object, *initial: Any) -> A
     def body(item: object, value: object) -> tuple[Any]:
         return (function(value, item),)
 
-    (value,) = _looped(items, body, {"value": initial[0]}, "functools.reduce(...)")
+    (value,) = looped(items, body, {"value": initial[0]}, "functools.reduce(...)")
     return value
+
+
+def _sum_of_items(iterable: Any, start: Any = 0) -> Any:
+    if isinstance(iterable, OpenList) and iterable.has_sequence:
+        # There may be nothing in it, which joins to nothing.
+        return _reduced(operator.add, iterable, start)
+    return _gathered(sum)(iterable, start)
 
 
 def _accumulated(iterable: object, func: Callable[..., Any] | None = operator.add, *, initial: Any = None) -> Any:
@@ -117,7 +128,7 @@ def _accumulated(iterable: object, func: Callable[..., Any] | None = operator.ad
         found.append(value)
         return value, found
 
-    _, found = _looped(items, body, {"value": initial, "found": OpenList([initial])}, "itertools.accumulate(...)")
+    _, found = looped(items, body, {"value": initial, "found": OpenList([initial])}, "itertools.accumulate(...)")
     return found
 
 
@@ -149,11 +160,12 @@ def _combined(*iterables: object, **options: Any) -> Any:
 
 
 def _as_open(part: Any) -> OpenItems:
+    if isinstance(part, OpenItems):
+        return part
     if isinstance(part, range):
         return OpenItems(len(part), lambda place: part.start + place * part.step)
-    if not isinstance(part, OpenItems):
-        raise TypeError("items of which only run time knows how many are combined with others than a range")
-    return part
+    rows = part if isinstance(part, torch.Tensor) else torch.stack(list(part))
+    return OpenItems(rows.shape[0], lambda place: rows.select(0, place))
 
 
 LOOPING: dict[object, Callable[..., Any]] = {
@@ -161,6 +173,7 @@ LOOPING: dict[object, Callable[..., Any]] = {
     itertools.accumulate: _accumulated,
     itertools.pairwise: _pairs_of_neighbours,
     itertools.product: _combined,
-    **{function: _gathered(function) for function in (list, tuple, sum)},
+    **{function: _gathered(function) for function in (list, tuple)},
+    sum: _sum_of_items,
 }
 """What goes through items, by the function whose place it takes."""

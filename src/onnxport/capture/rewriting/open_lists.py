@@ -58,7 +58,7 @@ def items_of(iterable: object) -> Any:
         return OpenItems(iterable.shape[0], lambda place: own(iterable.select(0, place)))
     if isinstance(iterable, ListedTensor):
         return OpenItems(iterable.tensor.shape[0], lambda place: iterable.tensor.select(0, place).clone().item())
-    if isinstance(iterable, Pieces) and iterable.cut.size is not None and iterable.cut.most is None:
+    if isinstance(iterable, Pieces) and iterable.cut.most is None:
         return _pieces(iterable)
     return iterable.items() if isinstance(iterable, OpenList) and iterable.has_open_length else iterable
 
@@ -68,13 +68,17 @@ def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _pieces(pieces: Pieces) -> OpenItems:
-    """The pieces of one size, of which the last may be smaller."""
+    """Rows, or the pieces of one size, of which the last may be smaller."""
     cut = pieces.cut
     size: object = cut.size
     before = (slice(None),) * cut.dim
 
     def at(place: Any) -> torch.Tensor:
-        start = (cut.count - 1 - place if pieces.is_reversed else place) * size
+        place = cut.count - 1 - place if pieces.is_reversed else place
+        if size is None:
+            row: torch.Tensor = cut.tensor.select(cut.dim, place)
+            return row if row.dim() else row.clone()
+        start = place * size
         return cut.tensor[(*before, slice(start, start + size))]
 
     return OpenItems(cut.count, at)

@@ -275,8 +275,11 @@ def item_of(owner: Any, key: object) -> object:
     if isinstance(owner, dict):
         return entry(owner, key)
     count = len(owner)
+    if is_of_data(key.node.expr) and count:
+        # A place may be counted from the end; where there is none the model fails, so the last is what is left.
+        return owner[next((place for place in range(count - 1) if key % count == place), count - 1)]
     for place in range(count):
-        if key == place or (is_of_data(key.node.expr) and key == place - count):
+        if key == place:
             return owner[place]
     raise IndexError("index out of range")
 

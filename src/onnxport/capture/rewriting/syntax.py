@@ -43,30 +43,35 @@ from onnxport.capture.rewriting.leaving import (
     with_flag,
     with_one_end,
 )
-from onnxport.capture.rewriting.names import names_assigned, names_changed, names_of, names_read
+from onnxport.capture.rewriting.names import may_matter, names_assigned, names_changed, names_of, names_read
 from onnxport.capture.rewriting.syntax_parts import (
     HELPERS,
     OWN,
     assigned_by,
     call_of,
+    described,
     first_line,
+    flag_lowered,
     goes_on,
     helper,
     looked_up,
     loop_or_plain,
+    makes_class,
+    may_be_key,
+    of_item,
     placed,
     statement_of,
     text_of,
     texts_of,
     tuple_of,
 )
-from onnxport.capture.rewriting.truth_syntax import Truths, TruthsOfSizes
+from onnxport.capture.rewriting.truth_syntax import Truths, TruthsOfSizes, with_joined_truths
 
 _Loop = TypeVar("_Loop", ast.For, ast.While)
 _Asking = TypeVar("_Asking", ast.If, ast.IfExp)
 _ATTRIBUTES = {"unbind", "stack", "cat", "concat", "concatenate", "get", "index"}
-_ATTRIBUTES |= {"setdefault", "reduce", "accumulate", "pairwise", "product"}
-_ATTRIBUTES |= {"isqrt", "gcd", "fmod", "isnan", "isinf", "isfinite"}
+_ATTRIBUTES |= {"setdefault", "reduce", "accumulate", "pairwise", "product", "chain", "islice"}
+_ATTRIBUTES |= {"combinations", "isqrt", "gcd", "fmod", "isnan", "isinf", "isfinite"}
 _ATTRIBUTES |= {"sqrt", "log2", "exp", "log", "log10", "sin", "cos", "tan", "tanh", "atan"}
 # What these give depends on the frame that calls them.
 _OF_THE_FRAME = {"super", "locals", "globals", "vars", "dir", "eval", "exec", HELPERS}
@@ -160,11 +165,14 @@ class _Rewriter(_Identities):
         return made if isinstance(made, list) else [made]
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
+        with_joined_truths(node)
         self.generic_visit(node)
+        if self._in_body and isinstance(node.func, ast.Name) and node.func.id == "bool" and len(node.args) == 1:
+            return placed(node, helper("truth_kept", node.func, *node.args))
         if self._in_body and isinstance(node.func, ast.Attribute) and node.func.attr in ("equal", "allclose"):
             node.func = placed(node, helper("compared", node.func.value, ast.Constant(node.func.attr)))
             return node
-        named = isinstance(node.func, ast.Name) and node.func.id not in _OF_THE_FRAME and not _makes_class(node)
+        named = isinstance(node.func, ast.Name) and node.func.id not in _OF_THE_FRAME and not makes_class(node)
         if named or (isinstance(node.func, ast.Attribute) and node.func.attr in _ATTRIBUTES):
             node.func = placed(node, helper("open", node.func))
         return node
@@ -178,7 +186,7 @@ class _Rewriter(_Identities):
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic_visit(node)
-        if not isinstance(node.ctx, ast.Load) or not _may_be_key(node.slice):
+        if not isinstance(node.ctx, ast.Load) or not may_be_key(node.slice):
             return node
         return placed(node, looked_up(node.value, node.slice))
 
@@ -195,7 +203,7 @@ class _Rewriter(_Identities):
 
     def visit_Assign(self, node: ast.Assign) -> ast.stmt:
         target = node.targets[0]
-        if len(node.targets) == 1 and isinstance(target, ast.Subscript) and _may_be_key(target.slice):
+        if len(node.targets) == 1 and isinstance(target, ast.Subscript) and may_be_key(target.slice):
             parts = [self.visit(part) for part in (node.value, target.value, target.slice)]
             return placed(node, ast.Expr(helper("put", *parts)))
         joined = self._joined(node.value) if not self._in_body and is_joined_truth(node.value) else None
@@ -223,18 +231,32 @@ class _Rewriter(_Identities):
 
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> ast.expr:
         """``[f(t) for t in items]`` collects what a function of an item gives, where the items are not plain."""
-        self.generic_visit(node)
         (first, *others) = node.generators
-        if others or first.ifs or first.is_async or is_no_function([node]):
+        if others or first.is_async or is_no_function([node]):
+            self.generic_visit(node)
             return node
-        item = self._fresh("item")
-        one = ast.ListComp(
-            node.elt, [ast.comprehension(first.target, ast.List([ast.Name(item, ast.Load())], ast.Load()), [], 0)]
-        )
-        arguments = ast.arguments([], [ast.arg(item)], None, [], [], None, [])
-        function = ast.Lambda(arguments, ast.Subscript(one, ast.Constant(0), ast.Load()))
-        name = "collected" if isinstance(node, ast.ListComp) else "generated"
-        return placed(node, helper(name, first.iter, function))
+        is_harmless = not may_matter(node.elt)
+        # Of items that only run time counts, what is made of one is part of a loop's body.
+        in_loop = self._in_a_body(node.elt)
+        tests = [self._truth(ast.BoolOp(ast.And(), first.ifs) if first.ifs[1:] else first.ifs[0])] if first.ifs else []
+        first.ifs = []
+        self.generic_visit(node)
+        lazy = isinstance(node, ast.GeneratorExp)
+        functions = [of_item(first.target, value, self._fresh("item")) for value in (node.elt, in_loop)]
+        if not tests:
+            return placed(node, helper("generated" if lazy else "collected", first.iter, *functions))
+        made = helper("selected", first.iter, of_item(first.target, tests[0], self._fresh("item")), *functions)
+        made.keywords = [
+            ast.keyword("is_harmless", ast.Constant(is_harmless)),
+            ast.keyword("lazy", ast.Constant(lazy)),
+        ]
+        return placed(node, made)
+
+    def _in_a_body(self, value: ast.expr) -> ast.expr:
+        was_in_body, self._in_body = self._in_body, True
+        made: ast.expr = self.visit(copy.deepcopy(value))
+        self._in_body = was_in_body
+        return made
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
         if first_line(node) in self._in_loops:
@@ -259,15 +281,16 @@ class _Rewriter(_Identities):
         names = self._changed([node.target, *found.loop.body])
         body = self._function("body", names, found.loop.body, first=item)
         body.body.insert(0, ast.Assign([node.target], ast.Name(item, ast.Load())))
-        described = _described(body.name, names, reads, node, found.flag)
-        made = helper("counted", ast.Name(items, ast.Load()), *described, call_of("locals"))
+        told = described(body.name, names, reads, node, found.flag)
+        made = helper("counted", ast.Name(items, ast.Load()), *told, call_of("locals"))
         run: list[ast.stmt] = [
             statement_of(f"if {loop}.needs_first and ({loop}.surely_runs or {loop}.length > 0): {loop}.take_first()"),
             assigned_by(names, loop),
             *(part for one in found.after for part in self.statements(one)),
         ]
         return [
-            placed(node.iter, line) for line in (start, *_flag(found), body, *loop_or_plain(loop, made, run, plain))
+            placed(node.iter, line)
+            for line in (start, *flag_lowered(found), body, *loop_or_plain(loop, made, run, plain))
         ]
 
     def visit_While(self, node: ast.While) -> ast.stmt | list[ast.stmt]:
@@ -283,11 +306,11 @@ class _Rewriter(_Identities):
         # Once the loop was left its condition is not asked, and may be one that fails: `while x[i] > 0`.
         asked = ast.BoolOp(ast.And(), [goes_on(found.flag), node.test]) if found.flag else node.test
         test.body = [ast.Return(self._truth(placed(node.test, asked)))]
-        described = _described(body.name, names, reads, node, found.flag)
-        made = helper("repeated", ast.Name(test.name, ast.Load()), *described, call_of("locals"))
+        told = described(body.name, names, reads, node, found.flag)
+        made = helper("repeated", ast.Name(test.name, ast.Load()), *told, call_of("locals"))
         after = [part for one in found.after for part in self.statements(one)]
         lines = loop_or_plain(loop, made, [assigned_by(names, loop), *after], plain)
-        return [placed(node.test, line) for line in (*_flag(found), test, body, *lines)]
+        return [placed(node.test, line) for line in (*flag_lowered(found), test, body, *lines)]
 
     def _plain(self, node: _Loop, reads: Sequence[str]) -> _Loop:
         """A loop as it is, for when Python knows how often it runs."""
@@ -462,34 +485,3 @@ class _Rewriter(_Identities):
     def _fresh(self, name: str) -> str:
         self._count += 1
         return f"{OWN}{name}_{self._count}"
-
-
-def _may_be_key(index: ast.expr) -> bool:
-    """Whether an index may be the key of a dict that only run time knows."""
-    parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    return not all(isinstance(part, ast.Constant) for part in parts) and not any(
-        isinstance(part, ast.Slice | ast.Starred) for part in parts
-    )
-
-
-def _makes_class(node: ast.Call) -> bool:
-    return isinstance(node.func, ast.Name) and node.func.id == "type" and len(node.args) != 1
-
-
-def _described(
-    body: str, names: Sequence[str], reads: Sequence[str], loop: ast.For | ast.While, flag: str
-) -> list[ast.expr]:
-    # A flag, and what a loop returns, are asked for behind it.
-    needed = [name for name in names if name in reads or name.startswith(OWN)]
-    attributes = [
-        ast.unparse(inner)
-        for part in loop.body
-        for inner in ast.walk(part)
-        if isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store)
-    ]
-    texts = texts_of(names, needed, attributes)
-    return [ast.Name(body, ast.Load()), *texts, ast.Constant(text_of(loop)), ast.Constant(flag)]
-
-
-def _flag(found: Unflagged) -> list[ast.stmt]:
-    return [ast.Assign([ast.Name(found.flag, ast.Store())], ast.Constant(0))] if found.flag else []

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Sequence
 from typing import TypeVar
 
-from onnxport.capture.rewriting.leaving import BROKEN
+from onnxport.capture.rewriting.leaving import BROKEN, Unflagged
 
 _Made = TypeVar("_Made", bound=ast.AST)
 # Two underscores would make another name of it in the methods of a class.
@@ -33,6 +34,13 @@ def looked_up(owner: ast.expr, key: ast.expr) -> ast.Call:
 
 def _one_argument(name: str) -> ast.arguments:
     return ast.arguments(posonlyargs=[], args=[ast.arg(name)], kwonlyargs=[], kw_defaults=[], defaults=[])
+
+
+def of_item(target: ast.expr, value: ast.expr, item: str) -> ast.Lambda:
+    """What a comprehension makes of an item, as a function of it."""
+    given = ast.List([ast.Name(item, ast.Load())], ast.Load())
+    one = ast.ListComp(value, [ast.comprehension(copy.deepcopy(target), given, [], 0)])
+    return ast.Lambda(_one_argument(item), ast.Subscript(one, ast.Constant(0), ast.Load()))
 
 
 def call_of(name: str) -> ast.Call:
@@ -93,3 +101,37 @@ def text_of(loop: ast.For | ast.While) -> str:
 def assigned_by(names: Sequence[str], loop: str) -> ast.stmt:
     """What assigns to variables what a loop that is captured leaves of them."""
     return statement_of(f"({', '.join(names)},) = {loop}.run()" if names else f"{loop}.run()")
+
+
+def may_be_key(index: ast.expr) -> bool:
+    """Whether an index may be the key of a dict that only run time knows."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return not all(isinstance(part, ast.Constant) for part in parts) and not any(
+        isinstance(part, ast.Slice | ast.Starred) for part in parts
+    )
+
+
+def makes_class(node: ast.Call) -> bool:
+    """Whether a call of ``type`` makes a class."""
+    return isinstance(node.func, ast.Name) and node.func.id == "type" and len(node.args) != 1
+
+
+def described(
+    body: str, names: Sequence[str], reads: Sequence[str], loop: ast.For | ast.While, flag: str
+) -> list[ast.expr]:
+    """What a loop that is captured is told of itself."""
+    # A flag, and what a loop returns, are asked for behind it.
+    needed = [name for name in names if name in reads or name.startswith(OWN)]
+    attributes = [
+        ast.unparse(inner)
+        for part in loop.body
+        for inner in ast.walk(part)
+        if isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store)
+    ]
+    texts = texts_of(names, needed, attributes)
+    return [ast.Name(body, ast.Load()), *texts, ast.Constant(text_of(loop)), ast.Constant(flag)]
+
+
+def flag_lowered(found: Unflagged) -> list[ast.stmt]:
+    """What begins a loop that nothing has left yet."""
+    return [ast.Assign([ast.Name(found.flag, ast.Store())], ast.Constant(0))] if found.flag else []

@@ -36,3 +36,12 @@ class TruthsOfSizes(ast.NodeTransformer):
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         self.generic_visit(node)
         return placed(node, helper("opposite", node.operand)) if isinstance(node.op, ast.Not) else node
+
+
+def with_joined_truths(node: ast.Call) -> None:
+    """Let ``any`` and ``all`` of a comprehension be given truths that only run time knows."""
+    if not isinstance(node.func, ast.Name) or node.func.id not in ("any", "all") or len(node.args) != 1:
+        return
+    (given,) = node.args
+    if isinstance(given, ast.GeneratorExp | ast.ListComp):
+        given.elt = Truths().visit(given.elt)

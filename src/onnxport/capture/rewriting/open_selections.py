@@ -1,0 +1,205 @@
+"""Functions of Python's that choose among items of which only run time knows how many: by truths, keys, places."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from onnxport.capture.patches.tensor_numbers import ListedTensor, listed
+from onnxport.capture.rewriting.choices import way_taken
+from onnxport.capture.rewriting.open_iterators import collected, looped
+from onnxport.capture.rewriting.open_lists import OpenItems, OpenList, OpenRange, OpenRun, items_of, stacked
+from onnxport.capture.rewriting.open_numbers import as_tensor, is_open_truth, open_function, truth_of
+
+
+def _same(item: object) -> object:
+    return item
+
+
+def _numbers_of(found: Any) -> torch.Tensor:
+    """What was collected, one number or truth for each item, as one tensor."""
+    if isinstance(found, ListedTensor):
+        return found.tensor
+    if isinstance(found, OpenRange):
+        return found.numbers
+    whole = stacked(found)
+    if any(size != 1 for size in whole.shape[1:]):
+        raise TypeError("items are compared that are no numbers")
+    return whole.reshape(-1)
+
+
+def _is_open(iterable: object) -> bool:
+    return isinstance(items_of(iterable), OpenItems)
+
+
+def _truths(plain: Callable[[Any], bool]) -> Callable[[Any], Any]:
+    """``any`` or ``all`` of truths of data as one truth, however many there are."""
+
+    def ask(iterable: Any) -> Any:
+        if not _is_open(iterable):
+            return _joined(plain, items_of(iterable))
+        found = iterable if isinstance(iterable, ListedTensor | OpenList) else collected(iterable, _same)
+        truths = _numbers_of(found).to(torch.bool)
+        return (truths.any() if plain is any else truths.all()).item()
+
+    return ask
+
+
+def _joined(plain: Callable[[Any], bool], truths: Iterable[object]) -> Any:
+    """The truths that only data tell are asked for together; a plain one may settle it before they are."""
+    found: torch.Tensor | None = None
+    settling = plain is any
+    for one in truths:
+        truth = truth_of(one)
+        if not is_open_truth(truth):
+            if bool(truth) is settling:
+                return settling
+            continue
+        tensor = as_tensor(truth).to(torch.bool).reshape(())
+        found = tensor if found is None else (found | tensor if settling else found & tensor)
+    return (not settling) if found is None else found.item()
+
+
+def _keys(iterable: object, key: Callable[[Any], Any] | None) -> torch.Tensor:
+    found = collected(iterable, _same if key is None else open_function(key))
+    return _numbers_of(found)
+
+
+def extreme_item(iterable: object, *, greatest: bool, key: Callable[[Any], Any] | None = None, **default: Any) -> Any:
+    """The item with the greatest or least key: the first of them, as in Python. ``default`` is for no items."""
+    items = items_of(iterable)
+    if default and not items.length > 0:
+        return default["default"]
+    if key is None:
+        numbers = _keys(iterable, key)
+        return _as_items(iterable, numbers.amax() if greatest else numbers.amin())
+    keys = _keys(iterable, key)
+    place = (keys.argmax() if greatest else keys.argmin()).item()
+    torch._check(place >= 0)
+    return items.at(place)
+
+
+def _as_items(iterable: object, number: torch.Tensor) -> Any:
+    """A number that was found among items, as they are: numbers or tensors."""
+    return number.item() if isinstance(iterable, ListedTensor | OpenRange) else number
+
+
+def has_open_items(iterable: object) -> bool:
+    """Whether only run time knows how many items there are."""
+    return _is_open(iterable)
+
+
+def _in_order(iterable: Any, /, *, key: Callable[[Any], Any] | None = None, reverse: bool = False) -> Any:
+    if not _is_open(iterable):
+        return sorted(iterable, key=key, reverse=reverse)
+    order = _keys(iterable, key).argsort(stable=True, descending=reverse)
+    return _chosen_rows(iterable, order)
+
+
+def _chosen_rows(iterable: Any, places: torch.Tensor) -> Any:
+    """The items at these places, which a mask may say."""
+    if isinstance(iterable, OpenRange):
+        return listed(iterable.numbers[places])
+    found = iterable if isinstance(iterable, ListedTensor) else collected(iterable, _same)
+    if isinstance(found, ListedTensor):
+        return listed(found.tensor[places])
+    return OpenList([OpenRun(stacked(found)[places])])
+
+
+def _one_after_another(*iterables: Any) -> Any:
+    if not any(map(_is_open, iterables)):
+        return itertools.chain(*map(items_of, iterables))
+    parts = [collected(one, _same) if _is_open(one) else OpenList(one) for one in iterables]
+    if any(isinstance(part, ListedTensor) for part in parts):
+        numbers = [part.tensor if isinstance(part, ListedTensor) else torch.tensor(list(part)) for part in parts]
+        return listed(torch.cat(numbers))
+    return sum(parts, OpenList())
+
+
+def _where_true(function: Callable[[Any], Any] | None, iterable: Any) -> Any:
+    if not _is_open(iterable):
+        return filter(function, items_of(iterable))
+    return _chosen_rows(iterable, _keys(iterable, function).to(torch.bool))
+
+
+def _applied(function: Callable[..., Any], *iterables: Any) -> Any:
+    items = [items_of(one) for one in iterables]
+    if not all(isinstance(one, OpenItems) for one in items):
+        return map(function, *items)
+    called = open_function(function)
+    rows: Any = items[0] if len(items) == 1 else open_function(zip)(*items)
+    return OpenItems(rows.length, lambda place: called(*(one.at(place) for one in items)))
+
+
+def _part_of_items(iterable: Any, *bounds: Any) -> Any:
+    items = items_of(iterable)
+    if not isinstance(items, OpenItems):
+        return itertools.islice(items, *bounds)
+    start, stop, step = (None, *bounds, None) if len(bounds) == 1 else (*bounds, None)[:3]
+    first, stride = 0 if start is None else start, 1 if step is None else step
+    end = items.length if stop is None else torch.sym_min(items.length, stop)
+    count = torch.sym_max((end - first + stride - 1) // stride, 0)
+    return OpenItems(count, lambda place: items.at(first + place * stride))
+
+
+def _without_order(iterable: Any, count: Any) -> Any:
+    items = items_of(iterable)
+    if not isinstance(items, OpenItems):
+        return itertools.combinations(items, count)
+    places = torch.combinations(torch.arange(items.length), count)  # type: ignore[arg-type]
+    return OpenItems(places.shape[0], lambda place: tuple(items.at(one) for one in _numbers_at(places, place)))
+
+
+def _numbers_at(places: torch.Tensor, place: Any) -> list[Any]:
+    found = []
+    for column in range(places.shape[1]):
+        number = places.select(0, place).select(0, column).clone().item()
+        torch._check(number >= 0)
+        found.append(number)
+    return found
+
+
+def selected(
+    iterable: Any,
+    test: Callable[[Any], Any],
+    plain: Callable[[Any], Any],
+    in_loop: Callable[[Any], Any],
+    *,
+    is_harmless: bool,
+    lazy: bool,
+) -> Any:
+    """What a function gives for each item of which a test holds; a harmless one may be asked of the others too."""
+    items = items_of(iterable)
+    if not isinstance(items, OpenItems):
+        found = (plain(item) for item in items if test(item))
+        return found if lazy else OpenList(found)
+    if is_harmless:
+        return _chosen_rows(collected(iterable, in_loop), _keys(items, test).to(torch.bool))
+
+    def adding(found: list[Any], item: Any) -> tuple[list[Any]]:
+        found.append(in_loop(item))
+        return (found,)
+
+    def body(item: Any, found: list[Any]) -> tuple[Any]:
+        ways = (lambda found: adding(found, item)), (lambda found: (found,))
+        (after,) = way_taken(test(item), ways, (False, False), ("found",), ("found",), {"found": found})
+        return (after,)
+
+    (found,) = looped(items, body, {"found": OpenList()}, "for ... in a comprehension")
+    return found
+
+
+SELECTING: dict[object, Callable[..., Any]] = {
+    any: _truths(any),
+    all: _truths(all),
+    sorted: _in_order,
+    filter: _where_true,
+    map: _applied,
+    itertools.chain: _one_after_another,
+    itertools.islice: _part_of_items,
+    itertools.combinations: _without_order,
+}
+"""What chooses among items, by the function whose place it takes."""

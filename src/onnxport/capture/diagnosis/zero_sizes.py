@@ -65,3 +65,21 @@ def _witnesses(*sides: object) -> Iterator[Mapping[sympy.Symbol, sympy.Integer]]
         yield {**example, symbol: sympy.S.Zero}
     if len(may_be_zero) > 1:
         yield {**example, **dict.fromkeys(may_be_zero, sympy.S.Zero)}
+
+
+def example_with_zero_allowed(size: torch.SymInt) -> Iterator[tuple[sympy.Symbol, sympy.Integer]]:
+    """The example's sizes, by the symbols of :func:`zero_allowed`."""
+    for symbol, value in example_sizes(size.node.shape_env).items():
+        yield _zero_allowed(symbol), value
+
+
+def zero_allowed(size: int | torch.SymInt) -> sympy.Basic:
+    """A size as an expression of symbols that sympy does not take for positive; they have the names of torch's."""
+    if isinstance(size, int):
+        return sympy.Integer(size)
+    expression = size.node.expr
+    return expression.xreplace({symbol: _zero_allowed(symbol) for symbol in expression.free_symbols})
+
+
+def _zero_allowed(symbol: sympy.Symbol) -> sympy.Symbol:
+    return sympy.Symbol(symbol.name, integer=True, nonnegative=True)

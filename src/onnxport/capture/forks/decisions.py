@@ -24,7 +24,7 @@ import torch
 from onnxport.capture.diagnosis.empty_axes import note_size_read
 from onnxport.capture.diagnosis.guards import Followed
 from onnxport.capture.diagnosis.user_lines import Asker, asked_by, asker, frame_of_caller, line_of_caller
-from onnxport.capture.diagnosis.zero_sizes import is_otherwise_at_zero
+from onnxport.capture.diagnosis.zero_sizes import example_with_zero_allowed, is_otherwise_at_zero, zero_allowed
 from onnxport.capture.forks.array_functions import functions_of_numbers
 from onnxport.capture.forks.caught_checks import CaughtChecks
 from onnxport.capture.forks.choice_syntax import is_choice_of_numbers, is_joined
@@ -49,7 +49,7 @@ from onnxport.capture.forks.whole_quotients import quotients_made_whole
 from onnxport.capture.patches.pieces import given
 from onnxport.capture.patches.replacing import attributes_replaced
 from onnxport.errors import CaptureError, OnnxExporterError, Problem
-from onnxport.torch_internals.symbolic_sizes import example_sizes, get_proxy_mode, truth_in_range
+from onnxport.torch_internals.symbolic_sizes import get_proxy_mode, truth_in_range
 from onnxport.torch_internals.sympy_functions import PythonReferenceAnalysis, sympy_interp
 from onnxport.undoing import pushed
 
@@ -227,7 +227,7 @@ class Schedule:
         refuse_truth()
         sides = [zero_allowed(side) for side in (one, other)]
         compare = getattr(operator, name)
-        example = [side.xreplace(dict(_example(one))) for side in sides]
+        example = [side.xreplace(dict(example_with_zero_allowed(one))) for side in sides]
         # As tensors the two are compared at run time, whatever is known of their symbols.
         tensors = [torch.scalar_tensor(side, dtype=torch.int64) for side in (one, other)]  # type: ignore[arg-type]
         condition: torch.SymBool = getattr(torch, name)(*tensors).item()
@@ -275,13 +275,14 @@ class Schedule:
 
     def text_of(self, size: torch.SymInt, by: Asker) -> str:
         """The example's size as text. Unless it is for a message, what is done with it goes the example's way."""
-        frame = frame_of_caller()
-        number = size.node.hint
-        if frame is not None and not is_for_message(frame):
-            if (few := one_of_few(size.node)) is not None:
-                return str(few)
-            fact = sympy.Eq(size.node.expr, number)
-            self.texts.append(Followed(fact, True, by, line_of_caller(), "its digits are read as text there"))
+        frame, number = frame_of_caller(), size.node.hint
+        if frame is None or is_for_message(frame):
+            return str(number)
+        few = one_of_few(size.node)
+        if few is not None:
+            return str(few)
+        fact = sympy.Eq(size.node.expr, number)
+        self.texts.append(Followed(fact, True, by, line_of_caller(), "its digits are read as text there"))
         return str(number)
 
     def rewrite(self, helps: Callable[[FrameType], bool] = lambda frame: True, *, in_loop: bool = False) -> None:
@@ -356,32 +357,35 @@ def _numbers(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
     shown: Callable[..., str] = torch.SymInt.__repr__
     hash_of: Callable[..., int] = torch.SymInt.__hash__
 
+    def is_asked_by_model() -> bool:
+        return get_proxy_mode() is not None and asker() != "torch"
+
     def asking(original: Callable[..., object]) -> Callable[..., object]:
         def number(node: Any, file: str, line: int) -> object:
-            if file == "" and not node.expr.is_number and get_proxy_mode() is not None and asker() != "torch":
+            if file == "" and not node.expr.is_number and is_asked_by_model():
                 schedule.rewrite()
-                if (few := one_of_few(node)) is not None:
+                few = one_of_few(node)
+                if few is not None:
                     return few
             return original(node, file, line)
 
         return number
 
     def iterated(tensor: torch.Tensor) -> object:
-        varies = tensor.dim() > 0 and isinstance(tensor.shape[0], torch.SymInt) and get_proxy_mode() is not None
-        if varies and asker() != "torch":
+        if tensor.dim() > 0 and isinstance(tensor.shape[0], torch.SymInt) and is_asked_by_model():
             schedule.rewrite()
         return rows(tensor)
 
     def read(original: Callable[..., object]) -> Callable[..., object]:
         def number(tensor: torch.Tensor) -> object:
-            if get_proxy_mode() is not None and asker() != "torch":
+            if is_asked_by_model():
                 schedule.rewrite()
             return original(tensor)
 
         return number
 
     def hashed(size: torch.SymInt) -> int:
-        if get_proxy_mode() is not None and asker() != "torch":
+        if is_asked_by_model():
             schedule.rewrite()
         return hash_of(size)
 
@@ -424,27 +428,8 @@ def _operations(schedule: Schedule, checks: CaughtChecks) -> Iterator[tuple[obje
 
 
 def _is_settled(found: object) -> bool:
-    return isinstance(found, bool) or (
-        isinstance(found, torch.SymBool) and found.node.expr in (sympy.true, sympy.false)
-    )
-
-
-def _example(size: torch.SymInt) -> Iterator[tuple[sympy.Symbol, sympy.Integer]]:
-    """The example's sizes, by the symbols of :func:`zero_allowed`."""
-    for symbol, value in example_sizes(size.node.shape_env).items():
-        yield _zero_allowed(symbol), value
-
-
-def zero_allowed(size: int | torch.SymInt) -> sympy.Basic:
-    """A size as an expression of symbols that sympy does not take for positive; they have the names of torch's."""
-    if isinstance(size, int):
-        return sympy.Integer(size)
-    expression = size.node.expr
-    return expression.xreplace({symbol: _zero_allowed(symbol) for symbol in expression.free_symbols})
-
-
-def _zero_allowed(symbol: sympy.Symbol) -> sympy.Symbol:
-    return sympy.Symbol(symbol.name, integer=True, nonnegative=True)
+    truths = (sympy.true, sympy.false)
+    return isinstance(found, bool) or (isinstance(found, torch.SymBool) and found.node.expr in truths)
 
 
 @contextlib.contextmanager

@@ -49,12 +49,12 @@ from onnxport.capture.rewriting.syntax_parts import (
     OWN,
     assigned_by,
     call_of,
-    described,
     first_line,
     flag_lowered,
     goes_on,
     helper,
     looked_up,
+    loop_description,
     loop_or_plain,
     makes_class,
     may_be_key,
@@ -281,7 +281,7 @@ class _Rewriter(_Identities):
         names = self._changed([node.target, *found.loop.body])
         body = self._function("body", names, found.loop.body, first=item)
         body.body.insert(0, ast.Assign([node.target], ast.Name(item, ast.Load())))
-        told = described(body.name, names, reads, node, found.flag)
+        told = loop_description(body.name, names, reads, node, found.flag)
         made = helper("counted", ast.Name(items, ast.Load()), *told, call_of("locals"))
         run: list[ast.stmt] = [
             statement_of(f"if {loop}.needs_first and ({loop}.surely_runs or {loop}.length > 0): {loop}.take_first()"),
@@ -306,7 +306,7 @@ class _Rewriter(_Identities):
         # Once the loop was left its condition is not asked, and may be one that fails: `while x[i] > 0`.
         asked = ast.BoolOp(ast.And(), [goes_on(found.flag), node.test]) if found.flag else node.test
         test.body = [ast.Return(self._truth(placed(node.test, asked)))]
-        told = described(body.name, names, reads, node, found.flag)
+        told = loop_description(body.name, names, reads, node, found.flag)
         made = helper("repeated", ast.Name(test.name, ast.Load()), *told, call_of("locals"))
         after = [part for one in found.after for part in self.statements(one)]
         lines = loop_or_plain(loop, made, [assigned_by(names, loop), *after], plain)

@@ -116,7 +116,7 @@ def makes_class(node: ast.Call) -> bool:
     return isinstance(node.func, ast.Name) and node.func.id == "type" and len(node.args) != 1
 
 
-def described(
+def loop_description(
     body: str, names: Sequence[str], reads: Sequence[str], loop: ast.For | ast.While, flag: str
 ) -> list[ast.expr]:
     """What a loop that is captured is told of itself."""

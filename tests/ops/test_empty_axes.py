@@ -46,6 +46,9 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
         F.cross_entropy(x.sum(1, keepdim=True) * torch.arange(3.0), torch.ones_like(x.sum(1)).long(), reduction=way)
         for way in ("none", "sum", "mean")
     ],
+    "averages of windows, compared": lambda x: F.scaled_dot_product_attention(
+        *[F.adaptive_avg_pool1d((x.sum(1, keepdim=True) * torch.arange(6.0))[None], 2)] * 3
+    ),
     "averages of windows": lambda x: (
         F.adaptive_avg_pool1d(x.sum(1, keepdim=True) * torch.arange(6.0), 2),
         F.adaptive_avg_pool1d((x.sum(1, keepdim=True) * torch.arange(6.0)).expand(2, -1, -1), 3),
@@ -266,6 +269,18 @@ def test_a_count_of_none_is_ignored_among_matrices() -> None:
         program = onnxport.export(Model(), (torch.randn(5, 4),), dynamic_shapes=({0: DYNAMIC},), verbose=False)
     x = torch.randn(3, 4)
     assert_close(program(x), Model()(x))
+
+
+def test_a_count_of_one_is_copied_to_as_many_as_there_are() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> object:
+            found = x.flatten().unique()
+            several = torch.zeros(3, 1) + found
+            return found.copy_(x[x > 8]), several.copy_(x[x > 8]), found, several
+
+    program = onnxport.export(Model(), (torch.arange(10.0).view(5, 2),), dynamic_shapes=({0: DYNAMIC},), verbose=False)
+    for x in (torch.arange(10.0).view(5, 2), torch.arange(9.0, 15.0).view(3, 2)):
+        assert_close(program(x), Model()(x))
 
 
 def test_a_count_of_one_is_broadcast_to_an_axis() -> None:

@@ -12,6 +12,7 @@ import torch
 from onnxport.capture.patches import patched_torch
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.fake_tensors import FakeTensor, FakeTensorMode, enable_python_dispatcher
+from onnxport.torch_internals.symbolic_sizes import were_other_counts
 
 Dim = int | torch.SymInt
 PROVENANCE_META = ("stack_trace", "nn_module_stack", "torch_fn", "source_fn_stack", "from_node", "custom")
@@ -151,6 +152,10 @@ class Emitter:
             with_dtype = run_on_fakes(aten.to.dtype, (value, wanted.dtype), {})
             value = self.call(aten.to.dtype, value, wanted.dtype, val=with_dtype)
         padding = wanted.dim() - given.dim()
+        if any(map(were_other_counts, given.shape, wanted.shape[padding:])):
+            # torch takes counts of data for equal where they meet, but one that is 1 is broadcast.
+            both = self.call(aten.broadcast_tensors.default, [value, like], val=[wanted, wanted])
+            return self.call(operator.getitem, both, 0, val=wanted)
         grows = padding != 0 or any(
             isinstance(have, int) and have == 1 and not (isinstance(want, int) and want == 1)
             for have, want in zip(given.shape, wanted.shape, strict=True)

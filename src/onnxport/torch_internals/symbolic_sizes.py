@@ -30,6 +30,7 @@ __all__ = [
     "recorded_tensor",
     "truth_in_range",
     "values_in_range",
+    "were_other_counts",
 ]
 
 # The type of Dim.AUTO, Dim.DYNAMIC and Dim.STATIC, and which of them one is.
@@ -56,6 +57,13 @@ def example_sizes(environment: symbolic_shapes.ShapeEnv) -> Mapping[sympy.Symbol
     name = "backed_var_to_val" if hasattr(environment, "backed_var_to_val") else "var_to_val"
     table: Mapping[sympy.Symbol, sympy.Integer] = getattr(environment, name)
     return table
+
+
+def were_other_counts(one: object, other: object) -> bool:
+    """Whether two sizes were others when they were made, of which data decide one, whatever was found since."""
+    if not isinstance(one, torch.SymInt) or not isinstance(other, torch.SymInt) or one.node._expr == other.node._expr:
+        return False
+    return bool(free_unbacked_symbols(one.node._expr) | free_unbacked_symbols(other.node._expr))
 
 
 def is_recorded(size: torch.SymInt) -> bool:

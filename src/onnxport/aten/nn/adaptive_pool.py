@@ -118,6 +118,9 @@ def _averages(op: Builder, x: Tensor, kernel: Sequence[int], strides: Sequence[i
         return pooled if batched is x else op.Squeeze(pooled, [0])
     if x.rank < rank:
         return op.Squeeze(averages(op, op.unsqueeze(x, [1]), kernel, strides), [1])
+    if x.shape[0] == 1:
+        # A Transpose would end up in a fused MatMul, which ends the process where there are no channels.
+        return op.Unsqueeze(_averages(op, op.squeeze(x, [0]), kernel, strides), [0])
     order = [1, 0, *range(2, rank)]
     return op.transpose(averages(op, op.transpose(x, order), kernel, strides), order)
 

@@ -29,7 +29,6 @@ _ROUNDING = (
     "norm",
     "self.",
     "mean",
-    "sum",
     "var",
     "std",
     " / ",

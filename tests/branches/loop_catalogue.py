@@ -745,6 +745,11 @@ def each_row_as_data_says(self: Any, x: Any) -> Any:
     return torch.stack([row * 2 if row.sum() > 0 else row - 1 for row in x]) * largest
 
 
+@partial(program, rows(6, 0, 1, 3), into=LOOPS)()
+def largest_of_nothing(self: Any, x: Any) -> Any:
+    return torch.ones(3) * max((float(row.sum()) for row in x), default=5.0)
+
+
 @over_axis()
 def steps_given_to_a_function(self: Any, x: Any) -> Any:
     def run(layer: Any, steps: Any) -> Any:

@@ -30,7 +30,10 @@ _LISTENING = tuple(
 # What rewritten code calls in the place of Python's own functions and lists.
 _IN_PYTHONS_PLACE = tuple(
     os.path.join(PACKAGE_FOLDER, "capture", "rewriting", f"{name}.py")
-    for name in ("called", "choices", "chosen_functions", "open_iterators", "open_keys", "open_lists", "open_numbers")
+    for name in (
+        *("called", "choices", "chosen_functions", "open_iterators", "open_keys", "open_lists", "open_numbers"),
+        "open_selections",
+    )
 )
 _STRATEGIES = os.path.join(PACKAGE_FOLDER, "capture", "strategies.py")
 # The branches of a script that is replayed: what asks there is the script.

@@ -34,6 +34,11 @@ def rotated(x: Any) -> Any:
     return twist(x, 3)
 
 
+@says("The script LSTM has no method `forward`", "export the module itself")
+def script_of_a_layer_with_overloads(folder: Path) -> None:
+    onnxport.export(torch.jit.script(nn.LSTM(4, 3)), (torch.ones(5, 2, 4),), dynamo=False)  # here
+
+
 # Shapes in another tree than the inputs.
 
 

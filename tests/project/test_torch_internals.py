@@ -1,6 +1,7 @@
 """The one place for torch's private names: each exists in this torch, and no other module spells one."""
 
 import ast
+import functools
 import importlib
 import pkgutil
 from collections.abc import Iterator
@@ -109,15 +110,24 @@ def _own_names(tree: ast.AST) -> Iterator[str]:
             yield node.target.id
 
 
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in OUTSIDE}
-OWN = {name for tree in TREES.values() for name in _own_names(tree)}
+# Read by the processes that run these tests, not by each that collects them.
+@functools.cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _own() -> frozenset[str]:
+    return frozenset(name for path in OUTSIDE for name in _own_names(_tree(path)))
+
+
 LISTED = {name for names in torch_internals.ATTRIBUTES.values() for name in names}
 
 
 @pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: str(path.relative_to(ROOT)))
 def test_private_names_are_elsewhere(path: Path) -> None:
-    assert sorted(set(private_names(TREES[path]))) == [], "import it in onnxport.torch_internals"
-    unknown = set(private_attributes(TREES[path])) - OWN - LISTED
+    assert sorted(set(private_names(_tree(path)))) == [], "import it in onnxport.torch_internals"
+    unknown = set(private_attributes(_tree(path))) - _own() - LISTED
     assert not unknown, "list it in ATTRIBUTES of onnxport.torch_internals"
 
 

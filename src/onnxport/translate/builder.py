@@ -22,8 +22,9 @@ from onnxport.onnx_build.opsets import CANONICAL_OPSET, ONNX_DOMAINS
 from onnxport.onnx_build.schemas import schema_of, similar_operators
 from onnxport.provenance import Provenance, attach
 from onnxport.translate.attributes import attribute, free_attribute
-from onnxport.translate.dims import Dim, DimNames, Int, Sizes, broadcast, is_static
+from onnxport.translate.dims import Dim, DimNames, Int, broadcast, is_static
 from onnxport.translate.extents import extent, sizes_to_reshape
+from onnxport.translate.sizes import Sizes
 from onnxport.translate.tensor import Number, Tensor
 from onnxport.weights.dtypes import COMPLEX_PARTS, carrier_dtype, from_torch_dtype, to_torch_dtype
 

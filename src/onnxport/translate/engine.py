@@ -285,6 +285,12 @@ class Engine:
             if type(size) is not int and isinstance(size, Dim) and size.expr.is_Symbol:
                 self.op.sizes.add_source(size.expr, tensor, axis)
 
+    def add_multiples(self, tensor: Tensor) -> None:
+        """Let what the sizes of an input are made of be read off them: ``half`` of an axis of ``2*half``."""
+        for axis, size in enumerate(tensor.shape):
+            if isinstance(size, Dim) and not size.expr.is_Symbol:
+                self.op.sizes.add_multiple(size.expr, tensor, axis)
+
     def _item(self, node: torch.fx.Node) -> None:
         source, index = node.args
         assert isinstance(source, torch.fx.Node)

@@ -172,6 +172,7 @@ def _user_input(engine: Engine, node: torch.fx.Node, spec: InputSpec, chosen: st
     tensor = _tensor(engine, name, example.dtype, op.shared.dim_names.shape(example), metadata)
     engine.env[node] = tensor
     engine.add_sources(tensor)
+    engine.add_multiples(tensor)
     return tensor.value
 
 

@@ -11,7 +11,8 @@ from onnxport.aten.shapes.rearrange import counter
 from onnxport.aten.shapes.view import from_front
 from onnxport.onnx_build.literals import INT64_MAX
 from onnxport.translate import Builder, Dim, Int, Number, Tensor, translates
-from onnxport.translate.dims import floor_divide, maximum, product
+from onnxport.translate.dims import maximum, product
+from onnxport.translate.sizes import floor_divide
 
 _REDUCTIONS = {
     "sum": "add",

@@ -27,14 +27,8 @@ _LISTENING = tuple(
     os.path.join(PACKAGE_FOLDER, "capture", *place)
     for place in (("forks", ""), ("diagnosis", ""), ("patches", "branch_equalities.py"))
 )
-# What rewritten code calls in the place of Python's own functions and lists.
-_IN_PYTHONS_PLACE = tuple(
-    os.path.join(PACKAGE_FOLDER, "capture", "rewriting", f"{name}.py")
-    for name in (
-        *("called", "choices", "chosen_functions", "open_iterators", "open_keys", "open_lists", "open_numbers"),
-        "open_selections",
-    )
-)
+# What rewritten code calls in the place of Python's own functions and lists, and what is run in the place of its loops.
+_IN_PYTHONS_PLACE = os.path.join(PACKAGE_FOLDER, "capture", "rewriting", "")
 _STRATEGIES = os.path.join(PACKAGE_FOLDER, "capture", "strategies.py")
 # The branches of a script that is replayed: what asks there is the script.
 _REPLAYED = os.path.join(PACKAGE_FOLDER, "capture", "replay", "control") + os.sep
@@ -291,7 +285,7 @@ def asker(*, of_data: bool = False) -> Asker:
             return "library"
         if filename.startswith(_REPLAYED):
             return "user"
-        if filename.startswith(PACKAGE_FOLDER) and not filename.startswith((*_LISTENING, *_IN_PYTHONS_PLACE)):
+        if filename.startswith(PACKAGE_FOLDER) and not filename.startswith((*_LISTENING, _IN_PYTHONS_PLACE)):
             return "torch"
         if states or (filename.startswith(TORCH_FOLDER) and not filename.startswith((*_ANSWERING, _BYTECODE_TRACER))):
             return "torch"

@@ -18,6 +18,7 @@ from onnxport.capture.replay.interpreter import Interpreter, Scripted
 from onnxport.capture.replay.ops.grids import on_grids
 from onnxport.capture.replay.ops.python_ops import to_bool, to_float, to_int
 from onnxport.capture.replay.values.stand_ins import ReplayValue
+from onnxport.errors import InputError
 from onnxport.torch_graph import Function
 from onnxport.torch_internals.torchscript import BufferDict, JitType, ParameterDict
 
@@ -86,7 +87,7 @@ def as_mirror(model: Model) -> Model | Mirror:
         return model
     interpreter = root.__dict__.setdefault("interpreter", Interpreter())
     interpreter.is_whole = True
-    method = root.methods["forward"]
+    method = _entry(root)
     signature, bind = signature_of(method, skipped)
 
     def forward(*args: object, **kwargs: object) -> ReplayValue:
@@ -96,6 +97,18 @@ def as_mirror(model: Model) -> Model | Mirror:
     vars(forward)["__signature__"] = signature
     root.__dict__["forward"] = forward
     return root
+
+
+def _entry(root: Mirror) -> Function:
+    """The method that a call of a script runs."""
+    if "forward" not in root.methods:
+        kept = f"; it has {', '.join(root.methods)}" if root.methods else ""
+        raise InputError(
+            f"The script {type(root).__name__} has no method `forward`, so that it can't be called{kept}. TorchScript "
+            "drops it where forward has overloads, as in nn.LSTM: script a module whose forward calls this one, or "
+            "export the module itself."
+        )
+    return root.methods["forward"]
 
 
 def mirror_of(script: torch.jit.ScriptModule, interpreter: Interpreter, made: dict[int, Mirror]) -> Mirror:

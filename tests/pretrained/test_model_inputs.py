@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import small_models
 import torch
+from transformers import BertForPreTraining
 
 from onnxport.errors import InputError, OnnxExporterWarning
 from onnxport.generation.files import FeaturesAndText
 from onnxport.generation.runs import pieces_of
+from onnxport.pretrained.checkpoint import load_checkpoint
 from onnxport.pretrained.images import find_images, prompts_with_images
 from onnxport.pretrained.library_loop import counted_positions
 from onnxport.pretrained.model_inputs import find_inputs, main_input
@@ -53,6 +56,18 @@ LAYOUTS: dict[str, tuple[str, str, str, dict[str, tuple[Any, ...]]]] = {
             "attention_mask": ("batch", "sequence"),
             "token_type_ids": ("batch", "sequence"),
         },
+    ),
+    "no types to tell apart": (
+        "text-classification",
+        "deberta-v2",
+        "narrow",
+        {"input_ids": ("batch", "sequence"), "attention_mask": ("batch", "sequence")},
+    ),
+    "films under the name of images": (
+        "feature-extraction",
+        "videomae",
+        "narrow",
+        {"pixel_values": ("batch", 16, 3, 32, 32)},
     ),
     "a backbone that returns several layers": (
         "depth-estimation",
@@ -143,6 +158,26 @@ def test_a_mask_that_the_encoder_hands_on_is_the_decoders() -> None:
             decoder.forward({name: tensor.clone() for name, tensor in one.items()}) for one in (given, unseen)
         )
     torch.testing.assert_close(first["logits"], second["logits"])
+
+
+def test_a_model_takes_texts_and_images_together_where_it_can() -> None:
+    task = find_task("feature-extraction")
+    (part,) = task.parts(small_models.small_model("vilt", task))
+    text = {0: "batch", 1: "sequence"}
+    assert part.axes == {
+        **dict.fromkeys(("input_ids", "attention_mask", "token_type_ids"), text),
+        "pixel_values": {0: "batch", 2: "height", 3: "width"},
+    }
+
+
+def test_an_architecture_without_a_task_is_exported_as_it_is(tmp_path: Path) -> None:
+    config = small_models.small_configuration("bert")
+    BertForPreTraining(config).save_pretrained(tmp_path)
+    found = load_checkpoint(tmp_path, None, None)
+    assert (type(found.model), found.task.name) == (BertForPreTraining, "feature-extraction")
+    assert type(load_checkpoint(tmp_path, "fill-mask", None).model).__name__ == "BertForMaskedLM"
+    with pytest.raises(InputError, match="What LlamaForMaskedLM is used for is none of the tasks"):
+        detect_task(config, "LlamaForMaskedLM")
 
 
 def test_films_beside_texts() -> None:

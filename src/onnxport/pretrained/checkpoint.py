@@ -15,7 +15,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from onnxport.errors import InputError, with_article
 from onnxport.pretrained.library import transformers
-from onnxport.pretrained.tasks import Model, Task, detect_task, find_task, model_classes
+from onnxport.pretrained.tasks import Model, Task, detect_task, find_task, model_classes, named_class
 from onnxport.weights.safetensors import MappedFile, mapped_file
 
 _SINGLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -57,7 +57,7 @@ def load_checkpoint(
             f"{place} is no folder with a checkpoint, and can't be loaded by that name: {reason}"
         ) from error
     found = _task(config, task)
-    kind = _model_class(found, config)
+    kind = _model_class(found, config, by_name=task is None)
     files = tuple(map(mapped_file, _weight_files(directory)))
     wanted = dtype if dtype is not None else _dtype(config)
     if as_stored:
@@ -87,14 +87,18 @@ def _task(config: Model, task: str | None) -> Task:
     return detect_task(config, named[0])
 
 
-def _model_class(task: Task, config: Model) -> Model:
+def _model_class(task: Task, config: Model, *, by_name: bool) -> Model:
+    """The class for a task that the configuration names; or the library's first, unless the name alone decides."""
     classes = model_classes(task, config)
-    if not classes:
+    named = getattr(config, "architectures", None) or []
+    found = next((kind for kind in classes if kind.__name__ in named), None)
+    if found is None and by_name:
+        found = next((kind for name in named if (kind := named_class(config, name)) is not None), None)
+    if found is None and not classes:
         raise InputError(
             f"transformers has no model for the task {task.name} with {with_article(type(config).__name__)}."
         )
-    named = getattr(config, "architectures", None) or []
-    return next((kind for kind in classes if kind.__name__ in named), classes[0])
+    return classes[0] if found is None else found
 
 
 def _dtype(config: Model) -> torch.dtype:

@@ -127,6 +127,9 @@ def find_inputs(model: Model, principal: Sequence[str], leading: Sequence[str] =
     names = []
     for name in principal:
         names += [name, *(other for other in _COMPANIONS.get(name, ()) if other in takes)]
+    if setting(model.config, "type_vocab_size") == 0 and "token_type_ids" not in principal:
+        # There are no types that could be told apart.
+        names = [name for name in names if name != "token_type_ids"]
     unknown = [name for name in names if name not in _KINDS]
     required = required_besides(names, takes)
     if unknown or required:
@@ -304,18 +307,25 @@ def draw_numbers(model: Model) -> Draw:
 
 
 def image_layouts(model: Model) -> list[Layout]:
-    """Images of any height and width, and of those that the configuration names."""
+    """Images of any height and width, and of those that the configuration names; beside texts as many as there are."""
     channels = int(setting(model.config, "num_channels", "in_channels", "in_chans") or 3)
     size = setting(model.config, "image_size", "img_size", "input_size", "resolution")
     is_beside_text = "input_ids" in inspect.signature(model.forward).parameters and not model.config.is_encoder_decoder
-    batch = "images" if is_beside_text else "batch"
-    layouts: list[Layout] = [(batch, channels, "height", "width")]
+    layouts: list[Layout] = []
     if isinstance(size, Mapping):
         size = tuple(size.values())
-    if size is not None:
-        height, width = size if isinstance(size, (list, tuple)) else (size, size)
-        layouts.append((batch, channels, int(height), int(width)))
+    for batch in ("images", "batch") if is_beside_text else ("batch",):
+        layouts.append((batch, channels, "height", "width"))
+        if size is not None:
+            height, width = size if isinstance(size, (list, tuple)) else (size, size)
+            layouts.append((batch, channels, int(height), int(width)))
     return layouts
+
+
+def _pixel_layouts(model: Model) -> list[Layout]:
+    """Images, or films where the configuration says of how many."""
+    films = _film_layouts(model) if setting(model.config, "num_frames") is not None else []
+    return [*image_layouts(model), *films]
 
 
 def _film_layouts(model: Model) -> list[Layout]:
@@ -396,7 +406,7 @@ _KINDS: Mapping[str, _Kind] = {
     "bbox": _Kind(lambda model: [("batch", "sequence", 4)], _boxes, _unit_boxes),
     "visual_feats": _Kind(lambda model: [("batch", "objects", int(model.config.visual_feat_dim))], draw_numbers),
     "visual_pos": _Kind(lambda model: [("batch", "objects", int(model.config.visual_pos_dim))], _unit_boxes),
-    "pixel_values": _Kind(image_layouts, draw_numbers),
+    "pixel_values": _Kind(_pixel_layouts, draw_numbers),
     "pixel_values_videos": _Kind(_film_layouts, draw_numbers),
     "input_values": _Kind(lambda model: [("batch", "samples"), *feature_layouts(model)], draw_numbers),
     "input_features": _Kind(feature_layouts, draw_numbers),

@@ -11,7 +11,7 @@ from onnxport.pretrained.tasks.seq2seq import SEQ2SEQ
 from onnxport.pretrained.tasks.task import Model, Task
 from onnxport.pretrained.tasks.text_generation import TEXT_GENERATION
 
-__all__ = ["TASKS", "Model", "Task", "detect_task", "find_task", "model_classes"]
+__all__ = ["TASKS", "Model", "Task", "detect_task", "find_task", "model_classes", "named_class"]
 
 #: The first that knows a model's architecture is its task, unless the user says another. The library has models that
 #: read images or sound among those of text too, which would leave out what they read besides.
@@ -32,10 +32,12 @@ def find_task(name: str) -> Task:
 
 
 def detect_task(config: Model, architecture: str) -> Task:
-    """The task of an architecture, which the library's own tables know."""
+    """The task of an architecture, which the library's own tables know; of others all that they return."""
     for task in TASKS:
         if task.takes(config) and any(kind.__name__ == architecture for kind in model_classes(task, config)):
             return task
+    if named_class(config, architecture) is not None:
+        return find_task("feature-extraction")
     raise InputError(
         f"What {architecture} is used for is none of the tasks that can be exported "
         f"({', '.join(task.name for task in TASKS)}). Pass one of them as task=, or use onnxport.export."
@@ -49,3 +51,10 @@ def model_classes(task: Task, config: Model) -> tuple[Model, ...]:
         return ()
     classes = known[type(config)]
     return classes if isinstance(classes, tuple) else (classes,)
+
+
+def named_class(config: Model, architecture: str) -> Model | None:
+    """The library's class of a name, if it is for such a configuration."""
+    found = getattr(transformers(), architecture, None)
+    wanted = getattr(found, "config_class", None)
+    return found if isinstance(wanted, type) and isinstance(config, wanted) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -9,7 +10,7 @@ from functools import partial
 import torch
 
 from onnxport.errors import InputError, with_article
-from onnxport.pretrained.model_inputs import find_inputs, main_input
+from onnxport.pretrained.model_inputs import ModelInputs, find_inputs, main_input
 from onnxport.pretrained.parts import Part, Tensors
 from onnxport.pretrained.tasks.task import Model, Task
 
@@ -28,7 +29,7 @@ def one_call_parts(model: Model, principal: Sequence[str] = (), leading: Sequenc
     def call(tensors: Tensors) -> Tensors:
         return output_tensors(forward(**tensors, **settings))
 
-    layouts = find_inputs(model, chosen, leading)
+    layouts = _layouts(model, chosen, () if principal else _BESIDE, leading)
     with torch.no_grad():
         outputs = tuple(call(layouts[0].made(layouts[0].sizes()[0])))
 
@@ -45,6 +46,16 @@ def one_call_parts(model: Model, principal: Sequence[str] = (), leading: Sequenc
     return [widest]
 
 
+def _layouts(model: Model, chosen: tuple[str, ...], beside: Sequence[str], leading: Sequence[str]) -> list[ModelInputs]:
+    """The inputs of a model: with all that may stand beside its main one, where it takes that, or without."""
+    takes = inspect.signature(model.forward).parameters
+    more = tuple(name for name in beside if name in takes and name not in chosen)
+    if more:
+        with contextlib.suppress(InputError):
+            return find_inputs(model, (*chosen, *more), leading)
+    return find_inputs(model, chosen, leading)
+
+
 def output_tensors(result: object) -> Tensors:
     """The tensors in the fields of what a model returned: by field, and by number within one that holds several."""
     if not isinstance(result, Mapping):
@@ -59,6 +70,9 @@ def output_tensors(result: object) -> Tensors:
             found |= {f"{name}.{i}": entry for i, entry in enumerate(value) if isinstance(entry, torch.Tensor)}
     return found
 
+
+_BESIDE = ("input_ids", "pixel_values", "input_features", "input_values")
+"""What models take together: texts beside images or sound."""
 
 _READ = (
     "import numpy, onnxruntime",

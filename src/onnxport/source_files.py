@@ -18,6 +18,8 @@ NUMPY_FOLDER = os.path.join(os.sep, "site-packages", "numpy", "")
 _STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"] + os.sep
 # Code without a file: typed at a prompt or in a notebook, or given to exec.
 _TYPED = ("<stdin>", "<ipython-input", "<string>")
+# Frames that compiled code shows in tracebacks: their files are not where they say, nor do they call torch.
+_COMPILED = (".pyx", ".pxd", ".pxi")
 
 
 @lru_cache(maxsize=1024)
@@ -32,6 +34,8 @@ def is_users_file(filename: str | None) -> bool:
     if filename is None or filename.startswith(_TYPED):
         return True
     if filename.startswith(("<", TORCH_FOLDER, PACKAGE_FOLDER)) or NUMPY_FOLDER in filename:
+        return False
+    if filename.endswith(_COMPILED):
         return False
     # Installed packages may live below the standard library's folder; the models in them count as the user's code.
     return not filename.startswith(_STANDARD_LIBRARY) or is_librarys_file(filename)

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -172,6 +173,35 @@ def test_sizes_at_which_the_model_raises_are_limits() -> None:
     with pytest.raises(onnxport.errors.InputError, match=r"n is at most 50, unless .*AssertionError.*\n    at .*<= 50"):
         program(torch.ones(52, 3))
     assert "n is at most 50" in program.model.graph.metadata_props["onnxport.size_limits"]
+
+
+class Permutes(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] > 5:
+            return x[np.random.RandomState(0).permutation(x.shape[0])]  # culprit
+        return x
+
+
+class Formats(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.sum() > 1:
+            return x * int(f"{x.shape[0]:b}")  # culprit
+        return x
+
+
+class Sets(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = list(x)
+        if x.sum() > 1:
+            rows[1::2] = rows[::2]  # culprit
+        return torch.stack(rows)
+
+
+@pytest.mark.parametrize("kind", [Permutes, Formats, Sets], ids=lambda kind: kind.__name__)
+def test_what_only_a_capture_raises_is_no_limit_of_the_model(kind: type[torch.nn.Module]) -> None:
+    with pytest.warns(onnxport.errors.OnnxExporterWarning, match=r"the other way could not be captured.*# culprit"):
+        program = onnxport.export(kind(), (-torch.ones(4, 3),), dynamic_shapes=({0: "n"},), verbose=False)
+    assert "onnxport.size_limits" not in program.model.graph.metadata_props
 
 
 def test_the_user_says_what_becomes_of_branches() -> None:

@@ -13,12 +13,13 @@ import torch
 
 from onnxport.capture.diagnosis.forced_sizes import FirstSymbols, is_violation
 from onnxport.capture.diagnosis.guards import Followed, limit_of, shape_env_of
-from onnxport.capture.diagnosis.user_lines import line_of_error, raised_by_model
-from onnxport.capture.forks.decisions import DECIDED, MOST_AT_ONE_LINE, Decision, Diverged, LoopOnData, Schedule
+from onnxport.capture.diagnosis.stand_in_errors import is_by_stand_in
+from onnxport.capture.diagnosis.user_lines import line_of_error, raised_by_model, raised_on_purpose
+from onnxport.capture.forks.decisions import DECIDED, MOST_AT_ONE_LINE, Decision, LoopOnData, Schedule
 from onnxport.capture.forks.searching import is_tangled
 from onnxport.capture.forks.witnesses import Limits, settled, witness
 from onnxport.capture.request.resizing import Arguments, ResizableInputs
-from onnxport.errors import CaptureError, Problem
+from onnxport.errors import CaptureError, OnnxExporterError, Problem
 from onnxport.events import EventLog
 from onnxport.size_limits import SizeLimit
 from onnxport.torch_internals.operators import WRAPPERS, HigherOrderOperator
@@ -77,13 +78,14 @@ Run: TypeAlias = Callable[[Schedule, Arguments], torch.export.ExportedProgram]
 class Explorer:
     """Runs the model for the other answer to each decision, as long as there are not too many.
 
-    ``run`` captures the model with a schedule and arguments, and ``first_symbols`` gives the symbols that the axes of a
-    program began with. ``names`` are the user's names of symbols and ``limits``
+    ``run`` captures the model with a schedule and arguments, ``raises`` tells whether it raises in eager mode with
+    arguments, and ``first_symbols`` gives the symbols that the axes of a program began with. ``names`` are the user's names of symbols and ``limits``
     the ranges declared for them. ``followed`` collects the decisions that only the example's answer was captured for,
     and why.
     """
 
     run: Run
+    raises: Callable[[Arguments], bool]
     first_symbols: Callable[[torch.export.ExportedProgram], FirstSymbols]
     names: Mapping[str, str]
     limits: Limits
@@ -137,7 +139,7 @@ class Explorer:
             except Exception as error:  # noqa: BLE001 - it is the model's, which may raise anything; it is reported
                 others = self._arguments_after_raising(path, depth, runs[-1].decisions, error)
                 if others is None:
-                    self._report(path.decisions[: depth + 1], error)
+                    self._report(path.decisions[: depth + 1], error, arguments)
                     return None
                 arguments = others
                 continue
@@ -189,12 +191,20 @@ class Explorer:
         followed = Followed(decision.expression, decision.outcome, decision.by, decision.where, reason)
         self.followed.append(followed)
 
-    def _report(self, decisions: Sequence[Decision], error: Exception) -> None:
+    def _is_models_own(self, decisions: Sequence[Decision], error: Exception, arguments: Arguments) -> bool:
+        """Whether the model raises on a way by itself, and not only as it is captured."""
+        if not raised_by_model(error) or is_by_stand_in(error):
+            return False
+        # Which way data lead these arguments do not tell.
+        return raised_on_purpose(error) or any(one.of_data for one in decisions) or self.raises(arguments)
+
+    def _report(self, decisions: Sequence[Decision], error: Exception, arguments: Arguments) -> None:
         """Note why the other way at the last of the decisions is left out."""
         *before, decision = decisions
-        lines = str(error).strip().splitlines()
+        told = error.problems[0].what if isinstance(error, OnnxExporterError) and error.problems else str(error)
+        lines = told.strip().splitlines()
         what = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-        if raised_by_model(error) and not isinstance(error, Diverged):
+        if self._is_models_own(decisions, error, arguments):
             way = "false" if decision.outcome else "true"
             message = f"Where the condition is {way} the model raises {what}; that way is left out."
             self.events.add("assumption", "capture", message, where=decision.where)

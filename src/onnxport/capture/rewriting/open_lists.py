@@ -17,6 +17,10 @@ from onnxport.torch_internals import pytree
 Size = int | torch.SymInt
 
 
+class OnlyRunTimeKnows(TypeError):
+    """What is asked of a list can't be done to one of which only run time knows the length."""
+
+
 @dataclass(frozen=True)
 class OpenItems:
     """What a loop runs over: items of which only run time knows how many. Iterating makes the number plain."""
@@ -191,7 +195,7 @@ class OpenList(list[Any]):
             whole = whole.flip(0)
             place = slice(place.start, place.stop, -place.step)
             if place.start is not None or place.stop is not None:
-                raise TypeError("a list of which only run time knows the length is cut from behind")
+                raise OnlyRunTimeKnows("a list of which only run time knows the length is cut from behind")
         return OpenList([OpenRun(whole[place])])
 
     def __reversed__(self) -> Iterator[object]:
@@ -228,7 +232,7 @@ class OpenList(list[Any]):
         if not self.has_open_length:
             return super().pop(place)
         if place not in (-1, 0):
-            raise TypeError("an item is taken out of a list of which only run time knows the length")
+            raise OnlyRunTimeKnows("an item is taken out of a list of which only run time knows the length")
         parts = [OpenRun(_in_a_row(self))] if self.has_sequence else self.parts
         run = parts[place]
         if not isinstance(run, OpenRun):
@@ -240,7 +244,7 @@ class OpenList(list[Any]):
     def insert(self, place: Any, item: object) -> None:
         """Put an item before another; where there are runs, at the beginning."""
         if self.has_open_length and place != 0:
-            raise TypeError("an item is put into a list of which only run time knows the length")
+            raise OnlyRunTimeKnows("an item is put into a list of which only run time knows the length")
         super().insert(place, item)
 
     def _refused(name: str) -> Any:  # type: ignore[misc]
@@ -248,7 +252,7 @@ class OpenList(list[Any]):
 
         def method(self: Any, *args: object, **kwargs: object) -> object:
             if self.has_open_length:
-                raise TypeError(f"list.{name} is asked of a list of which only run time knows the length")
+                raise OnlyRunTimeKnows(f"list.{name} is asked of a list of which only run time knows the length")
             return plain(self, *args, **kwargs)
 
         return method
@@ -271,7 +275,7 @@ class OpenList(list[Any]):
 
     def __setitem__(self, place: Any, value: object) -> None:
         if self.has_open_length and place != slice(None):
-            raise TypeError("an item is replaced in a list of which only run time knows the length")
+            raise OnlyRunTimeKnows("an item is replaced in a list of which only run time knows the length")
         super().__setitem__(place, _parts(value) if isinstance(place, slice) else value)
 
 

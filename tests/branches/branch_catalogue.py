@@ -1393,3 +1393,44 @@ def name_and_layer_by_data(self: Any, x: Any) -> Any:
 @program(SIGNS)
 def one_of_many_layers(self: Any, x: Any) -> Any:
     return torch.nn.ModuleList([*self.layers, self.one, self.two, self.one, *self.layers])[x[0].argmax() * 4](x)
+
+
+@program(rows(4, 1, 3, 5, 7, 8, 12))
+def tensors_and_lists_changed_beside_numbers(self: Any, x: Any) -> Any:
+    n, y, weights = x.shape[0], x * 2, [1, 2]
+    view = y[0]
+    if n > 6:
+        y += 1
+    if n > 4:
+        weights += [3]
+    if n > 3:
+        y *= int(n / 2)
+    return y * sum(weights), view
+
+
+@program(rows(4, 1, 3, 5, 7, 8, 12))
+def list_of_numbers_changed_by_size_and_data(self: Any, x: Any) -> Any:
+    n = x.shape[0]
+    places = list(range(n))
+    if n % 2:
+        places.append(0)
+    if n > 4:
+        places.insert(0, n - 1)
+    if x.sum() > 3:
+        places.pop()
+    if n > 6:
+        places += [0, 1]
+    if n % 3 == 0:
+        places.reverse()
+    if n == 5:
+        places[0] = 2
+    return x[places], torch.tensor(places[::-1])
+
+
+@program([(torch.arange(n * 2.0).reshape(n, 2),) for n in (12, 1, 3, 4, 8, 13, 30)])
+def windows_of_which_the_last_may_overlap(self: Any, x: Any) -> Any:
+    n = x.shape[0]
+    starts = list(range(0, max(n - 4, 0) + 1, 2))
+    if starts[-1] + 4 < n:
+        starts.append(n - 4)
+    return torch.stack([x[start : start + 4].mean(0) for start in starts])

@@ -1,7 +1,7 @@
 """Errors that the model's code raises only while it is captured, where other classes stand for Python's own.
 
-A size is no int then, and a list of rows no list: what these lack fails in code that is right. Such an error says nothing
-of the inputs that the model takes.
+A size is no int then, and a list of rows no list: what these lack fails in code that is right. Such an error says
+nothing of the inputs that the model takes.
 """
 
 from __future__ import annotations

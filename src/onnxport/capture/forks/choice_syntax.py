@@ -179,7 +179,8 @@ class _Values:
             return self.are_numbers(statement)
         if isinstance(statement, ast.Assign | ast.AugAssign):
             names = [part.id for part in ast.walk(statement) if isinstance(part, ast.Name)]
-            found = self._is_number(statement.value)
+            changed = statement.target if isinstance(statement, ast.AugAssign) else statement.value
+            found = self._is_number(statement.value) and self._is_number(changed)
             self._bound.update(names if found else ())
             return found
         return True

@@ -79,9 +79,9 @@ class Explorer:
     """Runs the model for the other answer to each decision, as long as there are not too many.
 
     ``run`` captures the model with a schedule and arguments, ``raises`` tells whether it raises in eager mode with
-    arguments, and ``first_symbols`` gives the symbols that the axes of a program began with. ``names`` are the user's names of symbols and ``limits``
-    the ranges declared for them. ``followed`` collects the decisions that only the example's answer was captured for,
-    and why.
+    arguments, and ``first_symbols`` gives the symbols that the axes of a program began with. ``names`` are the user's
+    names of symbols and ``limits`` the ranges declared for them. ``followed`` collects the decisions that only the
+    example's answer was captured for, and why.
     """
 
     run: Run

@@ -52,6 +52,16 @@ class ListedTensor(Sequence[object]):
             self._numbers = self._listed(self.tensor)
         return self._numbers
 
+    @property
+    def contents(self) -> list[object]:
+        """What changes when something is put into the list or taken out."""
+        return [self.tensor, self._numbers is None, *(self._numbers or ())]
+
+    def refill(self, contents: Sequence[Any]) -> None:
+        """Put back what was in the list."""
+        self.tensor, is_open, *numbers = contents
+        self._numbers = None if is_open else numbers
+
     def __len__(self) -> int:
         return len(self.numbers)
 
@@ -60,10 +70,99 @@ class ListedTensor(Sequence[object]):
             return self.tensor[index].clone().item()
         if isinstance(index, slice) and self._numbers is None and (index.step is None or index.step > 0):
             return ListedTensor(self.tensor[index], self._listed)
+        if index == slice(None, None, -1) and self._numbers is None:
+            return ListedTensor(self.tensor.flip(0), self._listed)
         return self.numbers[index]
+
+    def __setitem__(self, index: Any, number: Any) -> None:
+        joined = self._with([number]) if isinstance(index, int) else None
+        if joined is None:
+            self.numbers[index] = number
+        else:
+            self.tensor = self.tensor.clone()
+            self.tensor[index] = joined[1][0]
+
+    def __delitem__(self, index: Any) -> None:
+        if isinstance(index, int):
+            self.pop(index)
+        else:
+            del self.numbers[index]
 
     def __iter__(self) -> Iterator[object]:
         return iter(self.numbers)
+
+    def __copy__(self) -> ListedTensor:
+        made = ListedTensor(self.tensor, self._listed)
+        made._numbers = None if self._numbers is None else list(self._numbers)
+        return made
+
+    copy = __copy__
+
+    def __add__(self, others: Any) -> ListedTensor:
+        return self.__copy__().__iadd__(others)
+
+    def __radd__(self, others: Any) -> Any:
+        joined = self._with(others)
+        return [*others, *self.numbers] if joined is None else ListedTensor(torch.cat(joined[::-1]), self._listed)
+
+    def __iadd__(self, others: Any) -> ListedTensor:
+        joined = self._with(others)
+        if joined is None:
+            self.numbers.extend(others)
+        else:
+            self.tensor = torch.cat(joined)
+        return self
+
+    def extend(self, others: Any) -> None:
+        """Put numbers at the end."""
+        self.__iadd__(others)
+
+    def append(self, number: object) -> None:
+        """Put a number at the end."""
+        self.__iadd__([number])
+
+    def insert(self, place: Any, number: object) -> None:
+        """Put a number before another."""
+        joined = self._with([number])
+        if joined is None or not isinstance(place, int):
+            self.numbers.insert(place, number)
+        else:
+            self.tensor = torch.cat([self.tensor[:place], joined[1], self.tensor[place:]])
+
+    def pop(self, place: int = -1) -> Any:
+        """Take a number out."""
+        if self._numbers is not None:
+            return self._numbers.pop(place)
+        number = self[place]
+        behind = self.tensor[place + 1 :] if place != -1 else self.tensor[:0]
+        self.tensor = torch.cat([self.tensor[:place], behind])
+        return number
+
+    def reverse(self) -> None:
+        """Let the numbers be in the opposite order."""
+        if self._numbers is None:
+            self.tensor = self.tensor.flip(0)
+        else:
+            self._numbers.reverse()
+
+    def sort(self, *, key: Callable[[Any], Any] | None = None, reverse: bool = False) -> None:
+        """Let the numbers be in order."""
+        if self._numbers is None and key is None:
+            self.tensor = self.tensor.sort(descending=reverse).values
+        else:
+            self.numbers.sort(key=key, reverse=reverse)
+
+    def _with(self, others: Any) -> list[torch.Tensor] | None:
+        """The numbers and others as tensors of one type; None where they are plain, or the others have another."""
+        if isinstance(others, ListedTensor):
+            given = others.tensor if others._numbers is None else None
+        elif all(isinstance(one, int | float | torch.SymInt | torch.SymFloat) for one in others):
+            given = _stacked(list(others), None, self.tensor.device) if len(others) else self.tensor[:0]
+        else:
+            given = None
+        if self._numbers is not None or given is None or given.dtype != self.tensor.dtype:
+            return None
+        return [self.tensor, given]
 
 
 def listed(tensor: torch.Tensor) -> ListedTensor:

@@ -16,7 +16,8 @@ from typing import Any
 
 import torch
 
-from onnxport.capture.rewriting.variables import ITEMS_ONLY, UNDEFINED
+from onnxport.capture.patches.tensor_numbers import ListedTensor
+from onnxport.capture.rewriting.variables import ITEMS_ONLY, UNDEFINED, contents_of
 from onnxport.source_files import is_users_file
 
 # What every module has, and no code of a model changes in a loop.
@@ -130,7 +131,7 @@ def _content(value: object) -> list[Any]:
         return [tuple, *value]
     if isinstance(value, dict):
         return [dict, *value.values(), *value]
-    return [type(value), *value] if isinstance(value, ITEMS_ONLY) else []
+    return [type(value), *contents_of(value)] if isinstance(value, ITEMS_ONLY) else []
 
 
 def _same(one: Sequence[object], other: Sequence[object]) -> bool:
@@ -150,6 +151,8 @@ def _refill(value: object, content: Sequence[Any]) -> None:
     elif isinstance(value, set):
         value.clear()
         value.update(content[1:])
+    elif isinstance(value, ListedTensor):
+        value.refill(content[1:])
     elif isinstance(value, deque | bytearray):
         value.clear()
         value.extend(content[1:])

@@ -65,7 +65,7 @@ from onnxport.capture.rewriting.syntax_parts import (
     texts_of,
     tuple_of,
 )
-from onnxport.capture.rewriting.truth_syntax import Truths, TruthsOfSizes, with_joined_truths
+from onnxport.capture.rewriting.truth_syntax import Truths, TruthsOfSizes, WithNewNumbers, with_joined_truths
 
 _Loop = TypeVar("_Loop", ast.For, ast.While)
 _Asking = TypeVar("_Asking", ast.If, ast.IfExp)
@@ -405,7 +405,8 @@ class _Rewriter(_Identities):
     def _choice(self, node: ast.If) -> list[ast.stmt]:
         """An ``if`` between numbers: one number where a condition on sizes chooses."""
         names = self._changed([*node.body, *node.orelse])
-        ways = [self._function("way", names, body, in_body=False) for body in (node.body, node.orelse)]
+        bodies = [[WithNewNumbers().visit(copy.deepcopy(part)) for part in body] for body in (node.body, node.orelse)]
+        ways = [self._function("way", names, body, in_body=False) for body in bodies]
         functions = ast.Tuple([ast.Name(way.name, ast.Load()) for way in ways], ast.Load())
         chosen = self._fresh("chosen")
         made = helper("number_chosen", self._on_sizes(node.test), functions, *texts_of(names), call_of("locals"))

@@ -1,4 +1,4 @@
-"""The syntax of conditions in rewritten functions: ``and``, ``or`` and ``not`` that are operations on open truths."""
+"""The syntax of conditions in rewritten functions, and of numbers that they choose: without effects, and left open."""
 
 from __future__ import annotations
 
@@ -36,6 +36,16 @@ class TruthsOfSizes(ast.NodeTransformer):
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         self.generic_visit(node)
         return placed(node, helper("opposite", node.operand)) if isinstance(node.op, ast.Not) else node
+
+
+class WithNewNumbers(ast.NodeTransformer):
+    """Makes ``k += n`` bind another number: what else it may be, a tensor or list, is not changed by looking."""
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
+        if not isinstance(node.target, ast.Name):
+            return node
+        value = ast.BinOp(ast.Name(node.target.id, ast.Load()), node.op, node.value)
+        return placed(node, ast.Assign([node.target], value))
 
 
 def with_joined_truths(node: ast.Call) -> None:

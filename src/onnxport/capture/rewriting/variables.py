@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from onnxport.capture.patches.tensor_numbers import ListedTensor
 from onnxport.capture.replay.values.items import handle_of
 from onnxport.capture.replay.values.sequences import handle_operator
 from onnxport.capture.replay.values.stand_ins import ItemType, Sequenced, parts_of, rebuilt
@@ -24,7 +25,12 @@ class _Undefined:
 UNDEFINED = _Undefined()
 
 # Containers of which a loop carries nothing: one that an iteration changes is refused.
-ITEMS_ONLY = (set, deque, bytearray)
+ITEMS_ONLY = (set, deque, bytearray, ListedTensor)
+
+
+def contents_of(container: Any) -> list[object]:
+    """What is in one of these: it was changed where that is other objects, or in another order."""
+    return container.contents if isinstance(container, ListedTensor) else list(container)
 
 
 class Variable:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from onnxport.capture.patches.tensor_numbers import ListedTensor
 from onnxport.capture.replay.values.items import common_type, is_inner, item_type_of, without_inner_sizes
 from onnxport.capture.replay.values.stand_ins import ItemType, ReplayValue
 from onnxport.capture.rewriting.open_lists import OpenList, Size
@@ -23,6 +24,7 @@ from onnxport.capture.rewriting.variables import (
     Variable,
     Varying,
     WatchedList,
+    contents_of,
     parts_in,
 )
 from onnxport.errors import with_article
@@ -70,7 +72,7 @@ class Watch:
             for part in self._parts[id(value)]:
                 self._note(part)
         elif isinstance(value, ITEMS_ONLY):
-            self._items[id(value)] = list(value)
+            self._items[id(value)] = contents_of(value)
 
     def gave(self, leaf: object) -> bool:
         """Whether the block got a tensor from here."""
@@ -91,7 +93,8 @@ class Watch:
         given = self._items.get(id(container))
         if given is None or not isinstance(container, ITEMS_ONLY):
             return False
-        return len(given) != len(container) or any(a is not b for a, b in zip(given, container, strict=True))
+        now = contents_of(container)
+        return len(given) != len(now) or any(a is not b for a, b in zip(given, now, strict=True))
 
 
 def variable_of(name: str, before: Any, own: object, after: object, watch: Watch, *, needed: bool) -> Variable:
@@ -273,4 +276,6 @@ def kind_of(value: object) -> str:
         return "not defined"
     if value is None:
         return "None"
+    if isinstance(value, ListedTensor):
+        return "a list"
     return "a tensor" if isinstance(value, torch.Tensor) else with_article(type(value).__name__)

@@ -70,6 +70,17 @@ def test_a_task_of_one_call(row: str, tmp_path: Path) -> None:
     assert [value.name for value in graph.output] == outputs
 
 
+def test_an_image_of_patches_whose_shape_is_part_of_the_file(tmp_path: Path) -> None:
+    task = find_task("zero-shot-image-classification")
+    config = small_models.small_configuration("siglip2")
+    config.vision_config.num_patches = 9
+    (kind,) = model_classes(task, config)
+    with pytest.warns(OnnxExporterWarning, match=r"model.onnx takes one image of 3 x 3 patches at a time"):
+        onnxport.export_pretrained(kind._from_config(config).eval(), tmp_path)
+    graph = onnx.load(tmp_path / "model.onnx", load_external_data=False).graph
+    assert shapes(graph.input) == {"input_ids": TOKENS, "attention_mask": TOKENS, "pixel_values": [1, 9, 192]}
+
+
 def test_experts_in_a_loop_over_those_that_tokens_chose(tmp_path: Path) -> None:
     task = find_task("token-classification")
     config = small_models.small_configuration("openai_privacy_filter")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 import torch
@@ -78,10 +78,14 @@ _COMPANIONS = {
 
 @dataclass(frozen=True)
 class ModelInputs:
-    """The inputs of a model: the layout of each, and how tokens are drawn."""
+    """The inputs of a model: the layout of each, how tokens are drawn, and what is said of sizes beside them.
+
+    Code reads what is said, so that it is part of the file.
+    """
 
     layouts: Mapping[str, Layout]
     draws: Mapping[str, Draw]
+    stated: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
     def made(self, sizes: Sizes) -> Tensors:
         """Inputs of these sizes; the same sizes give the same values."""
@@ -131,7 +135,8 @@ def find_inputs(model: Model, principal: Sequence[str], leading: Sequence[str] =
         # There are no types that could be told apart.
         names = [name for name in names if name != "token_type_ids"]
     unknown = [name for name in names if name not in _KINDS]
-    required = required_besides(names, takes)
+    stated = _stated(model, takes) if "pixel_values" in names else {}
+    required = required_besides([*names, *stated], takes)
     if unknown or required:
         raise InputError(
             f"{type(model).__name__} takes {', '.join([*unknown, *required])}, and the configuration doesn't say what "
@@ -139,10 +144,10 @@ def find_inputs(model: Model, principal: Sequence[str], leading: Sequence[str] =
         )
 
     def refusal(inputs: ModelInputs) -> Exception | None:
-        return refusal_of(model, lambda tensors: model(**tensors), inputs)
+        return refusal_of(model, lambda tensors: model(**tensors, **stated), inputs)
 
     def taken(draws: Mapping[str, Draw]) -> list[ModelInputs]:
-        candidates = (ModelInputs(layouts, draws) for layouts in _combinations(model, names, leading))
+        candidates = (ModelInputs(layouts, draws, stated) for layouts in _combinations(model, names, leading))
         return list(those_taken(model, candidates, refusal, "inputs", "model"))
 
     first = {name: _KINDS[name].draw(model) for name in names}
@@ -245,6 +250,20 @@ def draw_tokens(model: Model) -> Draw:
     return lambda shape, generator: plain[torch.randint(0, len(plain), shape, generator=generator)]
 
 
+def _draw_ended(model: Model) -> Draw:
+    """The same with the token that ends a text in the last place: some read what they return from there."""
+    words, named = draw_tokens(model), setting(model.config, "eos_token_id")
+    end = named[0] if isinstance(named, (list, tuple)) else named
+
+    def draw(shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+        tokens = words(shape, generator)
+        if end is not None:
+            tokens[..., -1] = int(end)
+        return tokens
+
+    return draw
+
+
 def _settings(config: object) -> Iterator[tuple[str, Any]]:
     for name, value in vars(config).items():
         if hasattr(value, "model_type") and hasattr(value, "to_dict"):
@@ -322,8 +341,26 @@ def image_layouts(model: Model) -> list[Layout]:
     return layouts
 
 
+def _stated(model: Model, takes: Iterable[str]) -> Tensors:
+    """What is said of an image that comes as a row of flat patches: how many are above and beside each other."""
+    side = _patches_beside(model)
+    found = {
+        "spatial_shapes": torch.tensor([[side, side]]),
+        "pixel_attention_mask": torch.ones(1, side * side, dtype=torch.int64),
+    }
+    return {name: found[name] for name in found if name in takes} if "spatial_shapes" in takes else {}
+
+
+def _patches_beside(model: Model) -> int:
+    return int(int(setting(model.config, "num_patches") or 256) ** 0.5)
+
+
 def _pixel_layouts(model: Model) -> list[Layout]:
-    """Images, or films where the configuration says of how many."""
+    """Images, or films where the configuration says of how many; or a row of flat patches, whose shape is said."""
+    if "spatial_shapes" in inspect.signature(model.forward).parameters:
+        ((_, _, numbers),) = patch_layouts(model)
+        assert isinstance(numbers, int)
+        return [(1, _patches_beside(model) ** 2, numbers - 2)]
     films = _film_layouts(model) if setting(model.config, "num_frames") is not None else []
     return [*image_layouts(model), *films]
 
@@ -397,7 +434,7 @@ def feature_layouts(model: Model) -> list[Layout]:
 
 
 _KINDS: Mapping[str, _Kind] = {
-    "input_ids": _Kind(lambda model: [("batch", "sequence")], draw_tokens),
+    "input_ids": _Kind(lambda model: [("batch", "sequence")], draw_tokens, _draw_ended),
     "inputs": _Kind(lambda model: [("batch", "sequence")], draw_tokens),
     "flattened_patches": _Kind(patch_layouts, draw_patches),
     "decoder_input_ids": _Kind(lambda model: [("batch", "decoder_sequence")], draw_tokens),

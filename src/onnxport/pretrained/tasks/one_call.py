@@ -9,7 +9,7 @@ from functools import partial
 
 import torch
 
-from onnxport.errors import InputError, with_article
+from onnxport.errors import InputError, warn, with_article
 from onnxport.pretrained.model_inputs import ModelInputs, find_inputs, main_input
 from onnxport.pretrained.parts import Part, Tensors
 from onnxport.pretrained.tasks.task import Model, Task
@@ -21,15 +21,20 @@ def one_call_parts(model: Model, principal: Sequence[str] = (), leading: Sequenc
     # What takes films calls them by a name of their own.
     films = {name: f"{name}_videos" for name in principal if name not in takes}
     chosen = tuple(films[name] if films.get(name) in takes else name for name in principal) or (main_input(model),)
-    if "decoder_input_ids" in takes and model.config.is_encoder_decoder:
-        chosen = (*chosen, "decoder_input_ids")
+    if _DECODED in takes and model.config.is_encoder_decoder:
+        chosen = (*chosen, _DECODED)
     forward = model.forward
     settings = {name: value for name, value in (("return_dict", True), ("use_cache", False)) if name in takes}
 
-    def call(tensors: Tensors) -> Tensors:
-        return output_tensors(forward(**tensors, **settings))
-
     layouts = _layouts(model, chosen, () if principal else _BESIDE, leading)
+    stated = layouts[0].stated
+    if stated:
+        rows, columns = stated["spatial_shapes"][0].tolist()
+        warn(f"model.onnx takes one image of {rows} x {columns} patches at a time: the code reads sizes from data.")
+
+    def call(tensors: Tensors) -> Tensors:
+        return output_tensors(forward(**tensors, **stated, **settings))
+
     with torch.no_grad():
         outputs = tuple(call(layouts[0].made(layouts[0].sizes()[0])))
 
@@ -39,7 +44,8 @@ def one_call_parts(model: Model, principal: Sequence[str] = (), leading: Sequenc
         inputs = layouts[index]
         example, others = inputs.sizes()
         narrower = partial(part, index + 1)
-        return Part("model", model, call, inputs.made, inputs.axes(), example, others, outputs, narrower)
+        sizes, constants = (example, others), tuple(stated.values())
+        return Part("model", model, call, inputs.made, inputs.axes(), *sizes, outputs, narrower, constants=constants)
 
     widest = part(0)
     assert widest is not None
@@ -47,13 +53,17 @@ def one_call_parts(model: Model, principal: Sequence[str] = (), leading: Sequenc
 
 
 def _layouts(model: Model, chosen: tuple[str, ...], beside: Sequence[str], leading: Sequence[str]) -> list[ModelInputs]:
-    """The inputs of a model: with all that may stand beside its main one, where it takes that, or without."""
+    """The inputs of a model: with all that may stand beside its main one, where it takes that, or without.
+
+    Classifiers with a decoder give it the text that the encoder has, and take no other.
+    """
     takes = inspect.signature(model.forward).parameters
     more = tuple(name for name in beside if name in takes and name not in chosen)
-    if more:
+    wider = [(*chosen, *more)] if more else []
+    for names in [*wider, chosen] if _DECODED in chosen else wider:
         with contextlib.suppress(InputError):
-            return find_inputs(model, (*chosen, *more), leading)
-    return find_inputs(model, chosen, leading)
+            return find_inputs(model, names, leading)
+    return find_inputs(model, tuple(name for name in chosen if name != _DECODED), leading)
 
 
 def output_tensors(result: object) -> Tensors:
@@ -71,6 +81,7 @@ def output_tensors(result: object) -> Tensors:
     return found
 
 
+_DECODED = "decoder_input_ids"
 _BESIDE = ("input_ids", "pixel_values", "input_features", "input_values")
 """What models take together: texts beside images or sound."""
 

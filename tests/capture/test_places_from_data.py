@@ -56,3 +56,22 @@ def test_places_follow_the_input(body: Body, dynamo: bool) -> None:
     assert not program.events.of("warning")
     for place in (0, 2, -1):
         assert_agrees(program, model, (torch.randn(3, 4), torch.tensor(place), torch.randn(4)))
+
+
+def _last_chosen(x: Tensor, rows: Tensor) -> Tensor:
+    chosen = torch.relu(rows)[x > 0]
+    return chosen.view(x.size(0), -1, rows.size(-1))[:, -1, :]
+
+
+def test_the_last_of_what_a_mask_chose_in_each_row() -> None:
+    # Nothing but its strides tells that data decided how many there were.
+    def made(batch: int, length: int, places: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+        x = -torch.ones(batch, length)
+        x[:, list(places)] = 1.0
+        return x, torch.randn(batch, length, 8)
+
+    model = Wrapped(_last_chosen)
+    axes = {0: "batch", 1: "length"}
+    program = onnxport.export(model, made(3, 7, (5,)), dynamic_shapes=(axes, axes))
+    for sizes in ((1, 4, (1,)), (2, 9, (0, 7)), (5, 6, (2, 3, 4))):
+        assert_agrees(program, model, made(*sizes))

@@ -170,6 +170,14 @@ def test_a_model_takes_texts_and_images_together_where_it_can() -> None:
     }
 
 
+def test_a_classifier_with_a_decoder_reads_a_text_that_ends() -> None:
+    task = find_task("text-classification")
+    (part,) = task.parts(small_models.small_model("bart", task))
+    given = part.inputs(part.sizes)
+    assert list(given) == ["input_ids", "attention_mask"]
+    assert (given["input_ids"][:, -1] == small_models.small_configuration("bart").eos_token_id).all()
+
+
 def test_an_architecture_without_a_task_is_exported_as_it_is(tmp_path: Path) -> None:
     config = small_models.small_configuration("bert")
     BertForPreTraining(config).save_pretrained(tmp_path)

@@ -37,7 +37,7 @@ def shapes_remembered_at_once() -> contextlib.AbstractContextManager[None]:
         if (
             not isinstance(output, FakeTensor)
             or not output._has_symbolic_sizes_strides
-            or free_unbacked_symbols(output.shape)
+            or free_unbacked_symbols((*output.shape, *output.stride()))
         ):
             # Of plain sizes it is quick, and of those that data decide it may fail, which torch expects there.
             return remember(mode, state, key, func, args, kwargs, output)

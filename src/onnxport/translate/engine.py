@@ -10,7 +10,7 @@ import operator
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -29,6 +29,9 @@ from onnxport.translate.repeat import Recipe, Slots, record, seen_arguments
 from onnxport.translate.tensor import Tensor
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+Translated: TypeAlias = Any
+"""What an FX value is in translations: a tensor, a number, a Dim, None, a string, or a list of these."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +59,7 @@ class Engine:
         self.find = find
         self.owner = owner
         self.events = events
-        self.env: dict[torch.fx.Node, Any] = {}
+        self.env: dict[torch.fx.Node, Translated] = {}
         op.body = self.body
         self.problems: list[Problem] = []
         self._plans: dict[torch.fx.Node, CallPlan] = {}
@@ -72,7 +75,7 @@ class Engine:
         if self.problems:
             raise TranslationError("The model can't be translated to ONNX:", self.problems)
 
-    def body(self, op: Builder, graph: torch.fx.GraphModule, arguments: Sequence[object]) -> list[Any]:
+    def body(self, op: Builder, graph: torch.fx.GraphModule, arguments: Sequence[object]) -> list[Translated]:
         """Translate a graph that a higher-order operator calls, with its own or this graph's builder."""
         inner = Engine(op, self.find, graph, self.events)
         call, scope, provenance = op.translated, op.scope, op.provenance
@@ -102,7 +105,7 @@ class Engine:
             self.add_sources(tensor)
         self.env[node] = tensor
 
-    def read(self, argument: Any) -> Any:
+    def read(self, argument: Any) -> Translated:
         """An FX argument as translations see it: Tensor, number, Dim, or a list of these."""
         kind = type(argument)
         if kind is torch.fx.Node:
@@ -203,7 +206,7 @@ class Engine:
             self.problems.append(Problem(what, source_line(node), operator=operator_name(node.target)))
         self.env[node] = Failed()
 
-    def _call(self, node: torch.fx.Node, plan: CallPlan) -> Any:
+    def _call(self, node: torch.fx.Node, plan: CallPlan) -> Translated:
         if plan.parameters is None:
             return plan.translation.function(
                 self.op, *self.read(node.args), **{k: self.read(v) for k, v in node.kwargs.items()}
@@ -220,7 +223,7 @@ class Engine:
 
     def _first_or_second(
         self, key: tuple[Hashable, ...], translation: Translation, arguments: dict[str, object], slots: Slots
-    ) -> Any:
+    ) -> Translated:
         """Translate a call for the first or second time its description is met; most are never met again."""
         op = self.op
         op.shared.looked = False
@@ -232,7 +235,7 @@ class Engine:
             )
         return result
 
-    def _finish(self, node: torch.fx.Node, result: Any, start: int) -> Any:
+    def _finish(self, node: torch.fx.Node, result: Translated, start: int) -> Translated:
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
             return self._stamp(node, node.name, result, value, start)
@@ -243,7 +246,9 @@ class Engine:
             )
         return self._finish_one(node, node.name, result, value, start)
 
-    def _finish_one(self, node: torch.fx.Node, name: str, result: Any, expected: Any, start: int) -> Any:
+    def _finish_one(
+        self, node: torch.fx.Node, name: str, result: Translated, expected: object, start: int
+    ) -> Translated:
         if isinstance(expected, torch.Tensor):
             return self._stamp(node, name, result, expected, start)
         if isinstance(expected, _SYMBOLIC):
@@ -252,7 +257,7 @@ class Engine:
             return number
         return result
 
-    def _define(self, number: object, value: Any) -> None:
+    def _define(self, number: object, value: Translated) -> None:
         """Let a symbol stand for a value: a tensor of one element, or another number."""
         if isinstance(number, Dim) and number != value:
             vector = self.op.reshape(value, [1]) if isinstance(value, Tensor) else self.op.sizes.vector(value)
@@ -325,7 +330,7 @@ def _is_sparse(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.layout is not torch.strided
 
 
-def call_translation(op: Builder, translation: Translation, arguments: dict[str, object]) -> Any:
+def call_translation(op: Builder, translation: Translation, arguments: dict[str, object]) -> Translated:
     """Call a translation with arguments bound by name: what must be fixed is, and operands have their common dtype."""
     for name in translation.static:
         if name in arguments and _has_dim(arguments[name]):
@@ -337,7 +342,7 @@ def call_translation(op: Builder, translation: Translation, arguments: dict[str,
     return translation.function(op, **arguments)
 
 
-def _promote(op: Builder, arguments: dict[str, Any], translation: Translation) -> None:
+def _promote(op: Builder, arguments: dict[str, Translated], translation: Translation) -> None:
     operands = {name: arguments[name] for name in translation.promote if arguments.get(name) is not None}
     dtype = common_dtype(list(operands.values()))
     if translation.to_float:

@@ -15,8 +15,7 @@ from onnxport.aten.elementwise.functions import atan2
 from onnxport.translate import Builder, Dim, Number, Tensor, translates
 from onnxport.translate.dims import broadcast
 from onnxport.translate.promotion import common_dtype
-
-Operand = Tensor | Number | Dim
+from onnxport.translate.tensor import Operand
 
 
 def from_pairs(op: Builder, pairs: Tensor, dtype: torch.dtype, shape: Sequence[int | object] | None = None) -> Tensor:

@@ -8,9 +8,9 @@ need it (a loop, an unpacking) has the list that torch makes.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsIndex
 
 import torch
 
@@ -127,7 +127,7 @@ def chunks_of(tensor: torch.Tensor, chunks: int, dim: int) -> Cut:
     return Cut(tensor, dim, (length + divisor - 1) // divisor + chunks * (1 - is_any(length)), size, chunks)
 
 
-class Pieces(tuple[Any, ...]):
+class Pieces(tuple[torch.Tensor, ...]):
     """The tuple of pieces. It is empty to C, so that functions of torch are given what ``given`` makes of it."""
 
     cut: Cut
@@ -149,7 +149,7 @@ class Pieces(tuple[Any, ...]):
         pieces = list(self.plain())
         return pieces[::-1] if self.is_reversed else pieces
 
-    def __iter__(self) -> Iterator[object]:
+    def __iter__(self) -> Iterator[torch.Tensor]:
         return iter(self._listed())
 
     def __len__(self) -> int:
@@ -165,19 +165,19 @@ class Pieces(tuple[Any, ...]):
             return Pieces(self.cut, self.plain, self.is_reversed != (place.step == -1))
         return tuple(self._listed()[place])
 
-    def __reversed__(self) -> Iterator[object]:
+    def __reversed__(self) -> Iterator[torch.Tensor]:
         return iter(self[::-1])
 
     def __contains__(self, item: object) -> bool:
         return item in self._listed()
 
-    def __add__(self, others: Any) -> Any:
+    def __add__(self, others: Iterable[object]) -> tuple[object, ...]:  # type: ignore[override]
         return tuple(self) + tuple(others)
 
-    def __radd__(self, others: Any) -> object:
+    def __radd__(self, others: Iterable[object]) -> tuple[object, ...]:
         return tuple(others) + tuple(self)
 
-    def __mul__(self, times: Any) -> Any:
+    def __mul__(self, times: SupportsIndex) -> tuple[torch.Tensor, ...]:
         return tuple(self) * times
 
     __rmul__ = __mul__
@@ -214,7 +214,9 @@ _JOINS: dict[object, Callable[..., torch.Tensor]] = {
 }
 
 
-def given(func: object, args: Sequence[object], kwargs: Any) -> tuple[Any, Sequence[object], Any]:
+def given(
+    func: object, args: Sequence[object], kwargs: Mapping[str, object]
+) -> tuple[Any, Sequence[object], Mapping[str, object]]:
     """A call of torch with pieces among its arguments: one that joins them as it is, any other with the plain list."""
     if any(type(value) is Pieces for value in args) or any(type(value) is Pieces for value in kwargs.values()):
         if func in _JOINS and type(args[0] if args else None) is Pieces and "out" not in kwargs and len(args) < 3:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -24,6 +24,9 @@ _LISTS = {"keys": KEYS, "values": VALUES}
 """The names under which transformers' own registration lists the states that every attention has."""
 
 _CACHES = "transformers.cache_utils"
+
+LibraryObject: TypeAlias = Any
+"""A cache, a layer of one or a class of transformers: the library is not imported, what it has is read by name."""
 
 _SET_ONCE = ("sliding_window", "number_of_states", "conv_kernel_size")
 """Numbers of transformers' own layers that are settings."""
@@ -88,14 +91,16 @@ def _descends(kind: type, name: str) -> bool:
 
 def register_layered_cache(kind: type) -> None:
     """Register a cache as a container of its layers' states: keys, values, then what else there is."""
-    base: Any = next(parent for parent in kind.__mro__ if (parent.__module__, parent.__name__) == (_CACHES, "Cache"))
+    base: LibraryObject = next(
+        parent for parent in kind.__mro__ if (parent.__module__, parent.__name__) == (_CACHES, "Cache")
+    )
     is_told = any(
         parameter.default is parameter.empty and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
         for parameter in inspect.signature(kind).parameters.values()
     )
 
-    def flatten(cache: Any) -> tuple[list[Any], Any]:
-        lists: dict[str, list[Any]] = {name: [] for name in _LISTS.values()}
+    def flatten(cache: LibraryObject) -> tuple[list[object], list[object]]:
+        lists: dict[str, list[torch.Tensor]] = {name: [] for name in _LISTS.values()}
         layers = []
         for layer in cache.layers:
             slots = []
@@ -112,15 +117,16 @@ def register_layered_cache(kind: type) -> None:
         grows = cache.layer_class_to_replicate is not None
         return list(lists.values()), [list(lists), layers, own, grows]
 
-    def flatten_with_keys(cache: object) -> tuple[list[tuple[Any, Any]], Any]:
+    def flatten_with_keys(cache: object) -> tuple[list[tuple[pytree.KeyEntry, object]], list[object]]:
         children, context = flatten(cache)
-        return [(pytree.MappingKey(name), child) for name, child in zip(context[0], children, strict=True)], context
+        names: Any = context[0]
+        return [(pytree.MappingKey(name), child) for name, child in zip(names, children, strict=True)], context
 
-    def unflatten(children: Any, context: Any) -> object:
+    def unflatten(children: Iterable[Iterable[object]], context: LibraryObject) -> object:
         names, layers, own, grows = context
         lists = {name: iter(child) for name, child in zip(names, children, strict=True)}
         # One that must be told its size has nothing of its own but the layers.
-        cache: Any = object.__new__(kind) if is_told else kind()
+        cache: LibraryObject = object.__new__(kind) if is_told else kind()
         base.__init__(cache, layers=[_layer(path, slots, settings, lists) for path, slots, settings in layers])
         for attribute, filled in own:
             # A layer that has no entry in the cache's own list holds an empty list in its place.
@@ -171,19 +177,24 @@ def register_encoder_decoder_cache(kind: type) -> None:
     """Register the pair of caches of an encoder-decoder model as a container of the two."""
     names = ["self_attention_cache", "cross_attention_cache"]
 
-    def flatten(cache: object) -> tuple[list[Any], Any]:
+    def flatten(cache: object) -> tuple[list[object], list[str]]:
         return [getattr(cache, name) for name in names], names
 
-    def flatten_with_keys(cache: object) -> tuple[list[tuple[Any, Any]], Any]:
+    def flatten_with_keys(cache: object) -> tuple[list[tuple[pytree.KeyEntry, object]], list[str]]:
         return [(pytree.GetAttrKey(name), getattr(cache, name)) for name in names], names
 
-    def unflatten(children: Any, context: object) -> object:
+    def unflatten(children: Iterable[object], context: object) -> object:
         return kind(*children)
 
     register_class(kind, flatten, unflatten, flatten_with_keys)
 
 
-def register_class(kind: type, flatten: Any, unflatten: Any, flatten_with_keys: Any) -> None:
+def register_class(
+    kind: type,
+    flatten: pytree.FlattenFunc,
+    unflatten: pytree.UnflattenFunc,
+    flatten_with_keys: pytree.FlattenWithKeysFunc,
+) -> None:
     """Register a class under its own name, with named children."""
     pytree.register_pytree_node(
         kind,
@@ -237,7 +248,12 @@ def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, (bool, int, float, str))
 
 
-def _layer(path: list[str], slots: list[list[Any]], settings: list[list[Any]], lists: dict[str, Any]) -> object:
+def _layer(
+    path: list[str],
+    slots: list[tuple[str, str, object]],
+    settings: list[tuple[str, object, object]],
+    lists: dict[str, Iterator[object]],
+) -> object:
     kind = _find(*path)
     parameters = inspect.signature(kind.__init__).parameters
     layer = kind(**{attribute: value for attribute, key, value in settings if key is None and attribute in parameters})
@@ -260,7 +276,7 @@ def _put(layer: object, attribute: str, key: object, value: object) -> None:
         getattr(layer, attribute)[key] = value
 
 
-def _count(layers: list[Any]) -> None:
+def _count(layers: list[LibraryObject]) -> None:
     """Tell the layers that forget how many positions were seen: what a layer that keeps them all holds."""
     held = [layer.keys.shape[-2] for layer in layers if _holds(layer) and not _is_window(layer)]
     for layer in layers:
@@ -273,7 +289,7 @@ def _count(layers: list[Any]) -> None:
                 layer.get_mask_sizes = functools.partial(_mask_sizes, layer, layer.get_mask_sizes)
 
 
-def _held_length(layer: Any) -> int:
+def _held_length(layer: LibraryObject) -> int:
     length: int = layer.keys.shape[-2]
     return length
 
@@ -287,7 +303,9 @@ def _is_window(layer: object) -> bool:
     return hasattr(layer, "sliding_window") and not isinstance(getattr(layer, _COUNTED, None), torch.Tensor)
 
 
-def _mask_sizes(layer: Any, otherwise: Callable[[int], tuple[int, int]], query_length: int) -> tuple[int, int]:
+def _mask_sizes(
+    layer: LibraryObject, otherwise: Callable[[int], tuple[int, int]], query_length: int
+) -> tuple[int, int]:
     """Say how long a window's mask is and where it begins, in a formula: transformers asks whether the window is full.
 
     That question would be answered for the example, and the exported model would serve full windows only, or none.
@@ -302,5 +320,5 @@ def _path(kind: type) -> list[str]:
     return [kind.__module__, kind.__qualname__]
 
 
-def _find(module: str, qualname: str) -> Any:
+def _find(module: str, qualname: str) -> LibraryObject:
     return functools.reduce(getattr, qualname.split("."), importlib.import_module(module))

@@ -163,7 +163,7 @@ def _raise(headline: str, problems: list[Problem]) -> None:
         raise DynamicShapeError(headline, problems)
 
 
-def nest(value: Any, specs: Any) -> object:
+def nest(value: object, specs: Iterator[object]) -> object:
     """Lay specifications, one for each leaf, out in the structure that torch.export wants for a value."""
     here = branch(value)
     if here is None:
@@ -175,7 +175,8 @@ def nest(value: Any, specs: Any) -> object:
         named = dict(zip(value, children, strict=True))
         return OrderedDict(named) if isinstance(value, OrderedDict) else named
     # Not by calling the class, which may look at what it is given.
-    return type(value)._make(children) if hasattr(value, "_fields") else type(value)(children)
+    kind: Any = type(value)
+    return kind._make(children) if hasattr(value, "_fields") else kind(children)
 
 
 class _Matcher:
@@ -183,7 +184,7 @@ class _Matcher:
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs
-        self.specs: list[Any] = []
+        self.specs: list[object] = []
         self.problems: list[Problem] = []
 
     def match(self, spec: object) -> list[object]:
@@ -201,7 +202,7 @@ class _Matcher:
         _raise("dynamic_shapes does not have the structure of the inputs:", self.problems)
         return self.specs
 
-    def _by_name(self, spec: Mapping[Any, Any], names: list[str]) -> dict[str, Any]:
+    def _by_name(self, spec: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
         entries = dict(spec)
         gathered = self.inputs.var_keyword
         if self.inputs.extra and gathered is not None and isinstance(entries.get(gathered), Mapping):
@@ -227,7 +228,7 @@ class _Matcher:
             self.problems.append(Problem(what, remedy="Write None for an input that is static."))
         return entries
 
-    def _by_position(self, spec: list[object], names: list[str]) -> dict[str, Any]:
+    def _by_position(self, spec: list[object], names: list[str]) -> dict[str, object]:
         extra = self.inputs.extra
         if extra and spec and isinstance(spec[-1], Mapping) and set(spec[-1]) == set(extra):
             # torch counts **kwargs as one parameter, with a dict; each of its members is an input.

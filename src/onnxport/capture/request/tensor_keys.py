@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -40,12 +40,12 @@ def _flatten(value: KeyedByTensors) -> tuple[list[Any], None]:
     return [part for pair in value.items() for part in pair], None
 
 
-def _unflatten(children: Sequence[object], context: None) -> KeyedByTensors:
+def _unflatten(children: Iterable[object], context: None) -> KeyedByTensors:
     given = list(children)
     return KeyedByTensors(zip(given[::2], given[1::2], strict=True))
 
 
-def _flatten_with_keys(value: KeyedByTensors) -> tuple[list[tuple[Any, Any]], None]:
+def _flatten_with_keys(value: KeyedByTensors) -> tuple[list[tuple[pytree.KeyEntry, object]], None]:
     return [(pytree.SequenceKey(place), child) for place, child in enumerate(_flatten(value)[0])], None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -114,14 +114,14 @@ def register_containers(value: object, report: Callable[[str], None]) -> None:
         register_containers(child, report)
 
 
-def _complete(kind: Any) -> None:
+def _complete(kind: type) -> None:
     """Give a class the user registered without keys the keys torch.export asks for: positions."""
     node = pytree.SUPPORTED_NODES.get(kind)
     if node is None or node.flatten_with_keys_fn is not None:
         return
     flatten = node.flatten_fn
 
-    def flatten_with_keys(value: object) -> tuple[list[tuple[Any, Any]], Any]:
+    def flatten_with_keys(value: object) -> tuple[list[tuple[pytree.KeyEntry, object]], object]:
         children, context = flatten(value)
         return [(pytree.SequenceKey(index), child) for index, child in enumerate(children)], context
 
@@ -149,10 +149,10 @@ def _register(value: object) -> bool:
 def _register_mapping(kind: type[object]) -> None:
     """Teach torch a class of dicts; it is filled anew from the values, whatever its constructor takes."""
 
-    def flatten(value: Any) -> tuple[list[Any], list[Any]]:
+    def flatten(value: Mapping[object, object]) -> tuple[list[object], list[object]]:
         return list(value.values()), list(value)
 
-    def flatten_with_keys(value: Any) -> tuple[list[tuple[Any, Any]], list[Any]]:
+    def flatten_with_keys(value: Mapping[object, object]) -> tuple[list[tuple[pytree.KeyEntry, object]], list[object]]:
         return [(pytree.MappingKey(key), item) for key, item in value.items()], list(value)
 
     def unflatten(values: Iterable[object], keys: list[object]) -> object:

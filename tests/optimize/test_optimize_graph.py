@@ -223,6 +223,16 @@ def test_bodies(text: str, expected: list[list[str]]) -> None:
     assert [ops(model), *([node.op_type for node in body] for body in model.graph.subgraphs())] == expected
 
 
+def test_what_leaves_a_branch_has_the_sizes_of_both() -> None:
+    model = parse(
+        "(bool c, float[n] x) => (float[m] y) { y = If(c) <then_branch = t () => (float[1] p) <float[1] a, float[1] b> "
+        "{ a = Exp(x) b = Sin(a) p = Neg(b) }, else_branch = f () => (float[n] q) <float[n] g, float[n] h> "
+        "{ g = Exp(x) h = Sin(g) q = Abs(h) }> }"
+    )
+    run_passes(model)
+    assert [str(node.outputs[0].shape) for node in model.graph] == ["[n]", "[n]", "[m]"]
+
+
 FUNCTIONS = """
 <ir_version: 10, opset_import: ["" : 21, "local" : 1]>
 g (float[2] x) => (float[2] y) { y = local.used<k = 2.0>(x) }

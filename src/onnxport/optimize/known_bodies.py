@@ -96,13 +96,23 @@ def compute_before_branches(node: ir.Node, scope: Scope) -> None:
         moved.add(inner)
         readers = [user for output in same.outputs for user, _ in output.uses() if user.graph is other]
         for output, first in zip(same.outputs, inner.outputs, strict=True):
+            shape = _shape_in_both(first.shape, output.shape)
             scope.replace(output, first)
+            first.shape = shape
         note(readers)
     if common:
         one.remove(common)
         _move(common, scope)
         node.graph.insert_before(node, common)
         scope.tally["computed before both branches"] += len(common)
+
+
+def _shape_in_both(one: ir.Shape | None, other: ir.Shape | None) -> ir.Shape | None:
+    """What is so in both branches, of which one may know a size that the other leaves open."""
+    if one is None or other is None or len(one) != len(other):
+        return None
+    sizes = zip(one, other, strict=True)
+    return ir.Shape([a if a == b or isinstance(b, int) and not isinstance(a, int) else b for a, b in sizes])
 
 
 def _of_outer_values(node: ir.Node, body: ir.Graph, moved: set[ir.Node], scope: Scope) -> Hashable | None:

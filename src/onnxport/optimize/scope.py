@@ -322,7 +322,8 @@ class Scope:
     def _describe(self, value: ir.Value, like: ir.Value) -> None:
         if value.producer() is None:
             return
-        if value.shape is None:
+        # A body may know more of sizes than holds around it.
+        if value.shape is None and value.graph is like.graph:
             value.shape = like.shape
         if value.type is None:
             value.type = like.type

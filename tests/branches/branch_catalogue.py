@@ -1035,6 +1035,23 @@ def logarithms_of_a_size(self: Any, x: Any) -> Any:
     return x * 2 if math.log2(n).is_integer() else x - 1
 
 
+@program(rows(12, 1, 4, 5, 8, 30))
+def windows_of_a_whole_quotient(self: Any, x: Any) -> Any:
+    count = x.shape[0] / 4
+    if not count.is_integer():
+        x = F.pad(x, (0, 0, 0, math.ceil(count) * 4 - x.shape[0]))
+    windows = x.shape[0] // 4
+    if x.shape[0] % windows != 0:
+        raise ValueError("no whole windows")
+    x = x.reshape(windows, x.shape[0] // windows, -1)
+    return x.masked_fill(torch.ones(4, 1).cumsum(0) > 2, 0)
+
+
+@program([(torch.ones(h, w),) for h, w in ((4, 6), (1, 1), (300, 400), (200, 501))], axes=({0: "h", 1: "w"},))
+def many_elements(self: Any, x: Any) -> Any:
+    return x * 2 if x.numel() > 100_000 else x + 1
+
+
 @program(SIZES)
 def a_write_before_a_size_is_asked(self: Any, x: Any) -> Any:
     x = x + 0

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -389,9 +388,6 @@ def _numbers(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
             schedule.rewrite()
         return hash_of(size)
 
-    def is_whole(number: torch.SymFloat) -> object:
-        return number == torch.sym_float(math.floor(number))
-
     def text(size: torch.SymInt) -> str:
         by = asker() if get_proxy_mode() is not None and size.node.has_hint() else "torch"
         return shown(size) if by == "torch" else schedule.text_of(size, by)
@@ -405,7 +401,6 @@ def _numbers(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
     yield torch.Tensor, "__iter__", iterated
     yield from cuts_left_open(schedule.rewrite)
     yield from lists_left_open(schedule.rewrite)
-    yield torch.SymFloat, "is_integer", is_whole
     yield torch.SymInt, "__divmod__", lambda one, other: (one // other, one % other)
 
 

@@ -1,11 +1,14 @@
 """Quotients of sizes that are made whole: ``math.ceil(n / 2)`` is ``(n + 1) // 2``, ``int(n / 2)`` and ``n // 2`` one.
 
+Whether one is whole already is a question of a remainder: ``(n / 2).is_integer()`` is ``n % 2 == 0``.
+
 torch takes the first for a function of a real number, of which it proves little and slowly. The two are the same for
 every size that a double holds, as a quotient that is not whole is further from the next than a double is off.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -57,6 +60,7 @@ def quotients_made_whole() -> Iterator[tuple[object, str, object]]:
         yield torch.SymInt, reflected, division_checked(getattr(torch.SymInt, reflected), reflected=True)
     for name in ("__ceil__", "__floor__", "__trunc__"):
         yield torch.SymFloat, name, _made_whole(name, getattr(torch.SymFloat, name))
+    yield torch.SymFloat, "is_integer", _is_whole
 
 
 def _made_whole(name: str, original: Callable[[torch.SymFloat], object]) -> Callable[[torch.SymFloat], object]:
@@ -67,6 +71,11 @@ def _made_whole(name: str, original: Callable[[torch.SymFloat], object]) -> Call
         return (size + (by - 1)) // by if name == "__ceil__" else size // by
 
     return whole
+
+
+def _is_whole(number: torch.SymFloat) -> object:
+    size, by = getattr(number, _OPERANDS, (None, 1))
+    return number == torch.sym_float(math.floor(number)) if size is None else size % by == 0
 
 
 def _may_be_negative(expression: sympy.Basic) -> bool:

@@ -309,12 +309,16 @@ def _candidates(
 
 
 def _sizes(value: int, constants: set[int]) -> Iterator[int]:
-    """Numbers by their distance from the example's, then those that the conditions name, then small ones; 0 last."""
+    """Numbers by their distance from the example's, then those that the conditions name, then small ones; 0 late.
+
+    The last are far ones, at which several sizes multiply to a number that a condition names.
+    """
     near = [size for step in range(1, _NEAR) for size in (value + step, value - step) if size > 0]
     near += [2 * value, 2 * value + 1, 3 * value]
     around = (c + step for c in sorted(constants) for step in (1, 0, -1, 2, 3))
     multiples = (n for c in sorted(constants) for n in (2 * c, 2 * c + 1, 2 * c - 1, value + c, value * c))
-    for size in dict.fromkeys([*near, *around, *multiples, *range(1, 34), 0]):
+    far = [value << step for step in range(2, _LARGEST.bit_length())]
+    for size in dict.fromkeys([*near, *around, *multiples, *range(1, 34), 0, *far]):
         if 0 <= size <= _LARGEST and size != value:
             yield size
 

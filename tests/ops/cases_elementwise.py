@@ -16,6 +16,11 @@ WIDE = R("n", 8, low=-6.0, high=6.0)
 WHOLE, DIVISOR = I("n", 8, low=-9, high=9), I("n", 8, low=1, high=4)
 
 
+def _near_the_least(x: torch.Tensor, y: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
+    low, by = x.to(dtype) + torch.iinfo(dtype).min, y.to(dtype)
+    return low // by, low // -by, low // 7, (-1 - low) // by, (-1 - low) // -3
+
+
 CASES = [
     case(
         "aten::add.Tensor aten::sub.Tensor aten::mul.Tensor aten::div.Tensor aten::true_divide.Tensor",
@@ -111,6 +116,17 @@ CASES = [
         WHOLE,
         DIVISOR,
         name="int",
+    ),
+    case(
+        "aten::floor_divide",
+        lambda x, y: [
+            part
+            for dtype in (torch.int8, torch.int16, torch.int32, torch.int64)
+            for part in _near_the_least(x, y, dtype)
+        ],
+        I("n", 6, low=0, high=9),
+        I("n", 6, low=2, high=9),
+        name="near the least number",
     ),
     case(
         "aten::div.Scalar_mode aten::floor_divide.Scalar aten::remainder.Scalar aten::fmod.Scalar",

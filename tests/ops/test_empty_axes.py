@@ -88,6 +88,26 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
     ),
     "like some rows of the first column": lambda x: torch.full_like(x.new_ones(3, x.shape[0])[[0, -1], ..., :1], 3),
     "written to a diagonal of one row": lambda x: _changed_below_the_diagonal(x),
+    "gamma functions": lambda x: (
+        x.lgamma(),
+        x.digamma(),
+        torch.polygamma(1, x.abs() + 1),
+        torch.mvlgamma(x.abs() + 2, 2),
+    ),
+    "fitted by series": lambda x: (
+        torch.erfc(x),
+        torch.special.erfcx(x),
+        x.tanh().erfinv(),
+        torch.special.bessel_y0(x.exp()),
+    ),
+    "a product of sizes after the first is cut off": lambda x: torch.meshgrid(
+        x.sum(0)[:2], x[1:].repeat_interleave(2, 1).flatten(), indexing="ij"
+    ),
+    "normalised, times itself": lambda x: (
+        torch.square(F.layer_norm(x, x.shape[-1:]))
+        + F.layer_norm(x, x.shape[-1:]) * F.layer_norm(x.sum(0), x.shape[-1:])
+    ),
+    "groups of channels normalised": lambda x: F.group_norm(torch.ones(3, 6, 1) * x.sum(1) + torch.ones(6, 1), 2),
     "running sums of exponentials": lambda x: (x.logcumsumexp(0), x.logcumsumexp(1)),
 }
 

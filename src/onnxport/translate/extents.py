@@ -27,11 +27,16 @@ def extent(op: Builder, size: Dim) -> Tensor:
 
 def _may_be_negative(names: DimNames, size: Dim) -> bool:
     """Whether a size comes out below 0 where the axes are empty that may be."""
-    if not isinstance(size.expr, sympy.Add):
+    # A product is below 0 where one of its factors is: the axes of the others need not be empty then.
+    return any(_is_negative_where_empty(names, factor) for factor in sympy.Mul.make_args(size.expr))
+
+
+def _is_negative_where_empty(names: DimNames, expr: sympy.Basic) -> bool:
+    if not isinstance(expr, sympy.Add):
         return False
-    none = {symbol: sympy.S.Zero for symbol in size.expr.free_symbols if names.may_be_zero(Dim(symbol))}
+    none = {symbol: sympy.S.Zero for symbol in expr.free_symbols if names.may_be_zero(Dim(symbol))}
     try:
-        return bool(size.expr.xreplace(none).is_negative)
+        return bool(expr.xreplace(none).is_negative)
     except ZeroDivisionError:
         return False
 

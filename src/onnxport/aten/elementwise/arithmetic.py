@@ -77,9 +77,22 @@ def _signs_differ(op: Builder, remainder: Tensor, divisor: Tensor) -> Tensor:
     return op.Sign(remainder) * divisor < 0
 
 
+_WIDER = {torch.int8: torch.int32, torch.int16: torch.int32, torch.int32: torch.int64}
+
+
+def _whole_floor_divided(op: Builder, a: Tensor, b: Tensor) -> Tensor:
+    """Near the least number of a dtype the multiple below lies beyond it: -128 // 7 is -133 / 7."""
+    wide = _WIDER.get(a.dtype)
+    if wide is not None:
+        x, y = op.cast(a, wide), op.cast(b, wide)
+        return op.cast(op.Div(x - op.Mod(x, y), y), a.dtype)
+    is_below = op.Not(op.Equal(op.Mod(a, b), op.Mod(a, b, fmod=1)))
+    return op.Div(a, b) - op.cast(is_below, a.dtype)
+
+
 def _floor_divided(op: Builder, a: Tensor, b: Tensor) -> Tensor:
     if not a.is_float:
-        return a / b if not a.dtype.is_signed else op.Div(a - op.Mod(a, b), b)
+        return _whole_floor_divided(op, a, b) if a.dtype.is_signed else a / b
     # The remainder is exact, where the quotient may have been rounded up to the next whole number: 1 // 0.1 is 9.
     rest = op.Mod(a, b, fmod=1)
     whole = op.Round((a - rest) / b)

@@ -8,7 +8,7 @@ import torch
 
 from onnxport.aten.axes import axis_of
 from onnxport.aten.reduction.reduce import length_of
-from onnxport.translate import Builder, Int, Tensor, translates
+from onnxport.translate import Builder, Dim, Int, Tensor, translates
 from onnxport.translate.dims import is_static, product
 
 
@@ -288,9 +288,16 @@ def _normalized_groups(op: Builder, x: Tensor, groups: int, eps: float) -> Tenso
     """Groups of channels normalised as the channels of instances, which runtimes do for an empty batch too."""
     batch, channels, *spatial = x.shape
     wide = op.cast(x, torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
-    grouped = op.reshape(wide, [batch, groups, channels // groups * product(spatial)])
     ones, zeros = op.full(1, [groups], wide.dtype), op.full(0, [groups], wide.dtype)
-    normalized = op.InstanceNormalization(grouped, ones, zeros, epsilon=eps).with_shape(grouped.shape)
+    length = channels // groups * product(spatial)
+    if isinstance(length, Dim) and op.may_be_empty([length]):
+        # A batch of groups of nothing ends the process in onnxruntime 1.31: no groups of one each have no elements too.
+        longest = op.Max(op.sizes.vector(length), op.const([1], torch.int64))
+        grouped = op.Reshape(wide, op.Concat(op.const([-1, groups], torch.int64), longest, axis=0))
+        normalized = op.InstanceNormalization(grouped, ones, zeros, epsilon=eps)
+    else:
+        grouped = op.reshape(wide, [batch, groups, length])
+        normalized = op.InstanceNormalization(grouped, ones, zeros, epsilon=eps).with_shape(grouped.shape)
     return op.cast(op.reshape(normalized, x.shape), x.dtype)
 
 

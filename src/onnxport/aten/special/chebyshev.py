@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from onnxport.aten.linalg.products import product_of
 from onnxport.translate import Builder, Tensor
 
 
@@ -23,5 +24,5 @@ def series(op: Builder, t: Tensor, coefficients: Sequence[float]) -> Tensor:
         # Runtimes stumble over products of nothing.
         return t
     inside = op.Clip(t, op.like(-1, t), op.like(1, t))
-    angles = op.Unsqueeze(op.Acos(inside), [-1]) * op.const(range(len(coefficients)), t.dtype)
-    return op.MatMul(op.Cos(angles), op.const(coefficients, t.dtype)).with_shape(t.shape)
+    angles = op.unsqueeze(op.Acos(inside), [t.rank]) * op.const(range(len(coefficients)), t.dtype)
+    return product_of(op, op.Cos(angles), op.const(coefficients, t.dtype)).with_shape(t.shape)

@@ -24,7 +24,7 @@ def _double(op: Builder, x: Tensor) -> Tensor:
 
 def _steps(op: Builder, x: Tensor) -> Tensor:
     """x, x + 1, ... along a new last dimension."""
-    return op.Unsqueeze(x, [-1]) + op.const(range(_SHIFT), torch.float64)
+    return op.unsqueeze(x, [x.rank]) + op.const(range(_SHIFT), torch.float64)
 
 
 def _over_steps(op: Builder, op_type: str, steps: Tensor, x: Tensor) -> Tensor:

@@ -76,9 +76,10 @@ def _with_epsilon(x: ir.Value | None, radicand: ir.Value | None, scope: Scope) -
 
 
 def _fits(x: ir.Value, vector: ir.Value | None) -> bool:
+    """Whether a vector is as long as the last axis is known to be: runtimes refuse to normalise an empty one."""
     if x.shape is None or vector is None or vector.shape is None or vector.shape.rank() != 1:
         return False
-    return x.shape[-1] == vector.shape[0] and x.dtype == vector.dtype
+    return isinstance(x.shape[-1], int) and x.shape[-1] == vector.shape[0] and x.dtype == vector.dtype
 
 
 def _centred(value: ir.Value, scope: Scope) -> ir.Value | None:

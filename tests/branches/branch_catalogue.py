@@ -1451,3 +1451,46 @@ def windows_of_which_the_last_may_overlap(self: Any, x: Any) -> Any:
     if starts[-1] + 4 < n:
         starts.append(n - 4)
     return torch.stack([x[start : start + 4].mean(0) for start in starts])
+
+
+@program(rows(8, 1, 4, 5, 3, 7, 9, 12))
+def unpacked_or_what_except_says(self: Any, x: Any) -> Any:
+    try:
+        first, second = x.split(4)
+    except ValueError:
+        return x.sum(0) * 2
+    return first.sum(0) - second.sum(0)
+
+
+@program(
+    [(torch.ones(h, w),) for h, w in ((16, 24), (9, 30), (33, 17), (5, 5), (40, 10), (16, 16))],
+    axes=({0: "h", 1: "w"},),
+)
+def cropped_or_padded_to_a_square(self: Any, x: Any) -> Any:
+    h, w = x.shape
+    if h < 16 or w < 16:
+        left, top = (16 - w) // 2 if w < 16 else 0, (16 - h) // 2 if h < 16 else 0
+        right, bottom = (16 - w + 1) // 2 if w < 16 else 0, (16 - h + 1) // 2 if h < 16 else 0
+        x = F.pad(x, [left, right, top, bottom])
+        h, w = x.shape
+        if w == 16 and h == 16:
+            return x
+    top, left = round((h - 16) / 2.0), round((w - 16) / 2.0)
+    return x[top : top + 16, left : left + 16]
+
+
+@program([(torch.ones(h, w),) for h, w in ((4, 6), (1, 1), (5, 5), (2, 9), (9, 2))], axes=({0: "h", 1: "w"},))
+def shapes_in_keys(self: Any, x: Any) -> Any:
+    for size in (x.shape, x.shape[::-1], (2, x.shape[0])):
+        if (tuple(size), "cpu") not in _TABLES:
+            _TABLES[tuple(size), "cpu"] = torch.arange(size[0] * size[1]).reshape(*size)
+    if x.shape not in _TABLES:
+        _TABLES[x.shape] = _TABLES[tuple(x.shape), "cpu"] * 2
+    return x * _TABLES[x.shape] + _TABLES[(2, x.shape[0]), "cpu"].sum()
+
+
+@program(rows(8, 1, 2, 3, 4, 5, 16, 40))
+def as_many_layers_as_the_size_has_bits(self: Any, x: Any) -> Any:
+    for layer in self.layers[: int(math.log2(len(x)))]:
+        x = layer(x).tanh()
+    return x

@@ -762,3 +762,22 @@ def steps_given_to_a_function(self: Any, x: Any) -> Any:
     steps = x.unbind(1)
     both = zip(run(self.one, steps), run(self.two, steps[::-1])[::-1], strict=False)
     return torch.stack([torch.cat(pair, -1) for pair in both], 1)
+
+
+@number()
+def first_row_that_passes_a_test(self: Any, x: Any) -> Any:
+    row = next((row for row in x if row[0] > 0.5), None)
+    place = next(n for n in range(len(x)) if n * 2 >= len(x) - 1)
+    return (x[0] * 0 if row is None else row) + x[place]
+
+
+@number()
+def rows_among_others_in_a_list(self: Any, x: Any) -> Any:
+    return torch.stack([*x, x.sum(0), *x.flip(0)])
+
+
+@number()
+def powers_of_two_around_a_size(self: Any, x: Any) -> Any:
+    n = len(x)
+    above, below = 2 ** math.ceil(math.log2(n)), 2 ** int(math.log2(n))
+    return torch.nn.functional.pad(x, (0, 0, 0, above - n)), x[:below] * math.log(n, 2)

@@ -24,6 +24,7 @@ __all__ = [
     "free_unbacked_symbols",
     "get_proxy_mode",
     "is_recorded",
+    "note_least",
     "optimization_hint",
     "recorded_call",
     "recorded_size",
@@ -95,6 +96,13 @@ def recorded_size(expression: sympy.Basic) -> torch.SymInt | None:
     found = None if mode is None else getattr(mode.tracer, "sympy_expr_tracker", {}).get(expression)
     value = getattr(found, "value", None)
     return value if isinstance(value, torch.SymInt) else None
+
+
+def note_least(number: torch.SymFloat, least: float) -> None:
+    """Let torch know of a number of data that it is at least so much."""
+    expression = number.node.expr
+    if isinstance(expression, sympy.Symbol):
+        number.node.shape_env._update_var_to_range(expression, ValueRanges(sympy.Float(least), sympy.oo))
 
 
 def truth_in_range(node: SymNode) -> bool | None:

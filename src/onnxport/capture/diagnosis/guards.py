@@ -91,7 +91,7 @@ def report_assumptions(
         problems.append(Problem(f"It is right only where {shown}", where))
     if problems:
         headline = "The exported model follows the example where the code depends on a size:"
-        warn(listing(headline, problems))
+        warn(listing(headline, list(dict.fromkeys(problems))))
 
 
 _SQUEEZES = (torch.ops.aten.squeeze.dim, torch.ops.aten.squeeze.dims, torch.ops.aten.squeeze.default)

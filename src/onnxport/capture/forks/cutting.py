@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dis
 import functools
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
 
 import torch
 
@@ -27,6 +30,25 @@ def cuts_left_open(rewrite: Callable[..., None]) -> Iterator[tuple[object, str, 
         yield owner, "split", _split(owner.split, rewrite)
         yield owner, "chunk", _chunk(owner.chunk)
         yield owner, "unbind", _unbind(owner.unbind, rewrite)
+    yield Pieces, "__iter__", _unpacked(Pieces.__iter__)
+
+
+def _unpacked(plain: Callable[[Pieces], Iterator[object]]) -> Callable[[Pieces], Iterator[object]]:
+    """``a, b = x.split(4)``: whether there are so many pieces is asked, and Python raises where there are not."""
+
+    def pieces_in_turn(pieces: Pieces) -> Iterator[object]:
+        wanted = _names_to_bind(sys._getframe(1)) if pieces.cut.size is not None and pieces.cut.most is None else None
+        if wanted is None or get_proxy_mode() is None or asker() == "torch":
+            return plain(pieces)
+        return iter([pieces[place] for place in range(wanted)] if pieces.cut.count == wanted else ())
+
+    return pieces_in_turn
+
+
+def _names_to_bind(frame: FrameType) -> int | None:
+    """How many names the code of a frame binds to the items of what it is looking at right now."""
+    code, place = frame.f_code.co_code, frame.f_lasti
+    return code[place + 1] if code[place] == dis.opmap["UNPACK_SEQUENCE"] else None
 
 
 def _is_open(tensor: torch.Tensor, dim: int) -> bool:

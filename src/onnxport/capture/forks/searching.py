@@ -14,6 +14,7 @@ from onnxport.torch_internals.sympy_functions import CleanDiv, FloorDiv, Max, Mi
 Wanted = Sequence[tuple[sympy.Basic, bool]]
 _MOST = 1 << 14
 _MOST_PARTS = 150
+_MOST_CASES = 4
 _MOST_TOGETHER = 1 << 17
 _JOINED = {sympy.Add: " + ", sympy.Mul: " * ", sympy.Mod: " % ", Mod: " % ", PythonMod: " % ", FloorDiv: " // "}
 _JOINED |= {CleanDiv: " // "}
@@ -42,8 +43,24 @@ def never(wanted: Wanted) -> bool:
     (True, False)
     >>> never([(n > m + 1, True), (m > 1, True)]), never([(sympy.Symbol("k", integer=True) < 0, True)])
     (False, False)
+    >>> never([(sympy.Or(n < 16, m < 16), True), (m < 16, False), (n >= 16, True)])
+    True
     """
     wanted = plain_parts(wanted)
+    return _never(wanted) or _never_in_any_case(wanted)
+
+
+def _never_in_any_case(wanted: Wanted) -> bool:
+    """The same of each part of the first condition that says that one of several holds."""
+    for place, (condition, outcome) in enumerate(wanted):
+        if isinstance(condition, sympy.Or if outcome else sympy.And):
+            others = [*wanted[:place], *wanted[place + 1 :]]
+            cases = [[*others, (part, outcome)] for part in condition.args]
+            return len(cases) <= _MOST_CASES and all(_never(plain_parts(case)) for case in cases)
+    return False
+
+
+def _never(wanted: Wanted) -> bool:
     if any((condition, not outcome) in wanted for condition, outcome in wanted):
         return True
     wanted = _inner_as_sizes(wanted)

@@ -26,9 +26,17 @@ from onnxport.capture.rewriting.open_numbers import (
     is_open_truth,
     item_of,
     open_function,
+    plain_bound,
     truth_of,
 )
-from onnxport.capture.rewriting.open_selections import SELECTING, extreme_item, has_open_items, selected
+from onnxport.capture.rewriting.open_selections import (
+    SELECTING,
+    extreme_item,
+    first_item,
+    has_open_items,
+    one_after_another,
+    selected,
+)
 from onnxport.capture.rewriting.opened_branches import OpenedBranches
 from onnxport.capture.rewriting.variables import UNDEFINED, WatchedList, parts_in
 from onnxport.capture.rewriting.watching import UnevenList
@@ -214,7 +222,23 @@ class Helpers:
     @staticmethod
     def joined(*parts: object) -> OpenList:
         """The items of several, one after another."""
+        if any(map(has_open_items, parts)):
+            joined: OpenList = one_after_another(*parts)
+            return joined
         return sum(map(OpenList.of, parts), OpenList())
+
+    @staticmethod
+    def first_of(function: Callable[..., object]) -> Callable[..., object]:
+        """``next``, of a generator that nothing else reads from."""
+        return first_item if function is next else function
+
+    @staticmethod
+    def part(owner: Any, start: Any, stop: Any, step: Any) -> object:
+        """``owner[start:stop:step]``, where bounds that run time knows may cut a list of the model's own."""
+        is_open = isinstance(owner, OpenList) and owner.has_open_length
+        if isinstance(owner, list | tuple | str | torch.nn.ModuleList | torch.nn.Sequential) and not is_open:
+            start, stop = (plain_bound(bound, len(owner)) for bound in (start, stop))
+        return owner[start:stop:step]
 
     @staticmethod
     def repeated(test: Callable[..., object], *described: Any) -> RepeatedLoop | None:

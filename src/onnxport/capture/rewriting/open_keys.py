@@ -15,6 +15,7 @@ import torch
 from onnxport.undoing import undone_after
 
 _OPEN = (torch.SymInt, torch.SymFloat)
+_TUPLES = (tuple, torch.Size)
 _holders: list[tuple[dict[Any, Any], _OpenKey]] = []
 
 
@@ -23,19 +24,25 @@ class _OpenKey:
 
     def __init__(self, key: object) -> None:
         self.key = key
-        parts = key if type(key) is tuple else (key,)
-        self._told = tuple(part.node.expr if isinstance(part, _OPEN) else part for part in parts)
+        self._told = _told(key)
 
     def __hash__(self) -> int:
         return hash(self._told)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _OpenKey) and type(self.key) is type(other.key) and self._told == other._told
+        return isinstance(other, _OpenKey) and bool(self._told == other._told)
 
 
-def is_open_key(key: object) -> bool:
+def _told(key: Any) -> Any:
+    """A key with expressions in the place of sizes; a tuple is no other key as a shape."""
+    if isinstance(key, _OPEN):
+        return key.node.expr
+    return tuple(map(_told, key)) if type(key) in _TUPLES else key
+
+
+def is_open_key(key: Any) -> bool:
     """Whether only run time knows a key, or a part of it."""
-    return isinstance(key, _OPEN) or (type(key) is tuple and any(isinstance(part, _OPEN) for part in key))
+    return isinstance(key, _OPEN) or (type(key) in _TUPLES and any(map(is_open_key, key)))
 
 
 def asks_for_key(owner: object, key: object) -> bool:
@@ -97,9 +104,9 @@ def open_keys_taken_out() -> Iterator[None]:
 
 def _is_same(key: Any, one: Any) -> bool:
     """Whether two keys are equal; parts that sizes decide are asked last, and only where all others are."""
-    if type(key) is not tuple:
+    if type(key) not in _TUPLES:
         return isinstance(one, int | float | torch.SymInt | torch.SymFloat) and bool(key == one)
-    if type(one) is not tuple or len(one) != len(key):
+    if type(one) not in _TUPLES or len(one) != len(key):
         return False
     pairs = list(zip(key, one, strict=True))
     if any(a != b for a, b in pairs if not is_open_key(a) and not is_open_key(b)):

@@ -25,7 +25,7 @@ from onnxport.capture.rewriting.open_lists import (
     items_of,
     stacked,
 )
-from onnxport.torch_internals.symbolic_sizes import truth_in_range
+from onnxport.torch_internals.symbolic_sizes import note_least, truth_in_range
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -196,6 +196,22 @@ def _by_tensor(plain: Callable[..., float], function: Callable[[torch.Tensor], t
     return compute
 
 
+def _logarithm(plain: Callable[..., float], function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., object]:
+    """A logarithm. That of a whole number is not negative, as there is none of 0."""
+    of_number = _by_tensor(plain, function)
+
+    def compute(value: Any, *base: float) -> object:
+        is_plain = not isinstance(value, torch.SymInt | torch.SymFloat)
+        if is_plain or not all(isinstance(one, int | float) for one in base):
+            return plain(value, *base)
+        found: Any = of_number(value)
+        if isinstance(value, torch.SymInt):
+            note_least(found, 0.0)
+        return found / math.log(*base) if base else found
+
+    return compute
+
+
 def _log2(number: torch.Tensor) -> torch.Tensor:
     """The logarithm to base 2, exact for powers of 2, as it is in eager mode: it is mostly rounded up or down."""
     found = torch.log2(number)
@@ -249,10 +265,12 @@ _OPEN: dict[object, Callable[..., object]] = {
     math.gcd: _gcd,
     math.fmod: _fmod,
     **{getattr(math, name): _is(getattr(math, name), getattr(torch, name)) for name in ("isnan", "isinf", "isfinite")},
-    math.log2: _by_tensor(math.log2, _log2),
+    math.log2: _logarithm(math.log2, _log2),
+    math.log: _logarithm(math.log, torch.log),
+    math.log10: _logarithm(math.log10, torch.log10),
     **{
         getattr(math, name): _by_tensor(getattr(math, name), getattr(torch, name))
-        for name in ("exp", "log", "log10", "sin", "cos", "tan", "tanh", "atan")
+        for name in ("exp", "sin", "cos", "tan", "tanh", "atan")
     },
     torch.stack: stacked,
     torch.cat: concatenated,
@@ -282,6 +300,21 @@ def item_of(owner: Any, key: object) -> object:
         if key == place:
             return owner[place]
     raise IndexError("index out of range")
+
+
+def plain_bound(bound: Any, length: int) -> Any:
+    """Where a list of so many items is cut, which is asked of a bound that only run time knows."""
+    if not isinstance(bound, torch.SymInt):
+        return bound
+    # What lies further out cuts at the end. Halving asks seldom, where there are many items.
+    least, most = -length, length
+    while least < most:
+        middle = (least + most + 1) // 2
+        if bound >= middle:
+            least = middle
+        else:
+            most = middle - 1
+    return least
 
 
 # The class of what functools.lru_cache and functools.cache make of a function, which has no public name.

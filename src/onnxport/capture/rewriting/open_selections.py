@@ -109,7 +109,18 @@ def _chosen_rows(iterable: Any, places: torch.Tensor) -> Any:
     return OpenList([OpenRun(stacked(found)[places])])
 
 
-def _one_after_another(*iterables: Any) -> Any:
+def first_item(items: Any, *default: object) -> Any:
+    """What ``next`` gives of items that were made for it, and ``default`` where there are none."""
+    if not isinstance(items, OpenItems | OpenList | ListedTensor):
+        return next(items, *default)
+    count: Any = items.tensor.shape[0] if isinstance(items, ListedTensor) else items.length
+    if not default or count > 0:
+        return items[0]
+    return default[0]
+
+
+def one_after_another(*iterables: Any) -> Any:
+    """The items of several, as ``itertools.chain`` has them."""
     if not any(map(_is_open, iterables)):
         return itertools.chain(*map(items_of, iterables))
     parts = [collected(one, _same) if _is_open(one) else OpenList(one) for one in iterables]
@@ -198,7 +209,7 @@ SELECTING: dict[object, Callable[..., Any]] = {
     sorted: _in_order,
     filter: _where_true,
     map: _applied,
-    itertools.chain: _one_after_another,
+    itertools.chain: one_after_another,
     itertools.islice: _part_of_items,
     itertools.combinations: _without_order,
 }

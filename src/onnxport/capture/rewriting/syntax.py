@@ -58,6 +58,7 @@ from onnxport.capture.rewriting.syntax_parts import (
     loop_or_plain,
     makes_class,
     may_be_key,
+    may_be_open,
     of_item,
     placed,
     statement_of,
@@ -166,11 +167,15 @@ class _Rewriter(_Identities):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         with_joined_truths(node)
+        is_fresh = bool(node.args) and isinstance(node.args[0], ast.GeneratorExp)
         self.generic_visit(node)
         if self._in_body and isinstance(node.func, ast.Name) and node.func.id == "bool" and len(node.args) == 1:
             return placed(node, helper("truth_kept", node.func, *node.args))
         if self._in_body and isinstance(node.func, ast.Attribute) and node.func.attr in ("equal", "allclose"):
             node.func = placed(node, helper("compared", node.func.value, ast.Constant(node.func.attr)))
+            return node
+        if isinstance(node.func, ast.Name) and node.func.id == "next" and is_fresh:
+            node.func = placed(node, helper("first_of", node.func))
             return node
         named = isinstance(node.func, ast.Name) and node.func.id not in _OF_THE_FRAME and not makes_class(node)
         if named or (isinstance(node.func, ast.Attribute) and node.func.attr in _ATTRIBUTES):
@@ -186,7 +191,12 @@ class _Rewriter(_Identities):
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic_visit(node)
-        if not isinstance(node.ctx, ast.Load) or not may_be_key(node.slice):
+        if not isinstance(node.ctx, ast.Load):
+            return node
+        if isinstance(node.slice, ast.Slice) and may_be_open(node.slice):
+            bounds = (node.slice.lower, node.slice.upper, node.slice.step)
+            return placed(node, helper("part", node.value, *(one or ast.Constant(None) for one in bounds)))
+        if not may_be_key(node.slice):
             return node
         return placed(node, looked_up(node.value, node.slice))
 

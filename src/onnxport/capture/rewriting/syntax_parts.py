@@ -111,6 +111,12 @@ def may_be_key(index: ast.expr) -> bool:
     )
 
 
+def may_be_open(part: ast.Slice) -> bool:
+    """Whether only run time may know where a slice begins or ends."""
+    bounds = [one.operand if isinstance(one, ast.UnaryOp) else one for one in (part.lower, part.upper)]
+    return any(bound is not None and not isinstance(bound, ast.Constant) for bound in bounds)
+
+
 def makes_class(node: ast.Call) -> bool:
     """Whether a call of ``type`` makes a class."""
     return isinstance(node.func, ast.Name) and node.func.id == "type" and len(node.args) != 1

@@ -235,8 +235,9 @@ class Helpers:
     @staticmethod
     def part(owner: Any, start: Any, stop: Any, step: Any) -> object:
         """``owner[start:stop:step]``, where bounds that run time knows may cut a list of the model's own."""
-        is_open = isinstance(owner, OpenList) and owner.has_open_length
-        if isinstance(owner, list | tuple | str | torch.nn.ModuleList | torch.nn.Sequential) and not is_open:
+        is_open = isinstance(start, torch.SymInt) or isinstance(stop, torch.SymInt)
+        is_plain = isinstance(owner, list | tuple | str | torch.nn.ModuleList | torch.nn.Sequential)
+        if is_open and is_plain and not (isinstance(owner, OpenList) and owner.has_open_length):
             start, stop = (plain_bound(bound, len(owner)) for bound in (start, stop))
         return owner[start:stop:step]
 

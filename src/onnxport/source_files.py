@@ -53,3 +53,21 @@ def nodes_of_file(filename: str) -> Iterable[ast.AST]:
         return ast.walk(ast.parse(source))
     except SyntaxError:
         return ()
+
+
+def unwrapped(function: object) -> object:
+    """The function behind decorators, or the first that is met again where they go round in a circle.
+
+    ``functools.wraps(f)(torch.compile(f))`` makes one: while a model is captured ``torch.compile(f)`` is ``f`` itself.
+
+    >>> import functools
+    >>> from onnxport.source_files import unwrapped
+    >>> def double(x): return 2 * x
+    >>> unwrapped(functools.wraps(double)(double)) is double
+    True
+    """
+    met = {id(function)}
+    while (inner := getattr(function, "__wrapped__", None)) is not None and id(inner) not in met:
+        met.add(id(inner))
+        function = inner
+    return function

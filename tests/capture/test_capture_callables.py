@@ -122,3 +122,22 @@ def test_an_input_written_through_a_view_is_not_lost() -> None:
     assert program is not None
     given = torch.randn(3, 4), torch.tensor(1), torch.randn(4)
     torch.testing.assert_close(program(*given)[0], model(*given))
+
+
+def _doubled(x: Any) -> Any:
+    return x * 2
+
+
+class CallsWhatWrapsItself(nn.Module):
+    """A branch has functions that forward may call searched."""
+
+    def forward(self, x: Any) -> Any:
+        return _doubled(x) if x.shape[0] > 4 else x
+
+
+def test_a_function_that_wraps_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As torchvision wraps what torch.compile gives, which is the function itself while a model is captured.
+    monkeypatch.setattr(_doubled, "__wrapped__", _doubled, raising=False)
+    program = onnxport.export(CallsWhatWrapsItself(), (X,), dynamic_shapes=({0: "n"},))
+    for size in (3, 8):
+        assert_agrees(program, CallsWhatWrapsItself(), (torch.randn(size, 4),))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dis
 import functools
-import inspect
 import linecache
 import os
 import re
@@ -19,7 +18,14 @@ from typing import Literal, Protocol
 import torch
 
 from onnxport.errors import with_article
-from onnxport.source_files import NUMPY_FOLDER, PACKAGE_FOLDER, TORCH_FOLDER, is_librarys_file, is_users_file
+from onnxport.source_files import (
+    NUMPY_FOLDER,
+    PACKAGE_FOLDER,
+    TORCH_FOLDER,
+    is_librarys_file,
+    is_users_file,
+    unwrapped,
+)
 from onnxport.undoing import pushed
 
 # The package's own places among them; whatever else of it asks does so for an operator.
@@ -128,7 +134,7 @@ def _checks_guards(frame: FrameType) -> bool:
 
 def line_of_function(function: object) -> str:
     """Return ``file:line in function`` of where a function is defined, or ''."""
-    code = getattr(inspect.unwrap(function) if callable(function) else None, "__code__", None)
+    code = getattr(unwrapped(function) if callable(function) else None, "__code__", None)
     if code is None:
         return ""
     line = code.co_firstlineno

@@ -8,7 +8,6 @@ the model's own modules are searched: all that these may call is thousands of fu
 from __future__ import annotations
 
 import dis
-import inspect
 import linecache
 import re
 import sys
@@ -17,7 +16,7 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 
 import torch
 
-from onnxport.source_files import is_librarys_file, is_users_file
+from onnxport.source_files import is_librarys_file, is_users_file, unwrapped
 
 _IDENTITY = dis.opmap["IS_OP"]
 _OF_TYPE = re.compile(r"\btype\(.*\b(int|float|bool|Number|Integral)\b|\b(int|float|bool|Number|Integral)\b.*\btype\(")
@@ -69,7 +68,7 @@ def _plain_functions(value: object) -> Iterator[FunctionType]:
     elif isinstance(value, staticmethod | classmethod | MethodType):
         value = value.__func__
     if isinstance(value, FunctionType):
-        function = inspect.unwrap(value)
+        function = unwrapped(value)
         if isinstance(function, FunctionType) and is_users_file(function.__code__.co_filename):
             yield function
 

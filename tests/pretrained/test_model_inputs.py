@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import small_models
 import torch
-from transformers import BertForPreTraining
+from transformers import BertForPreTraining, LayoutLMv3Config, LayoutLMv3ForTokenClassification
 
 from onnxport.errors import InputError, OnnxExporterWarning
 from onnxport.generation.files import FeaturesAndText
@@ -18,6 +18,7 @@ from onnxport.pretrained.checkpoint import load_checkpoint
 from onnxport.pretrained.images import find_images, prompts_with_images
 from onnxport.pretrained.library_loop import counted_positions
 from onnxport.pretrained.model_inputs import find_inputs, main_input
+from onnxport.pretrained.parts import Part
 from onnxport.pretrained.plain_generation import generate_plainly
 from onnxport.pretrained.sounds import find_sounds
 from onnxport.pretrained.tasks import detect_task, find_task
@@ -168,6 +169,28 @@ def test_a_model_takes_texts_and_images_together_where_it_can() -> None:
         **dict.fromkeys(("input_ids", "attention_mask", "token_type_ids"), text),
         "pixel_values": {0: "batch", 2: "height", 3: "width"},
     }
+
+
+def test_a_model_that_can_do_without_images_is_exported_without_where_it_must() -> None:
+    config = LayoutLMv3Config(
+        vocab_size=67,
+        hidden_size=48,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        intermediate_size=48,
+        max_2d_position_embeddings=64,
+        coordinate_size=8,
+        shape_size=8,
+        input_size=32,
+        patch_size=8,
+    )
+    part: Part | None
+    (part,) = find_task("token-classification").parts(LayoutLMv3ForTokenClassification(config).eval())
+    taken = []
+    while part is not None:
+        taken.append("pixel_values" in part.inputs(part.sizes))
+        part = None if part.narrower is None else part.narrower()
+    assert taken[0] and not taken[-1]
 
 
 def test_a_classifier_with_a_decoder_reads_a_text_that_ends() -> None:

@@ -27,25 +27,24 @@ def one_call_parts(model: Model, principal: Sequence[str] = (), leading: Sequenc
     settings = {name: value for name, value in (("return_dict", True), ("use_cache", False)) if name in takes}
 
     layouts = _layouts(model, chosen, () if principal else _BESIDE, leading)
-    stated = layouts[0].stated
-    if stated:
+    if stated := layouts[0].stated:
         rows, columns = stated["spatial_shapes"][0].tolist()
         warn(f"model.onnx takes one image of {rows} x {columns} patches at a time: the code reads sizes from data.")
-
-    def call(tensors: Tensors) -> Tensors:
-        return output_tensors(forward(**tensors, **stated, **settings))
-
-    with torch.no_grad():
-        outputs = tuple(call(layouts[0].made(layouts[0].sizes()[0])))
 
     def part(index: int) -> Part | None:
         if index == len(layouts):
             return None
         inputs = layouts[index]
+
+        def call(tensors: Tensors) -> Tensors:
+            return output_tensors(forward(**tensors, **inputs.stated, **settings))
+
         example, others = inputs.sizes()
+        with torch.no_grad():
+            outputs = tuple(call(inputs.made(example)))
+        axes, said = inputs.axes(), tuple(inputs.stated.values())
         narrower = partial(part, index + 1)
-        sizes, constants = (example, others), tuple(stated.values())
-        return Part("model", model, call, inputs.made, inputs.axes(), *sizes, outputs, narrower, constants=constants)
+        return Part("model", model, call, inputs.made, axes, example, others, outputs, narrower, constants=said)
 
     widest = part(0)
     assert widest is not None
@@ -53,17 +52,17 @@ def one_call_parts(model: Model, principal: Sequence[str] = (), leading: Sequenc
 
 
 def _layouts(model: Model, chosen: tuple[str, ...], beside: Sequence[str], leading: Sequence[str]) -> list[ModelInputs]:
-    """The inputs of a model: with all that may stand beside its main one, where it takes that, or without.
+    """The inputs of a model: with all that may stand beside its main one, where it takes that, and then without.
 
     Classifiers with a decoder give it the text that the encoder has, and take no other.
     """
     takes = inspect.signature(model.forward).parameters
-    more = tuple(name for name in beside if name in takes and name not in chosen)
-    wider = [(*chosen, *more)] if more else []
-    for names in [*wider, chosen] if _DECODED in chosen else wider:
+    more = (name for name in beside if name in takes and name not in chosen)
+    found: list[ModelInputs] = []
+    for names in dict.fromkeys(((*chosen, *more), chosen)):
         with contextlib.suppress(InputError):
-            return find_inputs(model, names, leading)
-    return find_inputs(model, tuple(name for name in chosen if name != _DECODED), leading)
+            found += find_inputs(model, names, leading)
+    return found or find_inputs(model, tuple(name for name in chosen if name != _DECODED), leading)
 
 
 def output_tensors(result: object) -> Tensors:

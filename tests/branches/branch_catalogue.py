@@ -1047,6 +1047,26 @@ def windows_of_a_whole_quotient(self: Any, x: Any) -> Any:
     return x.masked_fill(torch.ones(4, 1).cumsum(0) > 2, 0)
 
 
+_WINDOWED = [(torch.arange(h * w).reshape(h, w) * 1.0,) for h, w in ((16, 16), (7, 7), (5, 30), (30, 5), (14, 3))]
+
+
+@program(_WINDOWED, axes=({0: "h", 1: "w"},))
+def windows_shifted_where_there_are_more(self: Any, x: Any) -> Any:
+    h, w = x.shape
+    x = F.pad(x, (0, (7 - w % 7) % 7, 0, (7 - h % 7) % 7))
+    rows, columns = x.shape
+    shift = [3, 3]
+    if rows <= 7:
+        shift[0] = 0
+    if columns <= 7:
+        shift[1] = 0
+    if sum(shift) > 0:
+        x = torch.roll(x, (-shift[0], -shift[1]), (0, 1))
+    windows = x.view(rows // 7, 7, columns // 7, 7).permute(0, 2, 1, 3).reshape(rows // 7 * (columns // 7), 49)
+    windows = windows * torch.arange(49)
+    return windows.view(rows // 7, columns // 7, 7, 7).permute(0, 2, 1, 3).reshape(rows, columns)[:h, :w]
+
+
 @program([(torch.ones(h, w),) for h, w in ((4, 6), (1, 1), (300, 400), (200, 501))], axes=({0: "h", 1: "w"},))
 def many_elements(self: Any, x: Any) -> Any:
     return x * 2 if x.numel() > 100_000 else x + 1

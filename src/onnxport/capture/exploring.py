@@ -13,6 +13,7 @@ from onnxport.capture.diagnosis import forced_sizes
 from onnxport.capture.diagnosis.empty_axes import LimitedPath, note_that_reads_are_noted
 from onnxport.capture.diagnosis.guards import Followed, GuardedProgram
 from onnxport.capture.diagnosis.stand_in_errors import raises
+from onnxport.capture.diagnosis.window_sizes import sizes_of_windows
 from onnxport.capture.forks.decisions import Decision
 from onnxport.capture.forks.paths import Explorer, Path, Tree, without_marks
 from onnxport.capture.forks.witnesses import Limits, follows, implied
@@ -48,7 +49,7 @@ class Explored:
             GuardedProgram(
                 path.program,
                 partial(follows, decisions=path.decisions, names=self.names),
-                partial(implied, decisions=path.decisions, names=self.names, limits=self.limits),
+                partial(_implied_on, path, self.names, self.limits),
             )
             for path in self.tree.paths
         ]
@@ -57,6 +58,10 @@ class Explored:
     def limited(self) -> list[LimitedPath]:
         """The programs of all ways, with the conditions on sizes under which the model goes another."""
         return [LimitedPath(path.program, list(_other_ways(path))) for path in self.tree.paths]
+
+
+def _implied_on(path: Path, names: Mapping[str, str], limits: Limits, fact: sympy.Basic) -> bool:
+    return implied(fact, path.decisions, names, limits, known=list(sizes_of_windows(path.program.graph)))
 
 
 def explore(

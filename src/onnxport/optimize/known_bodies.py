@@ -112,7 +112,7 @@ def _shape_in_both(one: ir.Shape | None, other: ir.Shape | None) -> ir.Shape | N
     if one is None or other is None or len(one) != len(other):
         return None
     sizes = zip(one, other, strict=True)
-    return ir.Shape([a if a == b or isinstance(b, int) and not isinstance(a, int) else b for a, b in sizes])
+    return ir.Shape([a if a == b or (isinstance(b, int) and not isinstance(a, int)) else b for a, b in sizes])
 
 
 def _of_outer_values(node: ir.Node, body: ir.Graph, moved: set[ir.Node], scope: Scope) -> Hashable | None:

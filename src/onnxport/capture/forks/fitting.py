@@ -20,7 +20,8 @@ import torch
 from onnxport.capture.diagnosis.user_lines import frame_of_caller
 from onnxport.capture.forks.choosing import without_condition
 from onnxport.capture.forks.expressions import is_within, place_of, span_of
-from onnxport.capture.forks.searching import Wanted, never, plain_parts
+from onnxport.capture.forks.residues import Wanted
+from onnxport.capture.forks.searching import never, plain_parts
 from onnxport.source_files import nodes_of_file
 from onnxport.torch_internals.operators import OpOverload
 from onnxport.torch_internals.sympy_functions import FloorDiv, PythonMod

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import sympy  # type: ignore[import-untyped]
 
-from onnxport.capture.forks.searching import Wanted, is_quick, plain_parts, predicate
+from onnxport.capture.forks.residues import Wanted
+from onnxport.capture.forks.searching import is_quick, plain_parts, predicate
 
 Sizes = dict[sympy.Symbol, int]
 _MOST_TRIES = 60_000

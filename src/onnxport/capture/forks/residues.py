@@ -37,6 +37,12 @@ _EXTREMES = (sympy.Max, Max, sympy.Min, Min)
 _ROUNDED: dict[type, Callable[..., sympy.Basic]] = {FloorToInt: FloorDiv, CeilToInt: CeilDiv}
 
 
+_MOST_PERIOD = 4096
+_MOST_TOLD = 20_000
+
+Wanted: TypeAlias = Sequence[tuple[sympy.Basic, bool]]
+
+
 @dataclass(frozen=True)
 class _Line:
     """``slope * q + start``, for every ``q`` from 0 on."""
@@ -110,6 +116,58 @@ def to_multiples(expression: sympy.Basic) -> ToMultiples | None:
                 if found is not None and _are_same(of_symbol, found.expression, symbol, number):
                     return ToMultiples(size, number, found.of_multiple, found.of_size, found.rest, is_next)
     return None
+
+
+def met_nowhere(wanted: Wanted, size: sympy.Symbol, holds_at: Callable[[int], bool]) -> bool:
+    """Whether there is surely no size, 0 among them, at which conditions on it come out as they should.
+
+    For each remainder the conditions are lines, whose order is one from some size on; up to there ``holds_at`` tells.
+
+    >>> import sympy
+    >>> from onnxport.capture.forks.residues import FloorDiv, Mod, met_nowhere
+    >>> n = sympy.Symbol("n", integer=True, nonnegative=True)
+    >>> padded = FloorDiv(n, 4) + Mod(7 - Mod(FloorDiv(n, 4), 7), 7)
+    >>> wanted = [(padded <= 7, True), (n > 31, True)]
+    >>> met_nowhere(wanted, n, lambda n: n > 31 and n // 4 + (7 - n // 4 % 7) % 7 <= 7)
+    True
+    """
+    number = 1
+    asked: list[tuple[sympy.Basic, bool]] = []
+    # What asks for too much is left out: the others may settle it.
+    for condition, outcome in sorted(wanted, key=lambda one: _period(one[0])):
+        together = math.lcm(number, _period(condition))
+        if together <= _MOST_PERIOD:
+            number = together
+            asked.append((condition, outcome))
+    left = _MOST_TOLD
+    for remainder in range(number):
+        start = remainder
+        while (met := _met(asked, size, _Line(number, start))) is not False:
+            left -= 1
+            if met or left <= 0 or holds_at(start):
+                return False
+            start += number
+    return True
+
+
+def _met(wanted: Wanted, size: sympy.Symbol, line: _Line) -> bool | None:
+    """Whether conditions come out as they should all along a line; None where that is not one answer."""
+    found: bool | None = True
+    for condition, outcome in wanted:
+        try:
+            if _told(condition, size, line) is not outcome:
+                return False
+        except _Uneven:
+            found = None
+    return found
+
+
+def _period(expression: sympy.Basic) -> int:
+    """After how many sizes an expression goes on as it did, by as much more."""
+    inner = math.lcm(*map(_period, expression.args))
+    if isinstance(expression, DIVIDING) and expression.args[1].is_Integer and expression.args[1] != 0:
+        inner *= abs(int(expression.args[1]))
+    return min(inner, _MOST_PERIOD + 1)
 
 
 def _of_one_size(expression: sympy.Basic) -> Iterator[tuple[sympy.Basic, sympy.Basic]]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 import sympy  # type: ignore[import-untyped]
 
+from onnxport.capture.forks.residues import Wanted, met_nowhere
 from onnxport.capture.request.resizing import at_sizes
 from onnxport.torch_internals.sympy_functions import CleanDiv, FloorDiv, Max, Min, Mod, PythonMod
 
-Wanted = Sequence[tuple[sympy.Basic, bool]]
 _MOST = 1 << 14
 _MOST_PARTS = 150
 _MOST_CASES = 4
@@ -80,7 +80,8 @@ def _never(wanted: Wanted) -> bool:
     ranges = [range(0 if symbol.is_nonnegative else -most, most + 1) for symbol in symbols.values()]
     # As numbers of Python's: a range may be longer than len() tells.
     if math.prod(one.stop - one.start for one in ranges) > (_MOST if len(symbols) == 1 else _MOST_TOGETHER):
-        return False
+        (name, size), *others = symbols.items()
+        return not others and bool(size.is_nonnegative) and met_nowhere(wanted, size, lambda at: told({name: at}))
     return not any(told(dict(zip(symbols, sizes, strict=True))) for sizes in itertools.product(*ranges))
 
 
@@ -90,15 +91,43 @@ def is_tangled(expression: sympy.Basic) -> bool:
 
 
 def plain_parts(wanted: Wanted) -> list[tuple[sympy.Basic, bool]]:
-    """Conditions without ``and`` where that is true, ``or`` where that is false, and ``not``."""
+    """Conditions without ``and`` where that is true, ``or`` where that is false, and ``not``.
+
+    >>> import sympy
+    >>> from onnxport.capture.forks.searching import plain_parts
+    >>> n, m = sympy.symbols("n m", integer=True, nonnegative=True)
+    >>> shifts = [sympy.Piecewise((0, size <= 7), (3, True)) for size in (n, m)]
+    >>> plain_parts([(shifts[0] + shifts[1] > 0, False)])
+    [(m <= 7, True), (n <= 7, True)]
+    """
     found: list[tuple[sympy.Basic, bool]] = []
     for condition, outcome in wanted:
         if isinstance(condition, sympy.Not):
             found += plain_parts([(condition.args[0], not outcome)])
         elif isinstance(condition, sympy.And if outcome else sympy.Or):
             found += plain_parts([(part, outcome) for part in condition.args])
+        elif chosen := _choices_of_nothing(condition, outcome):
+            found += plain_parts(chosen)
         else:
             found.append((condition, outcome))
+    return found
+
+
+_OF_NOTHING = ((sympy.StrictGreaterThan, False), (sympy.LessThan, True), (sympy.Eq, True), (sympy.Ne, False))
+
+
+def _choices_of_nothing(condition: sympy.Basic, outcome: bool) -> list[tuple[sympy.Basic, bool]]:
+    """What chooses 0 for each term of a sum that comes to 0, if each is 0 by one condition or a positive number."""
+    if not isinstance(condition, sympy.Rel) or condition.args[1] != 0 or (condition.func, outcome) not in _OF_NOTHING:
+        return []
+    found = []
+    for term in sorted(sympy.Add.make_args(condition.args[0]), key=str):
+        if not isinstance(term, sympy.Piecewise) or len(term.args) != 2 or term.args[1][1] != sympy.true:
+            return []
+        values = [value for value, _ in term.args]
+        if not all(value.is_Integer and value >= 0 for value in values) or values.count(0) != 1:
+            return []
+        found.append((term.args[0][1], values[0] == 0))
     return found
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 
 import sympy  # type: ignore[import-untyped]
 
 from onnxport.capture.forks.decisions import Decision
 from onnxport.capture.forks.joint_search import met_together
-from onnxport.capture.forks.residues import to_multiples
+from onnxport.capture.forks.residues import Wanted, to_multiples
 from onnxport.capture.forks.searching import (
-    Wanted,
     at_which,
     is_tangled,
     never,
@@ -221,14 +221,32 @@ def _without_limits(expression: sympy.Basic, names: Mapping[str, str]) -> sympy.
     return expression.xreplace({limit: same.expression for limit, same in found.items() if same is not None})
 
 
-def implied(fact: sympy.Basic, decisions: Sequence[Decision], names: Mapping[str, str], limits: Limits) -> bool:
-    """Whether a fact surely follows from decisions and what was declared of sizes, where no axis is empty."""
+def implied(
+    fact: sympy.Basic,
+    decisions: Sequence[Decision],
+    names: Mapping[str, str],
+    limits: Limits,
+    known: Sequence[sympy.Basic] = (),
+) -> bool:
+    """Whether a fact surely follows from decisions and what was declared of sizes, where no axis is empty.
+
+    ``known`` is what else is so on this way.
+    """
     if follows(fact, decisions, names):
         return True
-    symbols = fact.free_symbols
+    told = plain_parts([(one.expression, one.outcome) for one in decisions]) + [(one, True) for one in known]
+    wanted = _of_no_others(fact.free_symbols, told, limits)
+    if never([*wanted, (fact, False)]):
+        return True
+    if len(fact.free_symbols) > 1:
+        fact = _with_settled_parts(fact, told, limits)
+    return bool(fact == sympy.true)
+
+
+def _of_no_others(symbols: AbstractSet[sympy.Symbol], told: Wanted, limits: Limits) -> list[tuple[sympy.Basic, bool]]:
+    """What is told of sizes and of no others, and what was declared of them."""
     asked = {symbol.name for symbol in symbols}
-    told = [one for one in decisions if {symbol.name for symbol in one.expression.free_symbols} <= asked]
-    wanted = [(one.expression, one.outcome) for one in told]
+    wanted = [(one, outcome) for one, outcome in told if {symbol.name for symbol in one.free_symbols} <= asked]
     by_name = {symbol.name: limit for symbol, limit in limits.items()}
     for symbol in symbols:
         limit = by_name.get(symbol.name)
@@ -237,7 +255,30 @@ def implied(fact: sympy.Basic, decisions: Sequence[Decision], names: Mapping[str
         wanted.append((size >= (1 if limit is None else sympy.Max(1, limit.lower)), True))
         if limit is not None and limit.upper.is_Integer:
             wanted.append((size <= limit.upper, True))
-    return never([*wanted, (fact, False)])
+    return wanted
+
+
+def _with_settled_parts(fact: sympy.Basic, told: Wanted, limits: Limits) -> sympy.Basic:
+    """A fact with numbers for its parts of one size that what is told of that size leaves no choice."""
+    for symbol in sorted(fact.free_symbols, key=str):
+        wanted = _of_no_others({symbol}, told, limits)
+        size = next(at_which(wanted), None)
+        if size is None:
+            continue
+        for part in _parts_of_one_size(fact, symbol):
+            value = part.xreplace({symbol: sympy.Integer(size)})
+            if value.is_Integer and never([*wanted, (sympy.Eq(part, value, evaluate=False), False)]):
+                fact = fact.xreplace({part: value})
+    return fact
+
+
+def _parts_of_one_size(expression: sympy.Basic, symbol: sympy.Symbol) -> Iterator[sympy.Basic]:
+    """The largest parts of an expression in which there is one size only."""
+    if expression.free_symbols == {symbol} and not isinstance(expression, sympy.Rel):
+        yield expression
+    elif symbol in expression.free_symbols:
+        for part in expression.args:
+            yield from _parts_of_one_size(part, symbol)
 
 
 def _ranges(

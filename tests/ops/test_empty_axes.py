@@ -108,6 +108,11 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
         + F.layer_norm(x, x.shape[-1:]) * F.layer_norm(x.sum(0), x.shape[-1:])
     ),
     "groups of channels normalised": lambda x: F.group_norm(torch.ones(3, 6, 1) * x.sum(1) + torch.ones(6, 1), 2),
+    "attention by a mask": lambda x: F.scaled_dot_product_attention(
+        (x.sum(1, keepdim=True) * torch.ones(4))[None, None],
+        *[torch.arange(12.0).reshape(1, 1, 3, 4)] * 2,
+        torch.where(x.sum(1, keepdim=True) > torch.arange(3), 0.0, -torch.inf)[None, None],
+    ),
     "running sums of exponentials": lambda x: (x.logcumsumexp(0), x.logcumsumexp(1)),
 }
 

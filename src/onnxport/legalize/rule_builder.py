@@ -273,7 +273,13 @@ class RuleBuilder:
         return self.emit("Gather", self.emit("Shape", value), self.i64([axis]), axis=0)
 
     def reduce(self, kind: str, value: ir.Value, axes: Sequence[int], keepdims: bool = True) -> ir.Value:
-        """A reduction, with axes where this opset has them."""
+        """A reduction, with axes where this opset has them.
+
+        They are counted from the front where the rank is known: of a tensor without elements onnxruntime 1.31 reduces
+        nothing along a negative axis.
+        """
+        if value.shape is not None:
+            axes = [axis + value.shape.rank() if axis < 0 else axis for axis in axes]
         if self.opset >= (13 if kind == "ReduceSum" else 18):
             return self.emit(kind, value, self.i64(list(axes)), keepdims=int(keepdims))
         return self.emit(kind, value, axes=list(axes), keepdims=int(keepdims))

@@ -1047,24 +1047,34 @@ def windows_of_a_whole_quotient(self: Any, x: Any) -> Any:
     return x.masked_fill(torch.ones(4, 1).cumsum(0) > 2, 0)
 
 
-_WINDOWED = [(torch.arange(h * w).reshape(h, w) * 1.0,) for h, w in ((16, 16), (7, 7), (5, 30), (30, 5), (14, 3))]
+_WINDOWED = [
+    (torch.arange(b * h * w * 8).reshape(b, 2, h, w * 4) * 1.0,)
+    for b, h, w in ((2, 64, 16), (1, 28, 7), (3, 20, 30), (2, 120, 5), (2, 56, 3))
+]
 
 
-@program(_WINDOWED, axes=({0: "h", 1: "w"},))
-def windows_shifted_where_there_are_more(self: Any, x: Any) -> Any:
-    h, w = x.shape
-    x = F.pad(x, (0, (7 - w % 7) % 7, 0, (7 - h % 7) % 7))
-    rows, columns = x.shape
-    shift = [3, 3]
+def _in_windows(x: Any, shift: list[int]) -> Any:
+    b, h, w, c = x.shape
+    x = F.pad(x, (0, 0, 0, (7 - w % 7) % 7, 0, (7 - h % 7) % 7))
+    _, rows, columns, _ = x.shape
+    shift = shift.copy()
     if rows <= 7:
         shift[0] = 0
     if columns <= 7:
         shift[1] = 0
     if sum(shift) > 0:
-        x = torch.roll(x, (-shift[0], -shift[1]), (0, 1))
-    windows = x.view(rows // 7, 7, columns // 7, 7).permute(0, 2, 1, 3).reshape(rows // 7 * (columns // 7), 49)
-    windows = windows * torch.arange(49)
-    return windows.view(rows // 7, columns // 7, 7, 7).permute(0, 2, 1, 3).reshape(rows, columns)[:h, :w]
+        x = torch.roll(x, (-shift[0], -shift[1]), (1, 2))
+    down, across = rows // 7, columns // 7
+    windows = x.view(b, down, 7, across, 7, c).permute(0, 1, 3, 2, 4, 5).reshape(b * down * across, 49, c)
+    windows = windows * torch.arange(49)[:, None]
+    x = windows.view(b, down, across, 7, 7, c).permute(0, 1, 3, 2, 4, 5).reshape(b, rows, columns, c)
+    return x[:, :h, :w]
+
+
+@program(_WINDOWED, axes=({0: "b", 2: "h", 3: "w"},))
+def windows_shifted_where_there_are_more(self: Any, x: Any) -> Any:
+    x = F.avg_pool2d(x, 4).permute(0, 2, 3, 1)
+    return _in_windows(_in_windows(x, [0, 0]), [3, 3])
 
 
 @program([(torch.ones(h, w),) for h, w in ((4, 6), (1, 1), (300, 400), (200, 501))], axes=({0: "h", 1: "w"},))

@@ -10,6 +10,7 @@ import torch
 
 import onnxport
 from onnxport.capture import capture
+from onnxport.capture.diagnosis.window_sizes import sizes_of_windows
 from onnxport.errors import CaptureError, OnnxExporterWarning
 from onnxport.events import EventLog
 
@@ -254,3 +255,14 @@ def test_what_a_way_says_of_its_sizes_is_no_assumption(function) -> None:
     for h, w in ((6, 8), (7, 9), (8, 6), (9, 3), (4, 4), (12, 2), *([(1, 5)] if function is _squeezed else [])):
         x = torch.randn(h, w)
         torch.testing.assert_close(program(x)[0], function(x))
+
+
+def test_convolutions_and_pools_demand_a_window() -> None:
+    model = torch.nn.Sequential(torch.nn.Conv1d(2, 2, 4, stride=4), torch.nn.AvgPool1d(2, 2))
+    program = torch.export.export(model, (torch.randn(1, 2, 32),), dynamic_shapes=({2: torch.export.Dim("n", min=8)},))
+    (size,) = {symbol for demand in sizes_of_windows(program.graph) for symbol in demand.free_symbols}
+    demands = list(sizes_of_windows(program.graph))
+    assert [[bool(one.subs(size, n)) for n in (3, 4, 7, 8)] for one in demands] == [
+        [False, True, True, True],
+        [False, False, False, True],
+    ]

@@ -231,6 +231,14 @@ def implied(
     """Whether a fact surely follows from decisions and what was declared of sizes, where no axis is empty.
 
     ``known`` is what else is so on this way.
+
+    >>> import sympy
+    >>> from onnxport.capture.forks.residues import FloorDiv
+    >>> from onnxport.capture.forks.witnesses import implied
+    >>> sizes = sympy.symbols("h w", integer=True, positive=True)
+    >>> eighth, thirtysecond = ([FloorDiv(size - 1, by) + 1 for size in sizes] for by in (8, 32))
+    >>> implied(sympy.Eq(21 * sympy.prod(thirtysecond), 336), [], {}, {}, known=[sympy.Eq(one, 16) for one in eighth])
+    True
     """
     if follows(fact, decisions, names):
         return True

@@ -91,7 +91,7 @@ def is_tangled(expression: sympy.Basic) -> bool:
 
 
 def plain_parts(wanted: Wanted) -> list[tuple[sympy.Basic, bool]]:
-    """Conditions without ``and`` where that is true, ``or`` where that is false, and ``not``.
+    """Conditions without ``and`` where that is true, ``or`` where that is false, ``not``, ``!=`` and needless factors.
 
     >>> import sympy
     >>> from onnxport.capture.forks.searching import plain_parts
@@ -99,6 +99,8 @@ def plain_parts(wanted: Wanted) -> list[tuple[sympy.Basic, bool]]:
     >>> shifts = [sympy.Piecewise((0, size <= 7), (3, True)) for size in (n, m)]
     >>> plain_parts([(shifts[0] + shifts[1] > 0, False)])
     [(m <= 7, True), (n <= 7, True)]
+    >>> plain_parts([(sympy.Ne(9 * n * m, 0), True)])
+    [(Eq(m*n, 0), False)]
     """
     found: list[tuple[sympy.Basic, bool]] = []
     for condition, outcome in wanted:
@@ -108,9 +110,19 @@ def plain_parts(wanted: Wanted) -> list[tuple[sympy.Basic, bool]]:
             found += plain_parts([(part, outcome) for part in condition.args])
         elif chosen := _choices_of_nothing(condition, outcome):
             found += plain_parts(chosen)
+        elif isinstance(condition, sympy.Ne):
+            found.append((_without_factor(sympy.Eq(*condition.args, evaluate=False)), not outcome))
         else:
-            found.append((condition, outcome))
+            found.append((_without_factor(condition), outcome))
     return found
+
+
+def _without_factor(condition: sympy.Basic) -> sympy.Basic:
+    """``n * m == 0`` for ``9 * n * m == 0``."""
+    if not isinstance(condition, sympy.Eq) or condition.args[1] != 0:
+        return condition
+    factor, rest = condition.args[0].as_coeff_Mul()
+    return condition if factor in (0, 1) else sympy.Eq(rest, 0, evaluate=False)
 
 
 _OF_NOTHING = ((sympy.StrictGreaterThan, False), (sympy.LessThan, True), (sympy.Eq, True), (sympy.Ne, False))

@@ -181,7 +181,7 @@ def _with_numbers(expression: sympy.Basic, decisions: Sequence[Decision], names:
     """A condition with numbers for what decisions say they are: ``h * w == 16`` is true where ``h`` and ``w`` are 4."""
     known: dict[sympy.Basic, sympy.Basic] = {}
     for fact, outcome in plain_parts([(one.expression, one.outcome) for one in decisions]):
-        if isinstance(fact, sympy.Eq if outcome else sympy.Ne):
+        if outcome and isinstance(fact, sympy.Eq):
             one, other = (side.xreplace(_by_name(side, names)) for side in fact.args)
             known |= {one: other} if other.is_Integer else {other: one} if one.is_Integer else {}
     return expression.xreplace(_by_name(expression, names)).xreplace(known) if known else expression

@@ -6,12 +6,11 @@ import functools
 import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import torch
 
 from onnxport.capture.patches.tensor_numbers import listed
-from onnxport.capture.rewriting.open_lists import OpenItems, OpenList, items_of, stacked
+from onnxport.capture.rewriting.open_lists import ModelFunction, ModelValue, OpenItems, OpenList, items_of, stacked
 from onnxport.capture.rewriting.open_loops import CountedLoop
 from onnxport.capture.rewriting.open_numbers import as_tensor, open_function
 
@@ -20,7 +19,7 @@ _NUMBERS = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
 
 def collected(
     iterable: object, plain: Callable[[object], object], in_loop: Callable[[object], object] | None = None
-) -> Any:
+) -> ModelValue:
     """What a function gives for each item, as a list; of numbers, one that is made of a tensor.
 
     ``in_loop`` is the function for items of which only run time knows how many, where it is another.
@@ -41,7 +40,7 @@ def collected(
 
 
 def _comprehension(items: OpenItems, function: Callable[[object], object]) -> CountedLoop:
-    def body(item: object, found: list[object]) -> tuple[list[Any]]:
+    def body(item: object, found: list[object]) -> tuple[list[ModelValue]]:
         found.append(function(item))
         return (found,)
 
@@ -54,13 +53,13 @@ def _as_number(value: object) -> torch.Tensor:
     return as_tensor(value)
 
 
-def generated(iterable: object, plain: Callable[[object], object], in_loop: Callable[[object], object]) -> Any:
+def generated(iterable: object, plain: Callable[[object], object], in_loop: Callable[[object], object]) -> ModelValue:
     """What a function gives for each item, one after another where their number is plain."""
     items = items_of(iterable)
     return collected(items, in_loop) if isinstance(items, OpenItems) else (plain(item) for item in items)
 
 
-def yielded(iterable: object, function: Callable[[object], object]) -> Any:
+def yielded(iterable: object, function: Callable[[object], object]) -> ModelValue:
     """What a generator yields for each item, when it is asked for."""
     items = items_of(iterable)
     if isinstance(items, OpenItems):
@@ -68,10 +67,10 @@ def yielded(iterable: object, function: Callable[[object], object]) -> Any:
     return (function(item) for item in items)
 
 
-def _gathered(plain: Callable[..., Any]) -> Callable[..., Any]:
+def _gathered(plain: ModelFunction) -> ModelFunction:
     """A function of a list, which is made of items that are computed when they are asked for."""
 
-    def apply(*given: Any, **options: Any) -> Any:
+    def apply(*given: ModelValue, **options: ModelValue) -> ModelValue:
         if given and type(given[0]) is OpenItems:
             given = (collected(given[0], lambda item: item), *given[1:])
         return open_function(plain)(*given, **options)
@@ -80,8 +79,8 @@ def _gathered(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def looped(
-    items: OpenItems, body: Callable[..., tuple[Any, ...]], around: Mapping[str, Any], text: str
-) -> Sequence[Any]:
+    items: OpenItems, body: Callable[..., tuple[ModelValue, ...]], around: Mapping[str, ModelValue], text: str
+) -> Sequence[ModelValue]:
     """Capture a loop over items; return what is left of the variables."""
     names = tuple(around)
     loop = CountedLoop(items, body, names, names, (), text, "", around)
@@ -94,28 +93,30 @@ def _behind_first(items: OpenItems) -> OpenItems:
     return OpenItems(items.length - 1, lambda place: items.at(place + 1))
 
 
-def _reduced(function: Callable[..., Any], iterable: object, *initial: Any) -> Any:
+def _reduced(function: ModelFunction, iterable: object, *initial: ModelValue) -> ModelValue:
     items = items_of(iterable)
     if not isinstance(items, OpenItems):
         return functools.reduce(function, items, *initial)
     if not initial:
         initial, items = (items.at(0),), _behind_first(items)
 
-    def body(item: object, value: object) -> tuple[Any]:
+    def body(item: object, value: object) -> tuple[ModelValue]:
         return (function(value, item),)
 
     (value,) = looped(items, body, {"value": initial[0]}, "functools.reduce(...)")
     return value
 
 
-def _sum_of_items(iterable: Any, start: Any = 0) -> Any:
+def _sum_of_items(iterable: ModelValue, start: ModelValue = 0) -> ModelValue:
     if isinstance(iterable, OpenList) and iterable.has_sequence:
         # There may be nothing in it, which joins to nothing.
         return _reduced(operator.add, iterable, start)
     return _gathered(sum)(iterable, start)
 
 
-def _accumulated(iterable: object, func: Callable[..., Any] | None = operator.add, *, initial: Any = None) -> Any:
+def _accumulated(
+    iterable: object, func: ModelFunction | None = operator.add, *, initial: ModelValue = None
+) -> ModelValue:
     items = items_of(iterable)
     if not isinstance(items, OpenItems):
         return itertools.accumulate(items, func, initial=initial)
@@ -123,7 +124,7 @@ def _accumulated(iterable: object, func: Callable[..., Any] | None = operator.ad
     if initial is None:
         initial, items = items.at(0), _behind_first(items)
 
-    def body(item: object, value: object, found: list[object]) -> tuple[Any, Any]:
+    def body(item: object, value: object, found: list[object]) -> tuple[ModelValue, ModelValue]:
         value = join(value, item)
         found.append(value)
         return value, found
@@ -132,7 +133,7 @@ def _accumulated(iterable: object, func: Callable[..., Any] | None = operator.ad
     return found
 
 
-def _pairs_of_neighbours(iterable: object) -> Any:
+def _pairs_of_neighbours(iterable: object) -> ModelValue:
     items = items_of(iterable)
     if not isinstance(items, OpenItems):
         return itertools.pairwise(items)
@@ -140,16 +141,16 @@ def _pairs_of_neighbours(iterable: object) -> Any:
     return OpenItems(count, lambda place: (items.at(place), items.at(place + 1)))
 
 
-def _combined(*iterables: object, **options: Any) -> Any:
+def _combined(*iterables: object, **options: ModelValue) -> ModelValue:
     parts = [items_of(one) for one in iterables]
     if options or not any(isinstance(part, OpenItems) for part in parts):
         return itertools.product(*parts, **options)
     counted = [_as_open(part) for part in parts]
-    count: Any = 1
+    count: ModelValue = 1
     for part in counted:
         count = count * part.length
 
-    def at(place: Any) -> tuple[Any, ...]:
+    def at(place: ModelValue) -> tuple[ModelValue, ...]:
         found = []
         for part in reversed(counted):
             found.append(part.at(place % part.length))
@@ -159,7 +160,7 @@ def _combined(*iterables: object, **options: Any) -> Any:
     return OpenItems(count, at)
 
 
-def _as_open(part: Any) -> OpenItems:
+def _as_open(part: ModelValue) -> OpenItems:
     if isinstance(part, OpenItems):
         return part
     if isinstance(part, range):
@@ -168,7 +169,7 @@ def _as_open(part: Any) -> OpenItems:
     return OpenItems(rows.shape[0], lambda place: rows.select(0, place))
 
 
-LOOPING: dict[object, Callable[..., Any]] = {
+LOOPING: dict[object, ModelFunction] = {
     functools.reduce: _reduced,
     itertools.accumulate: _accumulated,
     itertools.pairwise: _pairs_of_neighbours,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -15,6 +15,10 @@ from onnxport.capture.replay.values.stand_ins import ReplayValue, Sequenced, Sta
 from onnxport.torch_internals import pytree
 
 Size = int | torch.SymInt
+ModelValue: TypeAlias = Any
+"""A value of the model's code, which alone knows its type: an item, a number, a truth, a list of these."""
+ModelFunction: TypeAlias = Callable[..., Any]
+"""A function of the model's code, or one of Python's that it calls."""
 
 
 class OnlyRunTimeKnows(TypeError):
@@ -26,15 +30,15 @@ class OpenItems:
     """What a loop runs over: items of which only run time knows how many. Iterating makes the number plain."""
 
     length: Size
-    at: Callable[[Size], Any]
+    at: Callable[[Size], ModelValue]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[ModelValue]:
         return (self.at(place) for place in range(self.length))
 
     def __len__(self) -> int:
         return int(self.length)
 
-    def __getitem__(self, place: Any) -> Any:
+    def __getitem__(self, place: ModelValue) -> ModelValue:
         if isinstance(place, slice):
             return list(self)[place]
         return self.at(place if not isinstance(place, int) or place >= 0 else self.length + place)
@@ -44,7 +48,7 @@ class OpenItems:
 class OpenRange(OpenItems):
     """A ``range`` of which only run time knows the end."""
 
-    start: Any
+    start: ModelValue
     step: int
 
     @property
@@ -54,7 +58,7 @@ class OpenRange(OpenItems):
         return numbers
 
 
-def items_of(iterable: object) -> Any:
+def items_of(iterable: object) -> ModelValue:
     """What a loop runs over, open if its length is."""
     if isinstance(iterable, torch.Tensor) and iterable.dim() and isinstance(iterable.shape[0], torch.SymInt):
         # A number is read from a tensor of its own: torch reads none from a view at a place that varies.
@@ -77,7 +81,7 @@ def _pieces(pieces: Pieces) -> OpenItems:
     size: object = cut.size
     before = (slice(None),) * cut.dim
 
-    def at(place: Any) -> torch.Tensor:
+    def at(place: ModelValue) -> torch.Tensor:
         place = cut.count - 1 - place if pieces.is_reversed else place
         if size is None:
             row: torch.Tensor = cut.tensor.select(cut.dim, place)
@@ -95,7 +99,7 @@ class OpenRun:
     tensor: torch.Tensor
 
 
-def stacked(tensors: Any, dim: int = 0) -> torch.Tensor:
+def stacked(tensors: ModelValue, dim: int = 0) -> torch.Tensor:
     """``torch.stack`` of tensors, some of which may be runs."""
     if not isinstance(tensors, OpenList) or not tensors.has_open_length:
         return torch.stack(tensors, dim)
@@ -113,7 +117,7 @@ def _in_a_row(tensors: OpenList, dim: int = 0) -> torch.Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
 
 
-def concatenated(tensors: Any, dim: int = 0) -> torch.Tensor:
+def concatenated(tensors: ModelValue, dim: int = 0) -> torch.Tensor:
     """``torch.cat`` of tensors, some of which may be runs."""
     if not isinstance(tensors, OpenList) or not tensors.has_open_length:
         return torch.cat(tensors, dim)
@@ -129,7 +133,7 @@ def concatenated(tensors: Any, dim: int = 0) -> torch.Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
 
 
-class OpenList(list[Any]):
+class OpenList(list[ModelValue]):
     """A list with runs among its items. What needs their number as a plain one is refused.
 
     Lists that rewritten functions make are of this class from the start, so that whoever has one finds in it what
@@ -162,7 +166,7 @@ class OpenList(list[Any]):
         return item_count(self.as_in_scripts)
 
     @property
-    def parts(self) -> list[Any]:
+    def parts(self) -> list[ModelValue]:
         """The items and runs."""
         return [list.__getitem__(self, place) for place in range(list.__len__(self))]
 
@@ -182,7 +186,7 @@ class OpenList(list[Any]):
     def __iter__(self) -> Iterator[object]:
         return iter(self.items() if self.has_open_length else self.parts)
 
-    def __getitem__(self, place: Any) -> Any:
+    def __getitem__(self, place: ModelValue) -> ModelValue:
         if not self.has_open_length:
             found = list.__getitem__(self, place)
             return OpenList(found) if isinstance(place, slice) else found
@@ -201,13 +205,13 @@ class OpenList(list[Any]):
     def __reversed__(self) -> Iterator[object]:
         return iter(self[::-1])
 
-    def __add__(self, other: Any) -> OpenList:
+    def __add__(self, other: ModelValue) -> OpenList:
         return OpenList([*self.parts, *_parts(other)])
 
     def __radd__(self, other: object) -> OpenList:
         return OpenList([*_parts(other), *self.parts])
 
-    def __iadd__(self, other: Any) -> OpenList:
+    def __iadd__(self, other: ModelValue) -> OpenList:
         self.extend(other)
         return self
 
@@ -227,7 +231,7 @@ class OpenList(list[Any]):
         parts = [OpenRun(part.tensor.flip(0)) if isinstance(part, OpenRun) else part for part in self.parts]
         self[:] = parts[::-1]
 
-    def pop(self, place: Any = -1) -> object:
+    def pop(self, place: ModelValue = -1) -> object:
         """Take an item out, the last or the first where there are runs."""
         if not self.has_open_length:
             return super().pop(place)
@@ -241,16 +245,16 @@ class OpenList(list[Any]):
         self[:] = parts
         return run.tensor[place]
 
-    def insert(self, place: Any, item: object) -> None:
+    def insert(self, place: ModelValue, item: object) -> None:
         """Put an item before another; where there are runs, at the beginning."""
         if self.has_open_length and place != 0:
             raise OnlyRunTimeKnows("an item is put into a list of which only run time knows the length")
         super().insert(place, item)
 
-    def _refused(name: str) -> Any:  # type: ignore[misc]
+    def _refused(name: str) -> ModelValue:  # type: ignore[misc]
         plain = getattr(list, name)
 
-        def method(self: Any, *args: object, **kwargs: object) -> object:
+        def method(self: ModelValue, *args: object, **kwargs: object) -> object:
             if self.has_open_length:
                 raise OnlyRunTimeKnows(f"list.{name} is asked of a list of which only run time knows the length")
             return plain(self, *args, **kwargs)
@@ -273,13 +277,13 @@ class OpenList(list[Any]):
     sort = _refused("sort")
     __hash__ = None
 
-    def __setitem__(self, place: Any, value: object) -> None:
+    def __setitem__(self, place: ModelValue, value: object) -> None:
         if self.has_open_length and place != slice(None):
             raise OnlyRunTimeKnows("an item is replaced in a list of which only run time knows the length")
         super().__setitem__(place, _parts(value) if isinstance(place, slice) else value)
 
 
-def _parts(items: Any) -> Any:
+def _parts(items: ModelValue) -> ModelValue:
     return items.parts if isinstance(items, OpenList) else list(items)
 
 

@@ -7,7 +7,7 @@ import math
 import operator
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 import torch
 
@@ -17,6 +17,8 @@ from onnxport.capture.patches.tensor_numbers import ListedTensor, listed
 from onnxport.capture.replay.values.stand_ins import Number
 from onnxport.capture.rewriting.open_keys import asks_for_key, entry, has_key, put_entry
 from onnxport.capture.rewriting.open_lists import (
+    ModelFunction,
+    ModelValue,
     OpenItems,
     OpenList,
     OpenRange,
@@ -30,7 +32,7 @@ from onnxport.torch_internals.symbolic_sizes import note_least, truth_in_range
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
-def _int(value: Any = 0, *base: object) -> object:
+def _int(value: ModelValue = 0, *base: object) -> object:
     if isinstance(value, torch.Tensor):
         value = value.item()
     if isinstance(value, torch.SymBool):
@@ -38,13 +40,13 @@ def _int(value: Any = 0, *base: object) -> object:
     return torch.sym_int(value) if isinstance(value, _SYMBOLIC) else int(value, *base)
 
 
-def _float(value: Any = 0.0) -> object:
+def _float(value: ModelValue = 0.0) -> object:
     if isinstance(value, torch.Tensor):
         value = value.item()
     return torch.sym_float(value) if isinstance(value, torch.SymInt | torch.SymFloat) else float(value)
 
 
-def _len(value: Any) -> object:
+def _len(value: ModelValue) -> object:
     if isinstance(value, OpenList | OpenItems):
         return value.length
     if isinstance(value, ListedTensor):
@@ -56,17 +58,17 @@ def _len(value: Any) -> object:
     return method(value) if isinstance(method, FunctionType) else len(value)
 
 
-def _divmod(a: Any, b: object) -> object:
+def _divmod(a: ModelValue, b: object) -> object:
     return (a // b, a % b) if isinstance(a, _SYMBOLIC) or isinstance(b, _SYMBOLIC) else divmod(a, b)
 
 
-def _abs(value: Any) -> object:
+def _abs(value: ModelValue) -> object:
     if isinstance(value, torch.SymInt):
         return torch.sym_max(value, value * -1)
     return abs(value)
 
 
-def _range(*bounds: Any) -> object:
+def _range(*bounds: ModelValue) -> object:
     bounds = tuple(_int(bound) if isinstance(bound, torch.Tensor) else bound for bound in bounds)
     if not any(isinstance(bound, torch.SymInt) for bound in bounds):
         return range(*bounds)
@@ -83,22 +85,22 @@ def _is_of_data(*values: object) -> bool:
     return len(values) == 2 and any(isinstance(one, torch.SymInt) and is_of_data(one.node.expr) for one in values)
 
 
-def _least(*values: Any, **options: Any) -> object:
+def _least(*values: ModelValue, **options: ModelValue) -> object:
     return torch.sym_min(*values) if _is_of_data(*values) else min(*values, **options)
 
 
-def _greatest(*values: Any, **options: Any) -> Any:
+def _greatest(*values: ModelValue, **options: ModelValue) -> ModelValue:
     return torch.sym_max(*values) if _is_of_data(*values) else max(*values, **options)
 
 
-def _enumerate(iterable: object, start: Any = 0) -> object:
+def _enumerate(iterable: object, start: ModelValue = 0) -> object:
     items = items_of(iterable)
     if not isinstance(items, OpenItems):
         return enumerate(items, start)
     return OpenItems(items.length, lambda place: (start + place, items.at(place)))
 
 
-def _zip(*iterables: object, **options: Any) -> object:
+def _zip(*iterables: object, **options: ModelValue) -> object:
     items = [items_of(one) for one in iterables]
     if not items or not all(isinstance(one, OpenItems) for one in items):
         return zip(*items, **options)  # noqa: B905 - as the code has it
@@ -115,7 +117,7 @@ def _reversed(sequence: object) -> object:
     return OpenItems(items.length, lambda place: items.at(items.length - 1 - place))
 
 
-def _sum(iterable: Any, start: Any = 0) -> object:
+def _sum(iterable: ModelValue, start: ModelValue = 0) -> object:
     if isinstance(iterable, OpenRange):
         return iterable.numbers.sum().item() + start
     if isinstance(iterable, ListedTensor):
@@ -125,7 +127,7 @@ def _sum(iterable: Any, start: Any = 0) -> object:
     return sum(iterable, start)
 
 
-def _list(*iterable: Any) -> Any:
+def _list(*iterable: ModelValue) -> ModelValue:
     given = iterable[0] if iterable else None
     if isinstance(given, OpenRange):
         return listed(given.numbers)
@@ -134,7 +136,7 @@ def _list(*iterable: Any) -> Any:
     return OpenList(given.parts) if isinstance(given, OpenList) else OpenList(list(*iterable))
 
 
-def _tuple(*iterable: Any) -> Any:
+def _tuple(*iterable: ModelValue) -> ModelValue:
     given = iterable[0] if iterable else None
     if isinstance(given, OpenRange) or _has_open_rows(given):
         return _list(given)
@@ -145,36 +147,36 @@ def _has_open_rows(value: object) -> TypeGuard[torch.Tensor]:
     return isinstance(value, torch.Tensor) and value.dim() > 0 and isinstance(value.shape[0], torch.SymInt)
 
 
-def _sqrt(value: Any) -> Any:
+def _sqrt(value: ModelValue) -> ModelValue:
     return torch.sym_sqrt(value) if isinstance(value, torch.SymInt | torch.SymFloat) else math.sqrt(value)
 
 
-def _rounded(value: Any, *digits: Any) -> Any:
+def _rounded(value: ModelValue, *digits: ModelValue) -> ModelValue:
     if not isinstance(value, torch.SymFloat) or not digits or not isinstance(digits[0], int):
         return round(value, *digits)
     return torch.round(as_tensor(value).to(torch.float64), decimals=digits[0]).item()
 
 
-def _isqrt(value: Any) -> Any:
+def _isqrt(value: ModelValue) -> ModelValue:
     if not isinstance(value, torch.SymInt):
         return math.isqrt(value)
     root = torch.sym_int(torch.sym_sqrt(value))
     return root
 
 
-def _gcd(*values: Any) -> Any:
+def _gcd(*values: ModelValue) -> ModelValue:
     if len(values) != 2 or not any(isinstance(value, torch.SymInt) for value in values):
         return math.gcd(*values)
     return torch.gcd(*map(as_tensor, values)).item()
 
 
-def _fmod(one: Any, other: Any) -> object:
+def _fmod(one: ModelValue, other: ModelValue) -> object:
     if not any(isinstance(value, _SYMBOLIC) for value in (one, other)):
         return math.fmod(one, other)
     return torch.fmod(*(as_tensor(value).to(torch.float64) for value in (one, other))).item()
 
 
-def _is(plain: Callable[[object], bool], function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Any], Any]:
+def _is(plain: Callable[[object], bool], function: Callable[[torch.Tensor], torch.Tensor]) -> ModelFunction:
     """Whether a number is NaN or infinite, which no size is."""
 
     def ask(value: object) -> object:
@@ -200,11 +202,11 @@ def _logarithm(plain: Callable[..., float], function: Callable[[torch.Tensor], t
     """A logarithm. That of a whole number is not negative, as there is none of 0."""
     of_number = _by_tensor(plain, function)
 
-    def compute(value: Any, *base: float) -> object:
+    def compute(value: ModelValue, *base: float) -> object:
         is_plain = not isinstance(value, torch.SymInt | torch.SymFloat)
         if is_plain or not all(isinstance(one, int | float) for one in base):
             return plain(value, *base)
-        found: Any = of_number(value)
+        found: ModelValue = of_number(value)
         if isinstance(value, torch.SymInt):
             note_least(found, 0.0)
         return found / math.log(*base) if base else found
@@ -229,13 +231,13 @@ def _unbind(tensor: torch.Tensor, dim: int = 0) -> object:
     return OpenList([OpenRun(tensor.movedim(dim, 0))])
 
 
-def _equal(one: torch.Tensor, other: torch.Tensor) -> Any:
+def _equal(one: torch.Tensor, other: torch.Tensor) -> ModelValue:
     if one.dim() != other.dim() or any(a != b for a, b in zip(one.shape, other.shape, strict=True)):
         return False
     return torch.eq(one, other).all()
 
 
-def _allclose(one: torch.Tensor, other: torch.Tensor, *options: Any, **more: Any) -> object:
+def _allclose(one: torch.Tensor, other: torch.Tensor, *options: ModelValue, **more: ModelValue) -> object:
     return torch.isclose(one, other, *options, **more).all()
 
 
@@ -279,7 +281,7 @@ _OPEN: dict[object, Callable[..., object]] = {
 }
 
 
-def item_of(owner: Any, key: object) -> object:
+def item_of(owner: ModelValue, key: object) -> object:
     """An item that a number chooses: where only run time knows the number, it is compared with every key."""
     if isinstance(key, torch.Tensor) and key.dim() == 0:
         key = _int(key)
@@ -302,7 +304,7 @@ def item_of(owner: Any, key: object) -> object:
     raise IndexError("index out of range")
 
 
-def plain_bound(bound: Any, length: int) -> Any:
+def plain_bound(bound: ModelValue, length: int) -> ModelValue:
     """Where a list of so many items is cut, which is asked of a bound that only run time knows."""
     if not isinstance(bound, torch.SymInt):
         return bound
@@ -328,7 +330,7 @@ def _got(owner: dict[object, object], key: object, otherwise: object = None) -> 
         return otherwise
 
 
-def _set_unless_there(owner: dict[object, object], key: object, value: object = None) -> Any:
+def _set_unless_there(owner: dict[object, object], key: object, value: object = None) -> ModelValue:
     if not asks_for_key(owner, key):
         return owner.setdefault(key, value)
     if not has_key(owner, key):
@@ -339,7 +341,7 @@ def _set_unless_there(owner: dict[object, object], key: object, value: object = 
 _OF_DICTS = {"get": _got, "setdefault": _set_unless_there}
 
 
-def open_function(function: Any) -> Any:
+def open_function(function: ModelValue) -> ModelValue:
     """The function that keeps sizes open in the place of one; most have none."""
     if isinstance(function, _CACHED):
         # What it remembers is known by plain numbers.
@@ -358,7 +360,7 @@ def open_function(function: Any) -> Any:
         return function
 
 
-def as_tensor(number: Any) -> torch.Tensor:
+def as_tensor(number: ModelValue) -> torch.Tensor:
     """A number or truth as the tensor that a loop carries it in."""
     return number if isinstance(number, torch.Tensor) else Number.of(number).tensor()
 

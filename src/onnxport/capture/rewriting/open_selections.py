@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import torch
 
 from onnxport.capture.patches.tensor_numbers import ListedTensor, listed
 from onnxport.capture.rewriting.choices import way_taken
 from onnxport.capture.rewriting.open_iterators import collected, looped
-from onnxport.capture.rewriting.open_lists import OpenItems, OpenList, OpenRange, OpenRun, items_of, stacked
+from onnxport.capture.rewriting.open_lists import (
+    ModelFunction,
+    ModelValue,
+    OpenItems,
+    OpenList,
+    OpenRange,
+    OpenRun,
+    items_of,
+    stacked,
+)
 from onnxport.capture.rewriting.open_numbers import as_tensor, is_open_truth, open_function, truth_of
 
 
@@ -19,7 +27,7 @@ def _same(item: object) -> object:
     return item
 
 
-def _numbers_of(found: Any) -> torch.Tensor:
+def _numbers_of(found: ModelValue) -> torch.Tensor:
     """What was collected, one number or truth for each item, as one tensor."""
     if isinstance(found, ListedTensor):
         return found.tensor
@@ -35,10 +43,10 @@ def _is_open(iterable: object) -> bool:
     return isinstance(items_of(iterable), OpenItems)
 
 
-def _truths(plain: Callable[[Any], bool]) -> Callable[[Any], Any]:
+def _truths(plain: Callable[[ModelValue], bool]) -> ModelFunction:
     """``any`` or ``all`` of truths of data as one truth, however many there are."""
 
-    def ask(iterable: Any) -> Any:
+    def ask(iterable: ModelValue) -> ModelValue:
         if not _is_open(iterable):
             return _joined(plain, items_of(iterable))
         found = iterable if isinstance(iterable, ListedTensor | OpenList) else collected(iterable, _same)
@@ -48,7 +56,7 @@ def _truths(plain: Callable[[Any], bool]) -> Callable[[Any], Any]:
     return ask
 
 
-def _joined(plain: Callable[[Any], bool], truths: Iterable[object]) -> Any:
+def _joined(plain: Callable[[ModelValue], bool], truths: Iterable[object]) -> ModelValue:
     """The truths that only data tell are asked for together; a plain one may settle it before they are."""
     found: torch.Tensor | None = None
     settling = plain is any
@@ -63,12 +71,14 @@ def _joined(plain: Callable[[Any], bool], truths: Iterable[object]) -> Any:
     return (not settling) if found is None else found.item()
 
 
-def _keys(iterable: object, key: Callable[[Any], Any] | None) -> torch.Tensor:
+def _keys(iterable: object, key: ModelFunction | None) -> torch.Tensor:
     found = collected(iterable, _same if key is None else open_function(key))
     return _numbers_of(found)
 
 
-def extreme_item(iterable: object, *, greatest: bool, key: Callable[[Any], Any] | None = None, **default: Any) -> Any:
+def extreme_item(
+    iterable: object, *, greatest: bool, key: ModelFunction | None = None, **default: ModelValue
+) -> ModelValue:
     """The item with the greatest or least key: the first of them, as in Python. ``default`` is for no items."""
     items = items_of(iterable)
     if default and not items.length > 0:
@@ -82,7 +92,7 @@ def extreme_item(iterable: object, *, greatest: bool, key: Callable[[Any], Any] 
     return items.at(place)
 
 
-def _as_items(iterable: object, number: torch.Tensor) -> Any:
+def _as_items(iterable: object, number: torch.Tensor) -> ModelValue:
     """A number that was found among items, as they are: numbers or tensors."""
     return number.item() if isinstance(iterable, ListedTensor | OpenRange) else number
 
@@ -92,14 +102,14 @@ def has_open_items(iterable: object) -> bool:
     return _is_open(iterable)
 
 
-def _in_order(iterable: Any, /, *, key: Callable[[Any], Any] | None = None, reverse: bool = False) -> Any:
+def _in_order(iterable: ModelValue, /, *, key: ModelFunction | None = None, reverse: bool = False) -> ModelValue:
     if not _is_open(iterable):
         return sorted(iterable, key=key, reverse=reverse)
     order = _keys(iterable, key).argsort(stable=True, descending=reverse)
     return _chosen_rows(iterable, order)
 
 
-def _chosen_rows(iterable: Any, places: torch.Tensor) -> Any:
+def _chosen_rows(iterable: ModelValue, places: torch.Tensor) -> ModelValue:
     """The items at these places, which a mask may say."""
     if isinstance(iterable, OpenRange):
         return listed(iterable.numbers[places])
@@ -109,17 +119,17 @@ def _chosen_rows(iterable: Any, places: torch.Tensor) -> Any:
     return OpenList([OpenRun(stacked(found)[places])])
 
 
-def first_item(items: Any, *default: object) -> Any:
+def first_item(items: ModelValue, *default: object) -> ModelValue:
     """What ``next`` gives of items that were made for it, and ``default`` where there are none."""
     if not isinstance(items, OpenItems | OpenList | ListedTensor):
         return next(items, *default)
-    count: Any = items.tensor.shape[0] if isinstance(items, ListedTensor) else items.length
+    count: ModelValue = items.tensor.shape[0] if isinstance(items, ListedTensor) else items.length
     if not default or count > 0:
         return items[0]
     return default[0]
 
 
-def one_after_another(*iterables: Any) -> Any:
+def one_after_another(*iterables: ModelValue) -> ModelValue:
     """The items of several, as ``itertools.chain`` has them."""
     if not any(map(_is_open, iterables)):
         return itertools.chain(*map(items_of, iterables))
@@ -130,22 +140,22 @@ def one_after_another(*iterables: Any) -> Any:
     return sum(parts, OpenList())
 
 
-def _where_true(function: Callable[[Any], Any] | None, iterable: Any) -> Any:
+def _where_true(function: ModelFunction | None, iterable: ModelValue) -> ModelValue:
     if not _is_open(iterable):
         return filter(function, items_of(iterable))
     return _chosen_rows(iterable, _keys(iterable, function).to(torch.bool))
 
 
-def _applied(function: Callable[..., Any], *iterables: Any) -> Any:
+def _applied(function: ModelFunction, *iterables: ModelValue) -> ModelValue:
     items = [items_of(one) for one in iterables]
     if not all(isinstance(one, OpenItems) for one in items):
         return map(function, *items)
     called = open_function(function)
-    rows: Any = items[0] if len(items) == 1 else open_function(zip)(*items)
+    rows: ModelValue = items[0] if len(items) == 1 else open_function(zip)(*items)
     return OpenItems(rows.length, lambda place: called(*(one.at(place) for one in items)))
 
 
-def _part_of_items(iterable: Any, *bounds: Any) -> Any:
+def _part_of_items(iterable: ModelValue, *bounds: ModelValue) -> ModelValue:
     items = items_of(iterable)
     if not isinstance(items, OpenItems):
         return itertools.islice(items, *bounds)
@@ -156,7 +166,7 @@ def _part_of_items(iterable: Any, *bounds: Any) -> Any:
     return OpenItems(count, lambda place: items.at(first + place * stride))
 
 
-def _without_order(iterable: Any, count: Any) -> Any:
+def _without_order(iterable: ModelValue, count: ModelValue) -> ModelValue:
     items = items_of(iterable)
     if not isinstance(items, OpenItems):
         return itertools.combinations(items, count)
@@ -164,7 +174,7 @@ def _without_order(iterable: Any, count: Any) -> Any:
     return OpenItems(places.shape[0], lambda place: tuple(items.at(one) for one in _numbers_at(places, place)))
 
 
-def _numbers_at(places: torch.Tensor, place: Any) -> list[Any]:
+def _numbers_at(places: torch.Tensor, place: ModelValue) -> list[ModelValue]:
     found = []
     for column in range(places.shape[1]):
         number = places.select(0, place).select(0, column).clone().item()
@@ -174,14 +184,14 @@ def _numbers_at(places: torch.Tensor, place: Any) -> list[Any]:
 
 
 def selected(
-    iterable: Any,
-    test: Callable[[Any], Any],
-    plain: Callable[[Any], Any],
-    in_loop: Callable[[Any], Any],
+    iterable: ModelValue,
+    test: ModelFunction,
+    plain: ModelFunction,
+    in_loop: ModelFunction,
     *,
     is_harmless: bool,
     lazy: bool,
-) -> Any:
+) -> ModelValue:
     """What a function gives for each item of which a test holds; a harmless one may be asked of the others too."""
     items = items_of(iterable)
     if not isinstance(items, OpenItems):
@@ -190,11 +200,11 @@ def selected(
     if is_harmless:
         return _chosen_rows(collected(iterable, in_loop), _keys(items, test).to(torch.bool))
 
-    def adding(found: list[Any], item: Any) -> tuple[list[Any]]:
+    def adding(found: list[ModelValue], item: ModelValue) -> tuple[list[ModelValue]]:
         found.append(in_loop(item))
         return (found,)
 
-    def body(item: Any, found: list[Any]) -> tuple[Any]:
+    def body(item: ModelValue, found: list[ModelValue]) -> tuple[ModelValue]:
         ways = (lambda found: adding(found, item)), (lambda found: (found,))
         (after,) = way_taken(test(item), ways, (False, False), ("found",), ("found",), {"found": found})
         return (after,)
@@ -203,7 +213,7 @@ def selected(
     return found
 
 
-SELECTING: dict[object, Callable[..., Any]] = {
+SELECTING: dict[object, ModelFunction] = {
     any: _truths(any),
     all: _truths(all),
     sorted: _in_order,

@@ -12,7 +12,7 @@ import torch
 from onnxport.capture.diagnosis import forced_sizes
 from onnxport.capture.diagnosis.empty_axes import LimitedPath, note_that_reads_are_noted
 from onnxport.capture.diagnosis.guards import Followed, GuardedProgram
-from onnxport.capture.diagnosis.stand_in_errors import raises
+from onnxport.capture.diagnosis.stand_in_errors import eager_raises
 from onnxport.capture.diagnosis.window_sizes import sizes_of_windows
 from onnxport.capture.forks.decisions import Decision
 from onnxport.capture.forks.paths import Explorer, Path, Tree, without_marks
@@ -84,7 +84,7 @@ def explore(
     names = name_axes(success.program, found, input_names)
     explorer = Explorer(
         run=partial(run_path, success.strategy, request, recorder),
-        raises=lambda arguments: raises(request.model, *arguments),
+        raises=lambda arguments: eager_raises(request.model, *arguments),
         first_symbols=partial(forced_sizes.first_symbols, axes=request.declared.axes),
         names=names.by_symbol,
         limits=forced_sizes.declared_ranges(success.program, found),

@@ -45,7 +45,7 @@ def _own_classes() -> set[str]:
     return {value.__name__ for value in values if isinstance(value, type) and value.__module__.startswith(_CAPTURE)}
 
 
-def raises(model: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
+def eager_raises(model: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
     """Whether the model raises in eager mode with these arguments; it is left as it was."""
     with attributes_preserved(model), buffers_preserved(model), torch.no_grad(), contextlib.ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(devices=[]))

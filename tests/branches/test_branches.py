@@ -246,7 +246,7 @@ def test_the_same_bytes_every_time() -> None:
 
 @pytest.mark.filterwarnings("error::onnxport.errors.OnnxExporterWarning")
 @pytest.mark.parametrize(
-    "name", ["nested", "long_and_short", "padded_to_a_window", "empty", "two_sizes", "table_where_it_fits"]
+    "name", ["nested", "long_and_short", "many_elements", "empty", "two_sizes", "table_where_it_fits"]
 )
 def test_verification_goes_every_way(name: str) -> None:
     row = PROGRAMS[name]

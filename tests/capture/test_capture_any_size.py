@@ -432,11 +432,14 @@ class Unpacked(torch.nn.Module):
         return torch.cat([first * 2, second * 2], 1)
 
 
-def test_pieces_that_are_counted_go_the_examples_way_and_say_so() -> None:
-    with pytest.warns(onnxport.errors.OnnxExporterWarning, match=r"m is from 3 to 4 .*first, second = x"):
-        program = onnxport.export(Unpacked(), (R(5, 4),), dynamic_shapes=({0: "n", 1: "m"},))
-    x = R(2, 3)
-    torch.testing.assert_close(program(x)[0], Unpacked()(x))
+@pytest.mark.filterwarnings("error::onnxport.errors.OnnxExporterWarning")
+def test_pieces_that_are_unpacked_are_as_many_as_the_code_takes() -> None:
+    program = onnxport.export(Unpacked(), (R(5, 4),), dynamic_shapes=({0: "n", 1: "m"},))
+    for x in (R(2, 3), R(3, 4)):
+        torch.testing.assert_close(program(x)[0], Unpacked()(x))
+    for length in (2, 5):
+        with pytest.raises(onnxport.errors.InputError, match=r"m is from 3 to 4(.|\n)*first, second = x"):
+            program(R(2, length))
 
 
 class Rows(torch.nn.Module):

@@ -188,15 +188,22 @@ def _is_inverse(value: ir.Value | None, order: ir.Value) -> bool:
 
 def _is_row(value: ir.Value | None, order: ir.Value, each: int) -> bool:
     """Whether a value is ``order // each``: the row of which each choice is one."""
-    node = _made(value, "Div")
-    if node is None or _number(node.inputs[1]) != each:
+    rounded = _made(value, "Sub")
+    node = _made(value if rounded is None else rounded.inputs[0], "Div")
+    if node is None or not _are(node, order, each):
         return False
-    rest = _made(node.inputs[0], "Sub")
-    if rest is None:
-        return node.inputs[0] is order
-    remainder = _made(rest.inputs[1], "Mod")
-    whole = remainder is not None and remainder.inputs[0] is order and _number(remainder.inputs[1]) == each
-    return whole and rest.inputs[0] is order
+    # Division truncates, and one less is the floor where the remainder of the two kinds of division differs.
+    below = None if rounded is None else _made(rounded.inputs[1], "Cast")
+    same = None if below is None else _made(below.inputs[0], "Not")
+    equal = None if same is None else _made(same.inputs[0], "Equal")
+    if equal is None:
+        return rounded is None
+    remainders = [_made(side, "Mod") for side in equal.inputs]
+    return all(one is not None and _are(one, order, each) for one in remainders)
+
+
+def _are(node: ir.Node, order: ir.Value, each: int) -> bool:
+    return node.inputs[0] is order and _number(node.inputs[1]) == each
 
 
 def _is_chosen(value: ir.Value | None, each: int) -> bool:

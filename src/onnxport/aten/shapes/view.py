@@ -179,7 +179,8 @@ def broadcast_tensors(op: Builder, tensors: Sequence[Tensor]) -> Sequence[Tensor
 
 def _share_an_open_axis(tensors: Sequence[Tensor]) -> bool:
     """Whether two tensors have one size on an axis that varies: a count of data that met it is called the same."""
-    if len({tensor.is_complex for tensor in tensors}) > 1:
+    # The lengths of a complex tensor are one more.
+    if any(tensor.is_complex for tensor in tensors):
         return False
     aligned = zip_longest(*(reversed(tensor.shape) for tensor in tensors), fillvalue=1)
     return any(len(open_sizes) > 1 for sizes in aligned if (open_sizes := [x for x in sizes if isinstance(x, Dim)]))

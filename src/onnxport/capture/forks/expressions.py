@@ -6,14 +6,17 @@ import ast
 import copy
 import functools
 import itertools
+import os
 from collections.abc import Iterable, Mapping
 from types import CodeType, FrameType
 from typing import TypeGuard
 
-from onnxport.source_files import nodes_of_file
+from onnxport.source_files import PACKAGE_FOLDER, nodes_of_file
 
 _Place = tuple[int, int, int, int]
 _UNKNOWN = object()
+#: From here models are run.
+_STRATEGIES = os.path.join(PACKAGE_FOLDER, "capture", "strategies.py")
 #: Looking at these runs no code of the model's and changes nothing.
 _PLAIN = (ast.Name, ast.Constant, ast.Compare, ast.Is, ast.IsNot, ast.UnaryOp, ast.Not, ast.Load)
 
@@ -48,14 +51,21 @@ def frame_of_source(frame: FrameType, *, outermost: bool = True) -> FrameType:
         if not outermost and not code.co_name.startswith("<"):
             return frame
         around = frame.f_back
-        while around is not None and (around.f_code.co_name == "<module>" or not _defines(around.f_code, code)):
+        while _is_in_call(around) and not _defines(around.f_code, code):
             around = around.f_back
-        if around is not None:
+        if _is_in_call(around):
             frame = around
         elif not code.co_name.startswith("<") or code.co_name == "<lambda>" or frame.f_back is None:
             return frame
         else:
             frame = frame.f_back
+
+
+def _is_in_call(frame: FrameType | None) -> TypeGuard[FrameType]:
+    """Whether a frame belongs to the model's run: what called the export may have made the model's functions too."""
+    if frame is None or frame.f_code.co_name == "<module>":
+        return False
+    return frame.f_code.co_filename != _STRATEGIES
 
 
 def _defines(code: CodeType, inner: CodeType) -> bool:

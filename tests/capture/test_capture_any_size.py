@@ -438,8 +438,9 @@ def test_pieces_that_are_unpacked_are_as_many_as_the_code_takes() -> None:
     for x in (R(2, 3), R(3, 4)):
         torch.testing.assert_close(program(x)[0], Unpacked()(x))
     for length in (2, 5):
-        with pytest.raises(onnxport.errors.InputError, match=r"m is from 3 to 4(.|\n)*first, second = x"):
+        with pytest.raises(onnxport.errors.InputError, match=r"m is from 3 to 4(.|\n)*first, second = x") as caught:
             program(R(2, length))
+        assert "too many values to unpack (expected 2)" in str(caught.value)
 
 
 class Rows(torch.nn.Module):

@@ -40,7 +40,7 @@ def _unpacked(plain: Callable[[Pieces], Iterator[object]]) -> Callable[[Pieces],
         wanted = _names_to_bind(sys._getframe(1)) if pieces.cut.size is not None and pieces.cut.most is None else None
         if wanted is None or get_proxy_mode() is None or asker() == "torch":
             return plain(pieces)
-        return iter([pieces[place] for place in range(wanted)] if pieces.cut.count == wanted else ())
+        return iter([pieces[place] for place in range(wanted)]) if pieces.cut.count == wanted else plain(pieces)
 
     return pieces_in_turn
 

@@ -35,7 +35,8 @@ _LISTENING = tuple(
 )
 # What rewritten code calls in the place of Python's own functions and lists, and what is run in the place of its loops.
 _IN_PYTHONS_PLACE = os.path.join(PACKAGE_FOLDER, "capture", "rewriting", "")
-_STRATEGIES = os.path.join(PACKAGE_FOLDER, "capture", "strategies.py")
+STRATEGIES = os.path.join(PACKAGE_FOLDER, "capture", "strategies.py")
+"""The file from which models are run: what is further out called the export."""
 # The branches of a script that is replayed: what asks there is the script.
 _REPLAYED = os.path.join(PACKAGE_FOLDER, "capture", "replay", "control") + os.sep
 # What stands between the code that asks for the truth of a size and the environment that answers.
@@ -232,7 +233,7 @@ def frames_of_callers() -> Iterator[FrameType]:
     """The frames of the user's that are running now, from the innermost to the one below what asked for the capture."""
     frame: FrameType | None = sys._getframe(1)
     # The package's own kernels may be running for an operator of the user's; what began the capture ends the search.
-    while frame is not None and frame.f_code.co_filename != _STRATEGIES:
+    while frame is not None and frame.f_code.co_filename != STRATEGIES:
         if is_users_file(frame.f_code.co_filename) and not _checks_guards(frame) and not _is_generated(frame):
             yield frame
         frame = frame.f_back
@@ -280,7 +281,7 @@ def asker(*, of_data: bool = False) -> Asker:
     if _kernels:
         return "torch"
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename != _STRATEGIES:
+    while frame is not None and frame.f_code.co_filename != STRATEGIES:
         filename = frame.f_code.co_filename
         if _checks_guards(frame):
             return "torch"

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import sympy  # type: ignore[import-untyped]
 import torch
 
+from onnxport.capture.diagnosis.zero_sizes import zero_allowed
+
 _WINDOWED = tuple(
     getattr(torch.ops.aten, name).default
     for name in (
@@ -26,10 +28,4 @@ def sizes_of_windows(graph: torch.fx.Graph) -> Iterator[sympy.Basic]:
         for size in node.meta["val"].shape[2:]:
             if isinstance(size, torch.SymInt) and size.node.expr not in seen:
                 seen.add(size.node.expr)
-                # torch's symbol is positive, so that it may answer at once.
-                yield sympy.Ge(_of_any_sizes(size.node.expr), 1)
-
-
-def _of_any_sizes(expression: sympy.Basic) -> sympy.Basic:
-    plain = {one: sympy.Symbol(one.name, integer=True, nonnegative=True) for one in expression.free_symbols}
-    return expression.xreplace(plain)
+                yield sympy.Ge(zero_allowed(size), 1)

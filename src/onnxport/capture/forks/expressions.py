@@ -6,17 +6,15 @@ import ast
 import copy
 import functools
 import itertools
-import os
 from collections.abc import Iterable, Mapping
 from types import CodeType, FrameType
 from typing import TypeGuard
 
-from onnxport.source_files import PACKAGE_FOLDER, nodes_of_file
+from onnxport.capture.diagnosis.user_lines import STRATEGIES
+from onnxport.source_files import nodes_of_file
 
 _Place = tuple[int, int, int, int]
 _UNKNOWN = object()
-#: From here models are run.
-_STRATEGIES = os.path.join(PACKAGE_FOLDER, "capture", "strategies.py")
 #: Looking at these runs no code of the model's and changes nothing.
 _PLAIN = (ast.Name, ast.Constant, ast.Compare, ast.Is, ast.IsNot, ast.UnaryOp, ast.Not, ast.Load)
 
@@ -65,7 +63,7 @@ def _is_in_call(frame: FrameType | None) -> TypeGuard[FrameType]:
     """Whether a frame belongs to the model's run: what called the export may have made the model's functions too."""
     if frame is None or frame.f_code.co_name == "<module>":
         return False
-    return frame.f_code.co_filename != _STRATEGIES
+    return frame.f_code.co_filename != STRATEGIES
 
 
 def _defines(code: CodeType, inner: CodeType) -> bool:

@@ -29,6 +29,8 @@ from onnxport.torch_internals.sympy_functions import (
 )
 
 _MOST_REMAINDERS = 512
+_MOST_PERIOD = 4096
+_MOST_TOLD = 20_000
 _REMAINDERS = (sympy.Mod, Mod, PythonMod)
 _QUOTIENTS = (FloorDiv, CleanDiv, CeilDiv)
 DIVIDING = (*_REMAINDERS, *_QUOTIENTS, IntTrueDiv)
@@ -36,9 +38,6 @@ DIVIDING = (*_REMAINDERS, *_QUOTIENTS, IntTrueDiv)
 _EXTREMES = (sympy.Max, Max, sympy.Min, Min)
 _ROUNDED: dict[type, Callable[..., sympy.Basic]] = {FloorToInt: FloorDiv, CeilToInt: CeilDiv}
 
-
-_MOST_PERIOD = 4096
-_MOST_TOLD = 20_000
 
 Wanted: TypeAlias = Sequence[tuple[sympy.Basic, bool]]
 

@@ -297,7 +297,7 @@ def test_what_is_no_failure(model: nn.Module, shape: tuple[int, ...]) -> None:
 def test_frames_of_the_package_are_told_from_the_users() -> None:
     from onnxport.capture.diagnosis import user_lines
 
-    assert Path(user_lines._STRATEGIES).is_file()
+    assert Path(user_lines.STRATEGIES).is_file()
     assert Path(user_lines.PACKAGE_FOLDER) == Path(onnxport.__file__).parent
 
 

@@ -31,6 +31,8 @@ def collection_paused() -> Iterator[None]:
 
 #: How many times rarer than usual Python looks for cycles among all objects of the process during an export.
 _RARER = 10
+# What this module has set: an export within an export finds it and leaves it.
+_SET: set[tuple[int, int, int]] = set()
 
 
 @contextlib.contextmanager
@@ -48,6 +50,11 @@ def full_collections_rarer() -> Iterator[None]:
     True
     """
     usual = gc.get_threshold()
+    if usual in _SET:
+        yield
+        return
+    rarer = (*usual[:2], usual[2] * _RARER)
+    _SET.add(rarer)
     with undone_after(functools.partial(gc.set_threshold, *usual)):
-        gc.set_threshold(*usual[:2], usual[2] * _RARER)
+        gc.set_threshold(*rarer)
         yield

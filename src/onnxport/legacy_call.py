@@ -16,11 +16,13 @@ import torch
 
 from onnxport.arguments import Description
 from onnxport.artifacts import Artifacts
+from onnxport.capture.patches import one_export_at_a_time
 from onnxport.capture.replay import Mirror, as_mirror, has_packed_weights, optional_parameters
 from onnxport.capture.request.callables import as_module
 from onnxport.capture.request.input_names import named_tensors
 from onnxport.capture.request.inputs import bind, keywords_at_the_end
 from onnxport.capture.request.tensor_keys import keys_as_inputs
+from onnxport.collection import full_collections_rarer
 from onnxport.errors import InputError, warn
 from onnxport.exporter import Destination, run_export
 from onnxport.options import Options
@@ -32,6 +34,8 @@ from onnxport.weights.wire import is_read
 _HIGHEST_OPSET = 20
 
 
+@one_export_at_a_time
+@full_collections_rarer()
 def export_legacy(
     model: Any,
     given: Description,

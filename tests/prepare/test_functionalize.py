@@ -522,6 +522,11 @@ def test_a_copy_at_some_sizes_only_is_an_assumption_where_a_write_tells(take, wa
         (lambda x: (x.clone(), x), False),
         (lambda x: (x[:, 1:].flatten(), x), False),
         (lambda x: (x.contiguous(), x * 2), False),
+        (lambda x: (torch.broadcast_tensors(x, x[:1])[1], x[:1]), False),
+        (lambda x: ((row := x[:1], torch.broadcast_tensors(x, row)[1]), row)[0], True),
+        (lambda x: ((row := x[:1], torch.broadcast_tensors(x, row)[1])[1], row), True),
+        (lambda x: ((row := x[:1], row.expand_as(x))[1], row), False),
+        (lambda x: ((row := x[:1], torch.broadcast_tensors(x, row)[0])[1], row), False),
     ],
 )
 def test_a_copy_at_some_sizes_only_is_an_assumption_where_another_shape_in_place_tells(take, warns):

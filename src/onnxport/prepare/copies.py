@@ -2,18 +2,18 @@
 
 ``x.t().contiguous()`` is a copy, but at a size of 1 it is ``x`` itself, and ``flatten`` of a slice is a view where the
 slice is all there is. The graph does what the example did; a write to the one that is read through the other is an
-assumption about sizes.
+assumption about sizes. So is another shape in place (`unsqueeze_`) where a call returns its argument itself at some.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 
 from onnxport.errors import Problem, listing, warn
 from onnxport.events import EventLog
-from onnxport.prepare.effects import Effects, copies_at_some_sizes, effects
+from onnxport.prepare.effects import Effects, copies_at_some_sizes, effects, returned_at_some_sizes
 from onnxport.prepare.emit import bind_node
 from onnxport.provenance import source_line
 
@@ -35,7 +35,27 @@ def report_uncertain_copies(graph: torch.fx.Graph, shared: Mapping[Node, Node], 
                 f"{node.target} copies at some sizes only, and what is written afterwards is seen through it where not"
             )
             problems.append(Problem(what, source_line(node), "Write .clone() there if a copy is meant."))
-            events.add("assumption", "prepare", what, where=source_line(node))
+    _report(problems, events)
+
+
+def report_uncertain_returns(graph: torch.fx.Graph, shared: Mapping[Node, Node], events: EventLog) -> None:
+    """The same for calls that return arguments themselves where they have the shape of the result already.
+
+    They are asked before they are taken apart: an `expand` that a model writes always returns another tensor.
+    """
+    problems = []
+    for node in graph.nodes:
+        for result, source in returned_at_some_sizes(node) if node in shared else ():
+            if _reshaping_tells(graph, result, source):
+                what = f"{node.target} returns an argument itself at some sizes, and the shape of one changes in place"
+                problems.append(Problem(what, source_line(node), "Write .clone() there, or give shapes not in place."))
+                break
+    _report(problems, events)
+
+
+def _report(problems: Sequence[Problem], events: EventLog) -> None:
+    for problem in problems:
+        events.add("assumption", "prepare", problem.what, where=problem.where)
     if problems:
         warn(listing("The exported model follows the example where the code depends on a size:", problems))
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import getitem
 from typing import Any
 
 import torch
@@ -174,25 +175,51 @@ def copies_at_some_sizes(node: torch.fx.Node, source: torch.fx.Node) -> bool:
     if not isinstance(target, OpOverload) or target._schema.name.split("::")[-1] not in _BY_STRIDES:
         return False
     given, result = source.meta["val"], node.meta["val"]
-    dims = [*given.shape, *given.stride(), *result.shape]
-    symbols = {symbol for dim in dims if not isinstance(dim, int) for symbol in dim.node.expr.free_symbols}
     layout = node.kwargs.get("memory_format", torch.contiguous_format) if "contiguous" in str(target) else None
     assert layout is None or isinstance(layout, torch.memory_format)
-    trials = [dict.fromkeys(symbols, 8) | {symbol: size} for symbol in symbols for size in (0, 1, 2, 3, 8)]
-    answers = {_view_at(given, result, layout, sizes) for sizes in trials}
-    return {True, False} <= answers
+    dims = [*given.shape, *given.stride(), *result.shape]
+    return {True, False} <= {_view_at(given, result, layout, sizes) for sizes in _trials(dims)}
+
+
+def returned_at_some_sizes(node: torch.fx.Node) -> list[tuple[torch.fx.Node, torch.fx.Node]]:
+    """The results of a call, with the arguments that they are at some sizes of dynamic axes and not at others."""
+    if node.target is not aten.broadcast_tensors.default:
+        return []
+    given = bind_node(node)["tensors"]
+    pairs = [(user, given[user.args[1]]) for user in node.users if user.target is getitem]
+    return [(result, of) for result, of in pairs if _equal_at_some_sizes(of.meta["val"], result.meta["val"])]
+
+
+def _equal_at_some_sizes(given: torch.Tensor, result: torch.Tensor) -> bool:
+    def at(dims: Sequence[Dim], sizes: Mapping[object, int]) -> list[int] | None:
+        try:
+            return _at(dims, sizes)
+        except ZeroDivisionError:
+            return None
+
+    trials = _trials([*given.shape, *result.shape])
+    return len({at(given.shape, sizes) == at(result.shape, sizes) for sizes in trials}) == 2
+
+
+def _trials(dims: Sequence[Dim]) -> list[dict[object, int]]:
+    """Sizes for the symbols of dimensions: common ones, and those at which one of them or all are small."""
+    symbols = {symbol for dim in dims if not isinstance(dim, int) for symbol in dim.node.expr.free_symbols}
+    usual = dict.fromkeys(symbols, 8)
+    small = (0, 1, 2, 3, 8)
+    alone = [usual | {symbol: size} for symbol in symbols for size in small]
+    return alone + [dict.fromkeys(symbols, size) for size in small]
+
+
+def _at(dims: Sequence[Dim], sizes: Mapping[object, int]) -> list[int]:
+    return [dim if isinstance(dim, int) else int(dim.node.expr.xreplace(sizes)) for dim in dims]
 
 
 def _view_at(
-    given: torch.Tensor, result: torch.Tensor, layout: torch.memory_format | None, sizes: dict[object, int]
+    given: torch.Tensor, result: torch.Tensor, layout: torch.memory_format | None, sizes: Mapping[object, int]
 ) -> bool | None:
     """Whether eager returns a view at sizes of the symbols; nothing where it would refuse them."""
-
-    def at(dims: Sequence[Dim]) -> list[int]:
-        return [dim if isinstance(dim, int) else int(dim.node.expr.xreplace(sizes)) for dim in dims]
-
     try:
-        shape, strides, wanted = at(given.shape), at(given.stride()), at(result.shape)
+        shape, strides, wanted = (_at(dims, sizes) for dims in (given.shape, given.stride(), result.shape))
     except ZeroDivisionError:
         return None
     if math.prod(shape) != math.prod(wanted) or any(size <= 0 for size in shape):

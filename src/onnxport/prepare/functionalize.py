@@ -22,7 +22,7 @@ import torch
 
 from onnxport.errors import Problem, TranslationError
 from onnxport.events import EventLog
-from onnxport.prepare.copies import report_uncertain_copies
+from onnxport.prepare.copies import report_uncertain_copies, report_uncertain_returns
 from onnxport.prepare.effects import COMPOSED, NONE, effects, memory_key, shares_memory, updates_statistics
 from onnxport.prepare.emit import Emitter, bind_node, same_shape
 from onnxport.prepare.trace import Attach, splice, trace_kernel
@@ -92,7 +92,10 @@ def functionalize(graph: torch.fx.Graph, attach: Attach, events: EventLog | None
 
     With ``events`` the graph is the user's, and what the example decided in it is reported.
     """
-    for node in _composed_views(graph, _shared(graph)):
+    shared = _shared(graph)
+    if events is not None:
+        report_uncertain_returns(graph, shared, events)
+    for node in _composed_views(graph, shared):
         splice(node, trace_kernel(node), attach)
     shared = _shared(graph)
     if events is not None:

@@ -113,6 +113,14 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
         *[torch.arange(12.0).reshape(1, 1, 3, 4)] * 2,
         torch.where(x.sum(1, keepdim=True) > torch.arange(3), 0.0, -torch.inf)[None, None],
     ),
+    "batches of matrices whose rows came first": lambda x: [
+        of_rows(x.sum(1)[:, None, None] * torch.arange(8.0).reshape(2, 4))
+        for of_rows in (
+            lambda rows: (rows.transpose(0, 1) * 0.5) @ rows.permute(1, 2, 0),
+            lambda rows: rows.unflatten(2, (2, 2)).permute(1, 2, 0, 3) @ rows.permute(1, 2, 0)[:, :2],
+            lambda rows: torch.einsum("lbd,mbd->blm", rows, rows + 1),
+        )
+    ],
     "running sums of exponentials": lambda x: (x.logcumsumexp(0), x.logcumsumexp(1)),
 }
 

@@ -9,6 +9,7 @@ import onnx_ir.passes.common as common_passes
 
 from onnxport.events import EventLog
 from onnxport.legalize import rules as rules
+from onnxport.legalize.empty_products import between_other_axes
 from onnxport.legalize.rewriter import Rewriter
 from onnxport.legalize.validate import Validator
 from onnxport.legalize.versions import (
@@ -68,6 +69,8 @@ def legalize(
             _inline(model, source, inlined)
     rewriter = Rewriter(model, opset, apart, rewritten)
     rewriter.run(source)
+    if kernels:
+        rewriter.run_at_target("MatMul", between_other_axes)
     validator = Validator(rewriter.names, rewriter.literals, opset, source, rewriter.refusals, events, kernels)
     validator.check(model.graph)
     for function in model.functions.values():

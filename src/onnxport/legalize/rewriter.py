@@ -124,6 +124,15 @@ class Rewriter:
         self._walk(function, source, None)
         self._drop_orphans()
 
+    def run_at_target(self, op_type: str, rule: RuleFunction) -> None:
+        """Write an operator of the main graph and its subgraphs otherwise, where a rule does, in the target's form."""
+        for node in [node for node in self.model.graph.all_nodes() if (node.domain, node.op_type) == ("", op_type)]:
+            builder = RuleBuilder(node, self.target, self.target, self.names, self.literals, self._shared)
+            result = rule(builder, node)
+            if isinstance(result, ir.Value):
+                self._splice(node, builder, [result])
+        self._drop_orphans()
+
     def _walk(self, graph: ir.Graph | ir.Function, source: int, literals: Literals | None) -> None:
         # A node may be written for a version of its own, newer than the opset of the model around it.
         work = [(node, source if node.version is None else node.version) for node in reversed(graph)]

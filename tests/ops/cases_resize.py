@@ -133,13 +133,22 @@ CASES = [
         R(2, 3, 1, 1, dtype=torch.uint8, high=255),
         name="one-element",
     ),
-    case(
-        "aten::upsample_bilinear2d.vec",
-        lambda x: F.interpolate(x, size=(7, 3), mode="bilinear"),
-        R(2, 3, 5, 6, dtype=torch.uint8, high=255),
-        name="bytes",
-        # torch computes bytes in fixed point: the last unit may differ.
-        atol=1.0,
+    *(
+        case(
+            f"aten::{operator}.vec",
+            lambda x, options=options: F.interpolate(x, **options),
+            R(2, 3, *shape, dtype=torch.uint8, high=255),
+            name=f"bytes-{name}",
+        )
+        for operator, shape, options, name in [
+            ("upsample_bilinear2d", (5, 6), {"mode": "bilinear", "size": (7, 3)}, "size"),
+            ("upsample_bilinear2d", ("m", "n"), {"mode": "bilinear", "scale_factor": 1.7}, "factor"),
+            ("upsample_bicubic2d", ("m", "n"), {"mode": "bicubic", "size": (7, 9)}, "size"),
+            ("upsample_bicubic2d", (6, 5), {"mode": "bicubic", "scale_factor": 2.5, "align_corners": True}, "corners"),
+            ("_upsample_bilinear2d_aa", ("m", "n"), {"mode": "bilinear", "size": (3, 9), "antialias": True}, "size"),
+            ("_upsample_bicubic2d_aa", (12, 9), {"mode": "bicubic", "size": (5, 11), "antialias": True}, "size"),
+            ("_upsample_bicubic2d_aa", ("m", 9), {"mode": "bicubic", "scale_factor": 0.6, "antialias": True}, "factor"),
+        ]
     ),
     case(
         "aten::upsample_nearest2d.vec",

@@ -33,6 +33,7 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
     "whole products": lambda x: ((x * 1e6).long().prod(0), (x * 1e6).long().prod()),
     "means": lambda x: (x.mean(0), x.mean(1, keepdim=True), x.mean(), x.double().mean(0)),
     "variances": lambda x: (x.var(0), x.var(1, correction=0), x.std(), torch.var_mean(x, 1, keepdim=True)),
+    "medians": lambda x: (x.median(), x.nanmedian(), (x * 9).long().median(), (x * 9).long().nanmedian()),
     "means of squares": lambda x: torch.nn.functional.rms_norm(x, x.shape[-1:]),
     "matrices by vectors": lambda x: (x @ x.new_ones(x.shape[1]), x.t() @ x.new_ones(x.shape[0])),
     "merged beside a kept axis": lambda x: (x[:, :, None, None] * torch.ones(2, 3)).flatten(1, 2).transpose(0, 1) * 2,

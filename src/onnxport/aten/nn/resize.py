@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from onnxport.aten.nn.fold import steps
+from onnxport.aten.nn.resize_bytes import taps_at_run_time, taps_of, weighted_bytes
 from onnxport.aten.nn.resize_weights import Line, antialiased, interpolated_line
 from onnxport.errors import TranslationError
 from onnxport.translate import Builder, Int, Tensor, translates
@@ -274,6 +275,8 @@ def _weighted(op: Builder, resizing: Resizing, kernel: Kernel, align_corners: bo
     if x.is_float and resizing.is_of_one_element:
         return _spread(op, resizing)
     if x.dtype == torch.uint8:
+        if x.rank == 4:
+            return _bytes(op, resizing, kernel, align_corners)
         floats = Resizing(op.cast(x, torch.float32), resizing.sizes, resizing.factors)
         return op.Clip(op.Round(_weighted(op, floats, kernel, align_corners)), op.const(0.0, torch.float32),
                        op.const(255.0, torch.float32))  # fmt: skip
@@ -293,6 +296,33 @@ def _weighted(op: Builder, resizing: Resizing, kernel: Kernel, align_corners: bo
         exclude_outside=1 if kernel.antialias else None,
         cubic_coeff_a=None if kernel.mode != "cubic" else -0.5 if kernel.antialias else -0.75,
     )
+
+
+def _bytes(op: Builder, resizing: Resizing, kernel: Kernel, align_corners: bool) -> Tensor:
+    """Images of bytes, the last axis first; an axis that stays as long as it was is left alone, whatever the factor."""
+    result, shape, [after] = resizing.x, list(resizing.x.shape), op.result_shapes()
+    for position, axis in reversed(list(enumerate(resizing.axes))):
+        size, factor = shape[axis], resizing.factors[position]
+        wanted = after[axis] if resizing.static_sizes is None else resizing.static_sizes[position]
+        if size == wanted:
+            continue
+        if isinstance(size, int) and isinstance(wanted, int):
+            taps = taps_of(op, torch_weights(kernel, size, wanted, align_corners, factor))
+        else:
+            count = _count_of(op, resizing, position)
+            line = Line(axis, size, count, factor, align_corners, torch.float64, copies=True)
+            taps = taps_at_run_time(op, line, kernel.mode, kernel.antialias)
+        shape[axis] = wanted
+        result = weighted_bytes(op, result, axis, taps).with_shape(shape)
+    return result
+
+
+def _count_of(op: Builder, resizing: Resizing, position: int) -> Int | Tensor:
+    """How many elements an axis comes to."""
+    if resizing.sizes is not None:
+        return resizing.sizes[position]
+    axis = resizing.axes[position]
+    return _scaled_size(op, resizing.x.shape[axis], _given(resizing.factors[position]))
 
 
 def _by_weights(op: Builder, resizing: Resizing, kernel: Kernel, align_corners: bool) -> Tensor:
@@ -319,13 +349,8 @@ def _by_weights_at_run_time(op: Builder, resizing: Resizing, kernel: Kernel, ali
     result, shape, [after] = resizing.x, list(resizing.x.shape), op.result_shapes()
     computed = torch.float64 if result.dtype == torch.float64 else torch.float32
     for position, (axis, factor) in enumerate(zip(resizing.axes, resizing.factors, strict=True)):
-        size = resizing.x.shape[axis]
-        wanted: Int | Tensor
-        if resizing.sizes is None:
-            wanted = _scaled_size(op, size, _given(factor))
-        else:
-            wanted = resizing.sizes[position]
-        line = Line(axis, size, wanted, factor, align_corners, computed, kernel != _CUBIC)
+        wanted = _count_of(op, resizing, position)
+        line = Line(axis, resizing.x.shape[axis], wanted, factor, align_corners, computed, kernel != _CUBIC)
         shape[axis] = after[axis]
         result = (antialiased if kernel.antialias else interpolated_line)(op, result, line, kernel.mode).with_shape(
             shape

@@ -6,6 +6,7 @@ the other, and rounds sizes in float64; then the elements and their weights are 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -59,23 +60,28 @@ class Line:
 
 def interpolated_line(op: Builder, x: Tensor, line: Line, mode: str) -> Tensor:
     """Each new element from its two (linear) or four (cubic) neighbours."""
-    places, step = line.places(op), line.step(op)
-    source = op.Mul(places, step) if line.align_corners else op.Mul(places + 0.5, step) - 0.5
-    if mode == "linear":
-        source = op.Max(source, op.const(0.0, line.dtype))
-    first = op.Floor(source)
     behind = list(range(1, x.rank - line.axis))
-    last = op.scalar(line.size - 1, torch.int64)
-    part = op.Sub(source, first)
     total: Tensor | None = None
-    for offset, weights in _weights(op, mode, part):
-        place = op.cast(first + float(offset), torch.int64)
-        place = op.Min(op.Max(place, op.const(0, torch.int64)), last)
+    for place, weights in interpolated_weights(op, line, mode):
         weight = op.cast(weights, x.dtype)
         term = op.Mul(op.Gather(x, place, axis=line.axis), op.Unsqueeze(weight, behind) if behind else weight)
         total = term if total is None else op.Add(total, term)
     assert total is not None
     return total
+
+
+def interpolated_weights(op: Builder, line: Line, mode: str) -> Iterator[tuple[Tensor, Tensor]]:
+    """Where the neighbours of new elements are, one after the other, and how much each counts."""
+    places, step = line.places(op), line.step(op)
+    source = op.Mul(places, step) if line.align_corners else op.Mul(places + 0.5, step) - 0.5
+    if mode == "linear":
+        source = op.Max(source, op.const(0.0, line.dtype))
+    first = op.Floor(source)
+    last = op.scalar(line.size - 1, torch.int64)
+    part = op.Sub(source, first)
+    for offset, weights in _weights(op, mode, part):
+        place = op.cast(first + float(offset), torch.int64)
+        yield op.Min(op.Max(place, op.const(0, torch.int64)), last), weights
 
 
 def _weights(op: Builder, mode: str, part: Tensor) -> list[tuple[int, Tensor]]:
@@ -95,25 +101,53 @@ def _cubic(op: Builder, distance: Tensor, a: float) -> Tensor:
 
 def antialiased(op: Builder, x: Tensor, line: Line, mode: str) -> Tensor:
     """Each new element from all within the kernel's reach, which grows with the distance of new elements."""
-    one = op.const(1.0, line.dtype)
-    step = line.step(op)
-    stretch = op.Max(step, one)
-    centre = op.Unsqueeze(op.Mul(line.places(op) + 0.5, step), [1])
-    old = op.cast(steps(op, line.size), line.dtype)
-    reach = stretch * float(_RADIUS[mode])
-    # Whole numbers cut off: at the edge of its reach torch leaves out what lies beyond.
-    low = op.Floor(op.Max(op.Sub(centre, reach) + 0.5, op.const(0.0, line.dtype)))
-    high = op.Floor(op.Add(centre, reach) + 0.5)
-    distance = op.Abs(op.Div(op.Sub(old + 0.5, centre), stretch))
-    inside = op.And(op.GreaterOrEqual(old, low), op.Less(old, high))
-    counts = op.Where(inside, _kernel(op, distance, mode), op.const(0.0, line.dtype))
-    weights = op.cast(op.Div(counts, op.ReduceSum(counts, [1], keepdims=1)), x.dtype)
+    weights = op.cast(_window(op, line, mode).weights(op, op.cast(steps(op, line.size), line.dtype), mode), x.dtype)
     last = x.rank - 1
     if line.axis == last:
         return op.MatMul(x, op.Transpose(weights, perm=[1, 0]))
     if line.axis != last - 1:
         raise AssertionError("Only images are antialiased, and they have two axes.")
     return op.MatMul(weights, x)
+
+
+def antialiased_weights(op: Builder, line: Line, mode: str) -> tuple[Tensor, Tensor]:
+    """Which elements count for each new one and how much, [new, counted], with zeros behind those that do."""
+    window = _window(op, line, mode)
+    zero, one = op.scalar(0, torch.int64), op.scalar(1, torch.int64)
+    most = op.cast(op.Ceil(window.reach) * 2.0 + 1.0, torch.int64)
+    old = op.Add(window.low, op.cast(op.Range(zero, most, one), line.dtype))
+    places = op.Min(op.cast(old, torch.int64), op.scalar(line.size - 1, torch.int64))
+    return places, window.weights(op, old, mode)
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Which old elements count for the new ones: columns of their centres and ends, and how far the kernel reaches."""
+
+    centre: Tensor
+    low: Tensor
+    high: Tensor
+    stretch: Tensor
+    reach: Tensor
+
+    def weights(self, op: Builder, old: Tensor, mode: str) -> Tensor:
+        """How much each of the old elements counts."""
+        distance = op.Abs(op.Div(op.Sub(old + 0.5, self.centre), self.stretch))
+        inside = op.And(op.GreaterOrEqual(old, self.low), op.Less(old, self.high))
+        counts = op.Where(inside, _kernel(op, distance, mode), op.const(0.0, old.dtype))
+        return op.Div(counts, op.ReduceSum(counts, [1], keepdims=1))
+
+
+def _window(op: Builder, line: Line, mode: str) -> _Window:
+    step = line.step(op)
+    stretch = op.Max(step, op.const(1.0, line.dtype))
+    centre = op.Unsqueeze(op.Mul(line.places(op) + 0.5, step), [1])
+    reach = stretch * float(_RADIUS[mode])
+    # Whole numbers cut off: at the edge of its reach torch leaves out what lies beyond.
+    low = op.Floor(op.Max(op.Sub(centre, reach) + 0.5, op.const(0.0, line.dtype)))
+    size = op.scalar(line.size, line.dtype)
+    high = op.Min(op.Floor(op.Add(centre, reach) + 0.5), size)
+    return _Window(centre, low, high, stretch, reach)
 
 
 def _kernel(op: Builder, distance: Tensor, mode: str) -> Tensor:

@@ -101,11 +101,28 @@ def median_dim(op: Builder, self: Tensor, dim: int, keepdim: bool) -> Pair:
     return op.Where(some, op.scalar(math.nan, self.dtype), value), op.Where(some, where, position)
 
 
+def _with_one_more(op: Builder, x: Tensor, number: float) -> Tensor:
+    """A vector and one more element."""
+    return op.Concat(x, op.full(number, [1], x.dtype), axis=0).with_shape([x.shape[0] + 1])
+
+
+def _or_nothing(op: Builder, x: Tensor) -> Tensor:
+    """The median of a vector that may have no elements: torch has a NaN then, in C++ the least of whole numbers."""
+    [length] = x.shape
+    largest, nothing = (math.inf, math.nan) if x.is_float else (torch.iinfo(x.dtype).max, torch.iinfo(x.dtype).min)
+    extended = _with_one_more(op, x, largest)
+    middle = op.Max(op.scalar((length - 1) // 2, torch.int64), op.scalar(0, torch.int64))
+    value = op.Gather(ordered(op, extended, 0, length // 2 + 1, False)[0], middle, axis=0).with_shape([])
+    without = op.Equal(op.scalar(length, torch.int64), op.scalar(0, torch.int64))
+    if x.is_float:
+        without = without | _first_nan(op, extended, 0, False)[0]
+    return op.Where(without, op.scalar(nothing, x.dtype), value)
+
+
 @translates("aten::median")
 def median(op: Builder, self: Tensor) -> Tensor:
-    if count_of(self, range(self.rank)) == 0:
-        return op.full(math.nan, [], self.dtype)
-    return median_dim(op, flat(op, self), 0, False)[0]
+    x = flat(op, self)
+    return _or_nothing(op, x) if op.may_be_empty(x.shape) else median_dim(op, x, 0, False)[0]
 
 
 @translates("aten::nanmedian.dim")
@@ -128,9 +145,10 @@ def nanmedian_dim(op: Builder, self: Tensor, dim: int, keepdim: bool) -> Pair:
 
 @translates("aten::nanmedian")
 def nanmedian(op: Builder, self: Tensor) -> Tensor:
-    if count_of(self, range(self.rank)) == 0:
-        return op.full(math.nan, [], self.dtype)
-    return nanmedian_dim(op, flat(op, self), 0, False)[0]
+    x = flat(op, self)
+    if not op.may_be_empty(x.shape):
+        return nanmedian_dim(op, x, 0, False)[0]
+    return nanmedian_dim(op, _with_one_more(op, x, math.nan), 0, False)[0] if self.is_float else _or_nothing(op, x)
 
 
 def _quantile(

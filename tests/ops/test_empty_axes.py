@@ -147,6 +147,7 @@ READ: dict[str, Callable[[torch.Tensor], object]] = {
     ],
     "the size of a diagonal": lambda x: x.new_zeros(x[:, None].diagonal().size(-1)),
     "chunks of the first element": lambda x: torch.cat(x[:1].chunk(3), 1),
+    "a first element unbound": lambda x: torch.stack(x[:1].unbind(0)),
     "a first element squeezed": lambda x: x[:1].squeeze(0),
     "like numbers of the first element": lambda x: torch.full_like(x[:1].argmin(1), 3),
     "the first row overwritten": lambda x: _first_row_overwritten(x),

@@ -217,7 +217,9 @@ class _Walk:
         """The shapes of what a call gives; None where that is no tensors, only data tell, or eager raises."""
         if node.target is operator.getitem:
             of, place = node.args
-            return self.shapes[of][place] if of in self.shapes else None  # type: ignore[index]
+            pieces = self.shapes.get(of, ())  # type: ignore[arg-type]
+            # Of nothing there may be no pieces either.
+            return pieces[place] if -len(pieces) <= place < len(pieces) else None  # type: ignore[operator]
         if not isinstance(node.target, OpOverload):
             return None
         try:

@@ -68,6 +68,12 @@ CASES = [
     case("aten::logspace", lambda x: x + torch.logspace(-1, 1, 3, base=2), R("b", 3)),
     case("aten::logspace.Tensor_Tensor", lambda a, b: torch.logspace(a, b, 4), R(), R()),
     case("aten::logspace.Tensor_Scalar", lambda a: torch.logspace(a, 1, 4, base=2), R()),
+    case(
+        "aten::logspace.Tensor_Scalar",
+        lambda a: [torch.logspace(a, 3, n, base=5, dtype=torch.int32) for n in (0, 1, 4)],
+        R(special=(-1.7,)),
+        name="whole",
+    ),
     case("aten::logspace.Scalar_Tensor", lambda b: torch.logspace(1, b, 4, dtype=torch.float64), R()),
     case("aten::eye", lambda x: torch.eye(x.shape[0]), R("n")),
     case("aten::eye.m", lambda x: torch.eye(3, x.shape[0], dtype=torch.int64), R("n")),

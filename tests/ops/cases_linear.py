@@ -236,6 +236,7 @@ DISTANCE = [
     case("aten::pdist", lambda x: F.pdist(x, 1.5), R("n", 3), name="1.5"),
     case("aten::_euclidean_dist", lambda x, y: ops._euclidean_dist(x, y), R("n", 3), R(4, 3)),
     case("aten::pairwise_distance", lambda x, y: F.pairwise_distance(x, y, 2.0, keepdim=True), R("b", 4), R("b", 4)),
+    case("aten::pairwise_distance", F.pairwise_distance, *[R("b", 4, dtype=torch.uint8, high=255)] * 2, name="bytes"),
     case("aten::cosine_similarity", lambda x, y: F.cosine_similarity(x, y), R("b", 4), R("b", 4)),
     case("aten::cosine_similarity", lambda x, y: F.cosine_similarity(x, y, -1, 0.5), R("b", 3, 4), R(4), name="eps"),
     case("aten::cosine_similarity", lambda x: F.cosine_similarity(x * 0, x), R("b", 4), name="zero"),

@@ -74,6 +74,19 @@ CASES = [
         R("n", 4),
         R("n", 4),
     ),
+    *(
+        case(
+            "aten::margin_ranking_loss",
+            lambda x, y, t: (
+                *_all(F.margin_ranking_loss, x, y, t),
+                *_all(F.margin_ranking_loss, x, y, t, margin=0.5),
+                *_all(F.margin_ranking_loss, x, y, t, margin=-3.0),
+            ),
+            *[R("n", 4, dtype=dtype, low=0, high=9)] * 3,
+            name=str(dtype).removeprefix("torch."),
+        )
+        for dtype in (torch.uint8, torch.int32)
+    ),
     case("aten::soft_margin_loss", lambda x, t: _all(F.soft_margin_loss, x, t.sign()), R("n", 4), R("n", 4)),
     case(
         "aten::multilabel_margin_loss",

@@ -72,8 +72,10 @@ def margin_ranking_loss(
     op: Builder, input1: Tensor, input2: Tensor, target: Tensor, margin: float, reduction: int
 ) -> Tensor:
     behind = target * (input2 - input1)
-    # Whole numbers take a whole margin.
-    return _reduced(op, op.Relu(behind if margin == 0 else behind + op.like(margin, behind)), reduction)
+    if not behind.is_float:
+        # Whole numbers become floats with the margin, also where it is 0.
+        behind = op.cast(behind, torch.get_default_dtype())
+    return _reduced(op, op.Relu(behind if margin == 0 else behind + margin), reduction)
 
 
 @translates("aten::hinge_embedding_loss", promote=("self", "target"))

@@ -123,9 +123,12 @@ def euclidean(op: Builder, x1: Tensor, x2: Tensor) -> Tensor:
     return op.Sqrt(op.Max(square, op.scalar(0, x1.dtype)))
 
 
-@translates("aten::pairwise_distance", promote=("x1", "x2"), to_float=True)
+@translates("aten::pairwise_distance", promote=("x1", "x2"))
 def pairwise_distance(op: Builder, x1: Tensor, x2: Tensor, p: float, eps: float, keepdim: bool) -> Tensor:
     difference = _difference(x1, x2)
+    # Whole numbers are subtracted as such, and bytes wrap.
+    if not (difference.is_float or difference.is_complex):
+        difference = op.cast(difference, torch.get_default_dtype())
     return norm_of(op, (difference + eps).with_shape(difference.shape), p, [difference.rank - 1], keepdim)
 
 

@@ -154,8 +154,14 @@ def linspace(op: Builder, start: _Bound, end: _Bound, steps: int, dtype: torch.d
         return op.const(numbers.tolist(), wanted)
     if steps == 0:
         return op.full(0, [0], wanted)
-    # The bounds of a sequence of whole numbers are whole first; the steps between them need not be.
-    computed = wanted if wanted.is_floating_point else torch.float32
+    return _evenly(op, start, end, steps, wanted, wanted if wanted.is_floating_point else torch.float32)
+
+
+def _evenly(op: Builder, start: _Bound, end: _Bound, steps: int, wanted: torch.dtype, computed: torch.dtype) -> Tensor:
+    """Numbers at equal distances, in the dtype to compute in.
+
+    The bounds of a sequence of whole numbers are whole first; the steps between them need not be.
+    """
     first, last = (
         op.cast(op.cast(bound, wanted) if isinstance(bound, Tensor) else op.scalar(bound, wanted), computed)
         for bound in (start, end)
@@ -178,8 +184,11 @@ def logspace(op: Builder, start: _Bound, end: _Bound, steps: int, base: float, d
     if not isinstance(start, Tensor | Dim) and not isinstance(end, Tensor | Dim):
         numbers = torch.logspace(start, end, steps, base, dtype=wanted, device="cpu")
         return op.const(numbers.tolist(), wanted)
-    computed = wanted if wanted.is_floating_point else torch.float32
-    return op.Pow(op.scalar(base, computed), linspace(op, start, end, steps, computed))
+    if steps == 0:
+        return op.full(0, [0], wanted)
+    # A power that falls short of a whole number would lose one.
+    computed = wanted if wanted.is_floating_point else torch.float64
+    return op.Pow(op.scalar(base, computed), _evenly(op, start, end, steps, wanted, computed))
 
 
 # Matrices

@@ -145,8 +145,29 @@ def real(x: FLOAT[...], other: FLOAT[...]):
     return x + other
 
 
+def plain_whole(x: INT64[...], other: INT64[...]):
+    return script18.Sub(x, other)
+
+
+def plain_real(x: FLOAT[...], other: FLOAT[...]):
+    return script18.Add(x, other)
+
+
 def by_number(op, x: Tensor, other: float) -> Tensor:
     return x * other
+
+
+@pytest.mark.parametrize("dtype, expected", [(torch.float32, [3.0, 5.0]), (torch.int64, [1, 1])])
+def test_element_types_choose_among_several_and_bind_none_that_stands_alone(dtype: torch.dtype, expected: Any) -> None:
+    add = torch.ops.aten.add.Tensor
+    x, other = torch.tensor([2, 3], dtype=dtype), torch.tensor([1, 2], dtype=dtype)
+    program = onnxport.export(torch.add, (x, other), custom_translation_table={add: [plain_whole, plain_real]})
+    assert program(x, other)[0].tolist() == expected
+    alone = onnxport.export(torch.add, (x, other), custom_translation_table={add: plain_real})
+    assert alone(x, other)[0].tolist() == [3, 5]
+    with pytest.raises(TranslationError, match=r"plain_whole: `x` may not be of torch.float64"):
+        x, other = x.double(), other.double()
+        onnxport.export(torch.add, (x, other), custom_translation_table={add: [plain_whole, plain_real]})
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,10 @@ def test_saving_where_tensors_are_fake(tmp_path: Path) -> None:
     program.apply_weights(model.state_dict())
     with onnxport.enable_fake_mode():
         program.save(tmp_path / "model.onnx", external_data=False)
+        whole = program.model_proto
+        weights = [value.const_value for value in program.model.graph.initializers.values()]
+        assert [len(weight.tobytes()) for weight in weights] == [weight.numpy().nbytes for weight in weights]
+    assert whole == program.model_proto
     assert (tmp_path / "structure.onnx").stat().st_size > 0
     assert (tmp_path / "model.onnx").stat().st_size > 0
     torch.testing.assert_close(program(X)[0], model(X), rtol=1e-4, atol=1e-5)

@@ -28,7 +28,7 @@ from onnxport.translate.registry import (
     annotations_of,
     wants_static_int,
 )
-from onnxport.translate.script import is_script, script_function, traced_function
+from onnxport.translate.script import element_types, is_script, script_function, traced_function
 from onnxport.translate.tensor import Tensor
 
 _NUMBERS = {int: torch.int64, float: torch.float64, bool: torch.bool}
@@ -51,7 +51,8 @@ def lookup(
     # One overload is more to the point than its operator, wherever in the table it stands.
     for key in sorted(table, key=lambda key: not isinstance(key, OpOverloadPacket)):
         value = table[key]
-        variants = [_variant(one) for one in (value if isinstance(value, list | tuple) else [value])]
+        several = isinstance(value, list | tuple) and len(value) > 1
+        variants = [_variant(one, several) for one in (value if isinstance(value, list | tuple) else [value])]
         for target in _targets(key):
             own[target] = _translation(target, variants)
 
@@ -100,7 +101,7 @@ class Argument:
     is_default: bool
 
 
-def _variant(value: object) -> Variant:
+def _variant(value: object, is_one_of_several: bool) -> Variant:
     if not callable(value):
         raise ArgumentTypeError(f"A value of `custom_translation_table` is a function that emits ONNX, not {value!r}.")
     name = getattr(value, "__name__", repr(value))
@@ -114,12 +115,16 @@ def _variant(value: object) -> Variant:
             f"The parameters of {name} in `custom_translation_table` can't be told: {error}"
         ) from error
     if parameters and parameters[0].name == "op":
-        return Variant(name, value, parameters[1:], value, _refusal(value))
-    return Variant(name, value, parameters, traced_function(value), _refusal(value))
+        return Variant(name, value, parameters[1:], value, _refusal(value, is_one_of_several))
+    return Variant(name, value, parameters, traced_function(value), _refusal(value, is_one_of_several))
 
 
-def _refusal(function: Callable[..., object]) -> Callable[[str, object], str | None]:
-    """Why a value can't be given to a parameter, by the annotations of the function."""
+def _refusal(function: Callable[..., object], by_element_type: bool) -> Callable[[str, object], str | None]:
+    """Why a value can't be given to a parameter, by the annotations of the function.
+
+    Element types choose among several functions. Of a function that stands alone they are taken as a remark, as in
+    torch.onnx: people write FLOAT for whatever comes.
+    """
     annotations = annotations_of(function)
 
     def refuses(name: str, value: object) -> str | None:
@@ -130,6 +135,9 @@ def _refusal(function: Callable[..., object]) -> Callable[[str, object], str | N
             return f"`{name}` is of type {annotation.__name__}, but here it is {value!r}"
         if wants_static_int(annotation) and _has_dim(value):
             return f"`{name}` must be a fixed number, but here it depends on a run-time size ({value})"
+        allowed = element_types(annotation) if by_element_type else None
+        if allowed and isinstance(value, Tensor) and value.value.dtype not in allowed:
+            return f"`{name}` may not be of {value.dtype}"
         return None
 
     return refuses

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeGuard
+from typing import Any, Protocol, TypeGuard, TypeVar, get_args
 
 import numpy as np
 import onnx
@@ -114,6 +114,20 @@ def script_function(function: ScriptedFunction) -> Script:
         for name, parameter in known.items()
     ]
     return Script(parameters, emit, refuses)
+
+
+def element_types(annotation: object) -> frozenset[ir.DataType]:
+    """The element types that ONNX Script's annotations allow (``FLOAT``, a union of such, a type variable over it).
+
+    There are none where an annotation is another, or leaves the element type open.
+    """
+    bound = annotation.__bound__ or annotation.__constraints__ if isinstance(annotation, TypeVar) else annotation
+    parts = bound if isinstance(bound, tuple) else get_args(bound)
+    if parts:
+        allowed = [element_types(part) for part in parts if part is not type(None)]
+        return frozenset().union(*allowed) if all(allowed) else frozenset()
+    dtype = getattr(bound, "dtype", None) if isinstance(bound, type) else None
+    return frozenset({dtype}) if isinstance(dtype, ir.DataType) and dtype is not ir.DataType.UNDEFINED else frozenset()
 
 
 def traced_function(function: Callable[..., object]) -> Callable[..., object]:

@@ -12,7 +12,7 @@ import onnx_ir as ir
 import torch
 
 from onnxport.errors import OnnxExporterError
-from onnxport.torch_internals.fake_tensors import FakeTensor
+from onnxport.torch_internals.fake_tensors import FakeTensor, disable_current_modes
 from onnxport.weights.dtypes import COMPLEX_PARTS, from_torch_dtype
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ class TorchTensor(ir.Tensor[torch.Tensor]):
     """A tensor of the model that refers to a torch tensor.
 
     A complex tensor appears as its real and imaginary parts in a last dimension of two. ``shape`` is that of the tensor
-    as it appears, and ``key`` its :func:`storage_key`, for a caller that has them already.
+    as it appears, and ``key`` its :func:`storage_key`, for a caller that has them already. Its values are read as they
+    are where a mode makes all new tensors fake, too.
 
     >>> import torch
     >>> from onnxport.weights.torch_tensor import TorchTensor
@@ -97,18 +98,21 @@ class TorchTensor(ir.Tensor[torch.Tensor]):
 
     def numpy(self) -> npt.NDArray[Any]:
         """Return the values as an array, sharing memory with torch where the layout allows it."""
-        plain = self._plain()
-        array: npt.NDArray[Any] = _bytes_view(plain.contiguous()).view(self.dtype.numpy())
-        return array.reshape(tuple(plain.shape))
+        with disable_current_modes():
+            plain = self._plain()
+            array: npt.NDArray[Any] = _bytes_view(plain.contiguous()).view(self.dtype.numpy())
+            return array.reshape(tuple(plain.shape))
 
     def tobytes(self) -> bytes:
         """Return the values as bytes in C order."""
-        return b"".join(self.slabs())
+        with disable_current_modes():
+            return b"".join(self.slabs())
 
     def tofile(self, file: SupportsWrite[memoryview]) -> None:
         """Write the values to a file, straight from torch's storage when it is contiguous and on the CPU."""
-        for slab in self.slabs():
-            file.write(slab)
+        with disable_current_modes():
+            for slab in self.slabs():
+                file.write(slab)
 
     def slabs(self) -> Iterator[memoryview]:
         """Yield the values as bytes: one view of the storage, or consecutive pieces copied one at a time."""
@@ -124,7 +128,8 @@ class TorchTensor(ir.Tensor[torch.Tensor]):
         return array.astype(wanted, copy=bool(copy))
 
     def __dlpack__(self, *, stream: object = None) -> Any:
-        return self._plain().contiguous().__dlpack__(stream=stream)
+        with disable_current_modes():
+            return self._plain().contiguous().__dlpack__(stream=stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)

@@ -12,9 +12,12 @@ import small_models
 import torch
 from transformers import (
     AutoModelForCausalLM,
+    FalconH1Config,
     Gemma3TextConfig,
+    Gemma4TextConfig,
     GemmaConfig,
     GPT2Config,
+    Lfm2Config,
     LlamaConfig,
     MistralConfig,
     Phi3Config,
@@ -58,6 +61,21 @@ CONFIGS: dict[str, Any] = {
     "gemma3": Gemma3TextConfig(**SMALL),
     "phi3": Phi3Config(**SMALL),
     "smollm3": SmolLM3Config(**SMALL),
+    # Layers whose heads differ in width.
+    "gemma4": Gemma4TextConfig(
+        **SMALL,
+        layer_types=["sliding_attention", "full_attention"],
+        sliding_window=6,
+        global_head_dim=16,
+        num_kv_shared_layers=0,
+        vocab_size_per_layer_input=99,
+        hidden_size_per_layer_input=8,
+    ),
+    # States of convolutions beside attention, and those of recurrences with them.
+    "lfm2": Lfm2Config(**SMALL, layer_types=["conv", "full_attention"]),
+    "falcon_h1": FalconH1Config(
+        **SMALL | {"eos_token_id": 97}, mamba_d_ssm=32, mamba_d_state=8, mamba_n_heads=4, mamba_d_head=8, mamba_chunk_size=4
+    ),
 }
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeAlias
 
 from onnxport.pretrained.grid_positions import grid_positions_alike, start_of_image
@@ -17,8 +18,8 @@ from onnxport.provenance import ANEW_FROM, CACHE_BUFFERS
 Described: TypeAlias = dict[str, dict[str, object]]
 """Tables of JSON by the names of their files."""
 
-_KINDS = ("key", "value")
-"""States that the runtime keeps. Version 0.18 leaves those of convolutions and recurrences unbound."""
+_STATES = {"key": "key", "value": "value", "conv_state": "conv", "recurrent_state": "recurrent"}
+"""States that the runtime keeps, and what its names for them have in common with each."""
 
 _GIVEN = {"input_ids", "inputs_embeds", "attention_mask", "position_ids"}
 """What the runtime gives to a decoder besides states."""
@@ -34,9 +35,25 @@ def genai_config(model: Model, parts: Sequence[Part], programs: Sequence[ONNXPro
     """The file by its name; none for a model whose states the runtime has no place for.
 
     The model is of the type ``decoder``: nothing but its inputs and outputs is known of it, so that any model will do.
+    The runtime looks for states of convolutions there only where there are those of recurrences too; a type that has
+    convolutions alone takes a list of the layers that do.
     """
     (part,), (program,) = parts, programs
+    kept = _kinds_by_layer(part)
+    if {"conv_state"} in kept.values() and not any("recurrent_state" in kinds for kinds in kept.values()):
+        layers = ["conv" if "conv_state" in kinds else "full_attention" for _, kinds in sorted(kept.items())]
+        return _described(model, part, program, {"type": "lfm2"}, {"layer_types": layers})
     return _described(model, part, program, {"type": "decoder"})
+
+
+def _kinds_by_layer(part: Part) -> dict[int, set[str]]:
+    """The kinds of states that each layer keeps."""
+    found: dict[int, set[str]] = {}
+    for name in part.inputs(part.sizes):
+        layer, _, kind = name.removeprefix(f"{PAST}.").partition(".")
+        if name.startswith(PAST) and layer.isdecimal():
+            found.setdefault(int(layer), set()).add(kind)
+    return found
 
 
 def image_genai_config(model: Model, parts: Sequence[Part], programs: Sequence[ONNXProgram]) -> Described:
@@ -78,15 +95,23 @@ def image_genai_config(model: Model, parts: Sequence[Part], programs: Sequence[O
     return _described(model, part, programs[-1], sections)
 
 
-def _described(model: Model, part: Part, program: ONNXProgram, sections: Mapping[str, object]) -> Described:
+def _described(
+    model: Model,
+    part: Part,
+    program: ONNXProgram,
+    sections: Mapping[str, object],
+    beside: Mapping[str, object] = MappingProxyType({}),
+) -> Described:
     """The file for a decoder and what else of the model is known; none where it takes what the runtime doesn't give."""
     example = part.inputs(part.sizes)
     states = {name.removeprefix(f"{PAST}."): tensor.shape for name, tensor in example.items() if name.startswith(PAST)}
-    keys = {(shape[1], shape[3]) for name, shape in states.items() if name.endswith(".key")}
     inputs = {name: name for name in example if not name.startswith(PAST)}
-    if len(keys) != 1 or any(name.partition(".")[2] not in _KINDS for name in states) or not set(inputs) <= _GIVEN:
+    kinds = {name.partition(".")[2] for name in states}
+    # The runtime's mask is of all tokens so far, and that of a model whose states don't grow is of the new ones.
+    if "key" not in kinds or not kinds <= set(_STATES) or not set(inputs) <= _GIVEN:
         return {}
-    ((heads, size),) = keys
+    # The runtime asks the file where layers differ in this.
+    heads, size = next((shape[1], shape[3]) for name, shape in states.items() if name.endswith(".key"))
     config = model.config.get_text_config(decoder=True)
     length = _number(config, "max_position_embeddings", "n_positions", default=_UNKNOWN_LENGTH)
     if ANEW_FROM in part.metadata:
@@ -100,8 +125,9 @@ def _described(model: Model, part: Part, program: ONNXProgram, sections: Mapping
         "num_attention_heads": _number(config, "num_attention_heads", "n_head", default=heads),
         "num_key_value_heads": heads,
         "num_hidden_layers": 1 + max(int(name.partition(".")[0]) for name in states),
-        "inputs": inputs | _patterns(PAST, "past"),
-        "outputs": {"logits": "logits"} | _patterns(PRESENT, "present"),
+        "inputs": inputs | _patterns(PAST, "past", kinds=kinds),
+        "outputs": {"logits": "logits"} | _patterns(PRESENT, "present", kinds=kinds),
+        **beside,
     }
     section = {
         **sections,
@@ -163,8 +189,8 @@ def speech_genai_config(model: Model, parts: Sequence[Part], programs: Sequence[
     return {"genai_config.json": {"model": section, "search": search}}
 
 
-def _patterns(prefix: str, side: str, part: str = "") -> dict[str, str]:
-    return {f"{side}_{kind}_names": f"{prefix}.%d.{part}{kind}" for kind in _KINDS}
+def _patterns(prefix: str, side: str, part: str = "", kinds: Collection[str] = ("key", "value")) -> dict[str, str]:
+    return {f"{side}_{_STATES[kind]}_names": f"{prefix}.%d.{part}{kind}" for kind in sorted(kinds)}
 
 
 def _number(config: Model, *names: str, default: int) -> int:

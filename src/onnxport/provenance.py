@@ -49,8 +49,6 @@ CACHE_BUFFERS = "onnxport.cache_buffers"
 """Of the model: inputs that may be longer than what they hold, with the outputs that follow them in the same memory."""
 HEARD_WHOLE = "onnxport.heard_whole"
 """Of the model: the masks that an encoder of sound does without, since it hears all of a recording."""
-GENERATED_TYPE = "onnxport.generated_token_type"
-"""Of the model: the ``token_type_ids`` of generated tokens; where it is not said, that of the prompt's last."""
 ANEW_FROM = "onnxport.states_anew_from"
 """Of the model: with how many tokens its states are computed anew, of all of them: other frequencies begin there."""
 # Of weights: the normalisation that one holds as well, how its elements follow from the state dict's where a file has

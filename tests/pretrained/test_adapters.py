@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +70,40 @@ def test_kept_or_merged(tmp_path: Path) -> None:
     assert onnxport.export_pretrained(Wrapper(model), tmp_path / "merged", adapters="merge").verified
     assert isinstance(model.lm_head, LowRank)
     tokens = [Session(tmp_path / folder).generate([[5, 6, 7]], 8, eos_token_ids=()) for folder in ("kept", "merged")]
+    assert tokens[0] == tokens[1]
+
+
+def test_a_directory_with_an_adapter_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    base: Any = LlamaForCausalLM(one_layer_llama()).eval()
+    base.save_pretrained(tmp_path / "base")
+    torch.save(adapted().lm_head.state_dict(), tmp_path / "adapter.pt")
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    (adapter / "tokenizer_config.json").write_text("{}")
+    with pytest.raises(InputError, match=r"has no config\.json"):
+        onnxport.export_pretrained(adapter, tmp_path / "out")
+    (adapter / "adapter_config.json").write_text("{}")
+    with pytest.raises(InputError, match="names no base_model_name_or_path"):
+        onnxport.export_pretrained(adapter, tmp_path / "out")
+    (adapter / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "../base"}))
+
+    class PeftModel:
+        """What is asked of peft's own."""
+
+        @staticmethod
+        def from_pretrained(model: Any, place: str) -> Any:
+            assert place == str(adapter)
+            model.lm_head = LowRank(model.lm_head)
+            model.lm_head.load_state_dict(torch.load(tmp_path / "adapter.pt"))
+            return Wrapper(model)
+
+    monkeypatch.setitem(sys.modules, "peft", types.SimpleNamespace(PeftModel=PeftModel))
+    onnxport.export_pretrained(adapter, tmp_path / "out", adapters="merge", verify=False)
+    there = {path.name for path in (tmp_path / "out").iterdir()}
+    assert there >= {"config.json", "tokenizer_config.json"} and "adapter_config.json" not in there
+    onnxport.export_pretrained(adapted(), tmp_path / "expected", verify=False)
+    tokens = [Session(tmp_path / name).generate([[5, 6, 7]], 8, eos_token_ids=()) for name in ("out", "expected")]
     assert tokens[0] == tokens[1]
 
 

@@ -74,7 +74,12 @@ CONFIGS: dict[str, Any] = {
     # States of convolutions beside attention, and those of recurrences with them.
     "lfm2": Lfm2Config(**SMALL, layer_types=["conv", "full_attention"]),
     "falcon_h1": FalconH1Config(
-        **SMALL | {"eos_token_id": 97}, mamba_d_ssm=32, mamba_d_state=8, mamba_n_heads=4, mamba_d_head=8, mamba_chunk_size=4
+        **SMALL | {"eos_token_id": 97},
+        mamba_d_ssm=32,
+        mamba_d_state=8,
+        mamba_n_heads=4,
+        mamba_d_head=8,
+        mamba_chunk_size=4,
     ),
 }
 
@@ -142,7 +147,7 @@ def test_the_runtime_hears(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "target"),
     [
-        *((kind, "onnx") for kind in ("idefics3", "llava", "mistral3", "qwen2_5_vl", "glm4v")),
+        *((kind, "onnx") for kind in ("idefics3", "llava", "mistral3", "qwen2_5_vl", "glm4v", "gemma3", "paligemma")),
         *((kind, "onnxruntime") for kind in ("llava", "qwen2_5_vl")),
     ],
 )

@@ -143,15 +143,15 @@ def test_images_and_text_generate_what_the_model_generates(tmp_path: Path) -> No
     assert shapes(graph.input) == {"input_ids": TOKENS, "image_features": ["image_tokens", 32]}
 
 
-#: Type, what the decoder takes besides what any does, what the vision encoder takes, and how onnxruntime-genai, which
-#: gives decoders no types of tokens, calls models that count positions so.
+#: Type, what the decoder takes besides what any does, what the vision encoder takes, and how onnxruntime-genai calls
+#: models that count positions so.
 IMAGES: dict[str, tuple[str, dict[str, list[Any]], list[Any], str | None]] = {
     # Positions count from 1, and tokens that were generated are of another type than those of the prompt.
     "types say who sees whom": (
         "paligemma",
-        {"token_type_ids": ["batch", "past + sequence"]},
+        {"token_types": ["batch", "sequence", 1]},
         ["images", 3, 32, 32],
-        None,
+        "phi3v",
     ),
     "positions in rows, and a grid of patches": (
         "qwen2_vl",

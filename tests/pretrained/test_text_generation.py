@@ -14,6 +14,7 @@ from transformers import (
     GPT2Config,
     Lfm2Config,
     LlamaConfig,
+    LlamaForCausalLM,
     MambaConfig,
     MistralConfig,
     Phi3Config,
@@ -115,6 +116,11 @@ def test_a_checkpoint_in_shards_is_mapped_and_not_loaded(tmp_path: Path, monkeyp
     model = built("llama")
     model.save_pretrained(tmp_path / "checkpoint", max_shard_size="20KB")
     (tmp_path / "checkpoint" / "tokenizer_config.json").write_text("{}")
+    # What sentence-transformers has behind a model.
+    (tmp_path / "checkpoint" / "modules.json").write_text('[{"path": ""}, {"path": "1_Pooling"}, {"path": "../aside"}]')
+    for place in ("checkpoint/1_Pooling", "aside"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "config.json").write_text("{}")
     assert len(list((tmp_path / "checkpoint").glob("*.safetensors"))) > 1
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", lambda *args, **kwargs: pytest.fail("loaded"))
     out = tmp_path / "out"
@@ -122,7 +128,24 @@ def test_a_checkpoint_in_shards_is_mapped_and_not_loaded(tmp_path: Path, monkeyp
     assert folder.task == "text-generation"
     assert {path.name for path in out.iterdir()} >= {"config.json", "generation_config.json", "tokenizer_config.json"}
     assert not list(out.glob("*.index.json"))
+    assert [path.parent.name for path in out.glob("*/config.json")] == ["1_Pooling"]
     assert greedy.check_tokens(model, out) == []
+
+
+@pytest.mark.parametrize(("dtype", "whole"), [(torch.float16, 4), (torch.bfloat16, 2), (torch.float32, 21)])
+def test_weights_have_the_element_types_that_the_library_gives_them(
+    dtype: torch.dtype, whole: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Models say which weights stay in 32 bits: some where the others are float16, some in any case.
+    monkeypatch.setattr(LlamaForCausalLM, "_keep_in_fp32_modules", ["o_proj"])
+    monkeypatch.setattr(LlamaForCausalLM, "_keep_in_fp32_modules_strict", ["self_*.q_proj"])
+    built("llama").to(dtype).save_pretrained(tmp_path)
+    loaded = checkpoint.load_checkpoint(tmp_path, None, None)
+    assert loaded.files
+    expected = LlamaForCausalLM.from_pretrained(tmp_path, dtype=dtype).state_dict()
+    found = {name: tensor.dtype for name, tensor in loaded.model.state_dict().items()}
+    assert found == {name: tensor.dtype for name, tensor in expected.items()}
+    assert list(found.values()).count(torch.float32) == whole
 
 
 def test_other_weights_are_found_out(tmp_path: Path) -> None:

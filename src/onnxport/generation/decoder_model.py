@@ -16,7 +16,7 @@ import torch
 from onnxport.errors import InputError
 from onnxport.generation.runs import groups_of, run_file
 from onnxport.program.runtime import from_ort_value, to_ort_value
-from onnxport.provenance import ANEW_FROM, CACHE_BUFFERS, GENERATED_TYPE
+from onnxport.provenance import ANEW_FROM, CACHE_BUFFERS
 from onnxport.weights.torch_tensor import TorchTensor
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ _NEW = "sequence"
 """The axis of new tokens: a mask over them alone is what models without a growing state take."""
 
 _TOKENS = ("input_ids", "decoder_input_ids")
-_KNOWN = (*_TOKENS, "inputs_embeds", "attention_mask", "position_ids", "token_type_ids", "encoder_attention_mask")
+_TYPES = "token_types"
+_KNOWN = (*_TOKENS, "inputs_embeds", "attention_mask", "position_ids", _TYPES, "encoder_attention_mask")
 _DTYPES = {
     "tensor(float)": torch.float32,
     "tensor(float16)": torch.float16,
@@ -65,7 +66,6 @@ class DecoderModel:
         self.constant = [name for name in states if name not in self.states]
         metadata = session.get_modelmeta().custom_metadata_map
         self.buffers = frozenset(metadata.get(CACHE_BUFFERS, "").split())
-        self.generated_type = int(metadata[GENERATED_TYPE]) if GENERATED_TYPE in metadata else None
         self.anew_from = int(metadata[ANEW_FROM]) if ANEW_FROM in metadata else None
         left = [] if prompt is None else [value.name.removeprefix(NEXT) for value in prompt.get_outputs()]
         unknown = [name for name in self.plain if name not in (*_KNOWN, *left)]
@@ -165,12 +165,11 @@ class Decoding:
             **dict.fromkeys(_TOKENS, tokens),
             "attention_mask": mask,
             "position_ids": self._positions(tokens, mask),
-            "token_type_ids": self._types(mask),
         }
         if "attention_mask" in wanted and wanted["attention_mask"].shape[1] == _NEW:
             given["attention_mask"] = mask[:, -tokens.shape[1] :]
         if "inputs_embeds" in wanted:
-            given["inputs_embeds"] = self._embedded(tokens, mask)
+            given |= self._embedded(tokens, mask)
         given |= {name: self._given[name] for name in wanted if name not in given}
         return {name: given[name].to(_DTYPES[value.type]).contiguous() for name, value in wanted.items()}
 
@@ -193,16 +192,8 @@ class Decoding:
             return stated
         return stated[..., -1:] + behind
 
-    def _types(self, mask: torch.Tensor) -> torch.Tensor:
-        """The types of all tokens so far; the file says which those behind the prompt have."""
-        stated = self._given.get("token_type_ids")
-        if stated is None:
-            return torch.zeros_like(mask)
-        last = stated[:, -1:] if self._model.generated_type is None else stated[:, -1:] * 0 + self._model.generated_type
-        return torch.cat([stated, last.expand(-1, mask.shape[1] - stated.shape[1])], dim=1)
-
-    def _embedded(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Embeddings of tokens; the prompt's have features in the places of their token."""
+    def _embedded(self, tokens: torch.Tensor, mask: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Embeddings of tokens, and their types; the prompt's have features in the places of their token."""
         embedding = self._model.embedding
         if embedding is None:
             raise InputError("The decoder takes inputs_embeds, and there is no file that makes them of tokens.")
@@ -212,8 +203,13 @@ class Decoding:
         features = self._given.get(rows.name, none) if has_prompt else none
         feeds = {"input_ids": tokens.contiguous(), rows.name: features.to(_DTYPES[rows.type]).contiguous()}
         values = {name: to_ort_value(TorchTensor(tensor)) for name, tensor in feeds.items()}
-        (found,) = embedding.run_with_ort_values(["inputs_embeds"], values)
-        return from_ort_value(found)
+        names = [value.name for value in embedding.get_outputs()]
+        results = embedding.run_with_ort_values(names, values)
+        found = {name: from_ort_value(result) for name, result in zip(names, results, strict=True)}
+        stated = self._given.get("token_type_ids")
+        if has_prompt and stated is not None and _TYPES in found:
+            found[_TYPES] = stated.unsqueeze(-1)
+        return found
 
 
 def _present(state: str) -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import importlib
+import json
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from onnxport.errors import InputError, with_article
@@ -15,6 +18,27 @@ AdapterUse: TypeAlias = Literal["keep", "merge", "inputs"]
 
 _ADAPTER = re.compile(r"(?:^|\.)lora_\w+(?:\.|$)")
 """Part of the name of a weight of an adapter, as peft calls its own."""
+
+
+def adapted_checkpoint(directory: Path) -> str | None:
+    """The checkpoint that an adapter in a directory was made for; None for a directory that holds no adapter alone."""
+    settings = directory / "adapter_config.json"
+    if not settings.is_file() or (directory / "config.json").is_file():
+        return None
+    base = json.loads(settings.read_text(encoding="utf-8")).get("base_model_name_or_path")
+    if not base:
+        raise InputError(f"{settings} names no base_model_name_or_path: say there which checkpoint the adapter is for.")
+    beside = directory / base
+    return str(beside) if beside.is_dir() else str(base)
+
+
+def with_adapter(model: object, directory: Path) -> Any:
+    """The model of peft that is this model and the adapter in a directory."""
+    try:
+        peft: Any = importlib.import_module("peft")
+    except ImportError as error:
+        raise InputError(f"{directory} holds an adapter, which needs peft ({error}): pip install peft.") from error
+    return peft.PeftModel.from_pretrained(model, str(directory)).eval()
 
 
 def without_wrapper(model: object, adapters: AdapterUse) -> Any:

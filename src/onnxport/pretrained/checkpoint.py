@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from onnxport.errors import InputError, with_article
+from onnxport.pretrained.adapters import adapted_checkpoint, with_adapter
 from onnxport.pretrained.library import transformers
 from onnxport.pretrained.tasks import Model, Task, detect_task, find_task, model_classes, named_class
 from onnxport.weights.safetensors import MappedFile, mapped_file
@@ -23,11 +25,12 @@ _SINGLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model of a checkpoint, its task, and the files that its weights are mapped from, if they are."""
+    """A model of a checkpoint, its task, the files that its weights are mapped from, if they are, and its folders."""
 
     model: Model
     task: Task
     files: tuple[MappedFile, ...] = ()
+    folders: tuple[Path, ...] = ()
 
 
 def load_checkpoint(
@@ -36,13 +39,16 @@ def load_checkpoint(
     """The model of a directory, or of a name on the hub that the library can reach, and its task.
 
     Args:
-        place: A directory with ``config.json`` and weights.
+        place: A directory with ``config.json`` and weights, or one that peft wrote of an adapter.
         task: The name of the task; None for the one that the configuration's architecture has.
         dtype: The element type of weights; None for that of the configuration.
         as_stored: Take the element type that most of the weights are stored in, and no other.
     """
     library = transformers()
     directory = Path(place)
+    if (base := adapted_checkpoint(directory)) is not None:
+        loaded = load_checkpoint(base, task, dtype, as_stored=as_stored)
+        return replace(loaded, model=with_adapter(loaded.model, directory), folders=(*loaded.folders, directory))
     if directory.is_dir() and not (directory / "config.json").is_file():
         raise InputError(f"{directory} has no config.json, so it is no checkpoint of transformers.")
     # A name on the hub is "model" or "owner/model".
@@ -67,10 +73,11 @@ def load_checkpoint(
                 f"The weights in {place} are stored as {wanted} and can't be referred to there as {dtype}: leave out "
                 'the dtype, or weights="reference".'
             )
+    folders = (directory,) if directory.is_dir() else ()
     model = _mapped_model(kind, config, files, wanted)
     if model is not None:
-        return Checkpoint(model.eval(), found, files)
-    return Checkpoint(kind.from_pretrained(str(place), dtype=wanted).eval(), found)
+        return Checkpoint(model.eval(), found, files, folders)
+    return Checkpoint(kind.from_pretrained(str(place), dtype=wanted).eval(), found, folders=folders)
 
 
 def model_task(model: Model, task: str | None) -> Task:
@@ -128,12 +135,21 @@ def _mapped_model(kind: Model, config: Model, files: Sequence[MappedFile], dtype
     tensors = {name: tensor for file in files for name, tensor in file.tensors.items()}
     own = model.state_dict()
     fitting = {name: tensor for name, tensor in tensors.items() if name in own and own[name].shape == tensor.shape}
+    whole = _kept_whole(model, dtype)
+    dtypes = {name: torch.float32 if whole.search(name) else own[name].dtype for name in fitting}
     model.load_state_dict(
-        {name: tensor.to(own[name].dtype) for name, tensor in fitting.items()}, strict=False, assign=True
+        {name: tensor.to(dtypes[name]) for name, tensor in fitting.items()}, strict=False, assign=True
     )
     model.tie_weights()
     lacking = [name for name, tensor in model.state_dict().items() if tensor.is_meta]
     return None if lacking or len(fitting) < len(tensors) else model
+
+
+def _kept_whole(model: Model, dtype: torch.dtype) -> re.Pattern[str]:
+    """What the names of weights contain that the library keeps in 32 bits where it loads a model of 16."""
+    flags = {torch.float16: ("", "_strict"), torch.bfloat16: ("_strict",)}.get(dtype, ())
+    found = [name for flag in flags for name in getattr(model, f"_keep_in_fp32_modules{flag}", None) or ()]
+    return re.compile("|".join(name.replace("*", ".*") for name in found) or "(?!)")
 
 
 def _weight_files(directory: Path) -> list[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -61,7 +61,8 @@ def export_pretrained(
     (``batch``, ``sequence``, ``past``), and inputs and outputs the names that runtimes of language models know.
 
     Args:
-        model: The directory of a checkpoint, a name on the hub that transformers can reach, or a model of it.
+        model: The directory of a checkpoint, or of an adapter that peft wrote, a name on the hub that transformers can
+            reach, or a model of it.
         out: The folder to write; files in it that have the same names are replaced.
         task: What the model is used for, as transformers' pipelines call it; None for what its architecture says.
         dtype: The element type of weights; None for the checkpoint's own.
@@ -99,15 +100,14 @@ def export_pretrained(
     if weights == "reference":
         check_reference(model, quantize)
     started, largest = time.perf_counter(), None
-    source = None
     if adapters == "inputs" and quantize is not None:
         raise InputError('Weights that are left open are not quantized: leave out quantize, or adapters="inputs".')
     if isinstance(model, torch.nn.Module):
         plain = without_wrapper(model, adapters)
         loaded = Checkpoint(plain if dtype is None else plain.to(dtype), model_task(plain, task))
     else:
-        source = Path(model) if Path(model).is_dir() else None
         loaded = load_checkpoint(os.fspath(model), task, dtype, as_stored=weights == "reference")
+        loaded = replace(loaded, model=without_wrapper(loaded.model, adapters))
     built, found = loaded.model, loaded.task
     reader = "onnx" if target is None else target
     opset = opset_for(opset_version, None if quantize is None else as_quantization(quantize), find_target(reader))
@@ -127,8 +127,8 @@ def export_pretrained(
             leave_open(programs.values())
         for file, program in programs.items():
             program.save(path / file, external_data=True, in_place=in_place)
-        write_configuration(built, source, path)
-        if source is None or not path.samefile(source):
+        write_configuration(built, loaded.folders, path)
+        if not any(map(path.samefile, loaded.folders)):
             write_readme(found, parts, built, path)
         if found.describe is not None:
             write_tables(found.describe(built, parts, list(programs.values())), path)

@@ -14,7 +14,10 @@ from onnxport.provenance import ANEW_FROM
 _COPIED = {".json", ".txt", ".model", ".jinja", ".tiktoken", ".bpe"}
 """How the files of tokenizers and processors end."""
 
-_WEIGHTS = ".index.json"
+_NOT_COPIED = (".index.json", "adapter_config.json")
+"""Where weights are, and what makes an adapter of a folder."""
+_MODULES, _TEMPLATES = "modules.json", "additional_chat_templates"
+"""What sentence-transformers has behind the model, by folder, and a folder of the library's own."""
 _ANEW = """
 Positions have other frequencies where a text has {} tokens or more. So in the step that reaches that many, the states
 of earlier ones are computed anew: the file is given all tokens, and empty states. `onnxport.generation` does so;
@@ -23,18 +26,37 @@ of `genai_config.json` ends before it.
 """
 
 
-def write_configuration(model: Model, source: Path | None, out: Path) -> None:
-    """Put the configuration and, from a checkpoint's directory, all small files that belong to it into the folder."""
-    if source is not None and not out.samefile(source):
-        for file in sorted(source.iterdir()):
-            if file.is_file() and file.suffix in _COPIED and not file.name.endswith(_WEIGHTS):
-                shutil.copyfile(file, out / file.name)
-    if not (out / "config.json").is_file() or source is None:
+def write_configuration(model: Model, sources: Sequence[Path], out: Path) -> None:
+    """Put the configuration and all small files of a checkpoint's folders into the folder, the last folder's first."""
+    there: set[str] = set()
+    for source in sources:
+        there |= {file.name for file in out.iterdir()} if out.samefile(source) else _copy_small(source, out)
+    if "config.json" not in there:
         model.config.save_pretrained(out)
     settings = getattr(model, "generation_config", None)
-    copied = source is not None and (out / "generation_config.json").is_file()
-    if settings is not None and model.can_generate() and not copied:
+    if settings is not None and model.can_generate() and "generation_config.json" not in there:
         settings.save_pretrained(out)
+
+
+def _copy_small(source: Path, out: Path) -> set[str]:
+    """Copy the files of tokenizers and processors, and the folders of modules behind the model; say which."""
+    found = [file for file in sorted(source.iterdir()) if file.is_file() and file.suffix in _COPIED]
+    found = [file for file in found if not file.name.endswith(_NOT_COPIED)]
+    for file in found:
+        shutil.copyfile(file, out / file.name)
+    behind = source / _MODULES
+    rows = json.loads(behind.read_text(encoding="utf-8")) if behind.is_file() else []
+    folders = [source / row["path"] for row in rows] + [source / _TEMPLATES]
+    for folder in folders:
+        # The model's own folder, where it has one, holds its configuration.
+        if folder.is_dir() and folder.parent == source and "model_type" not in _settings(folder / "config.json"):
+            shutil.copytree(folder, out / folder.name, dirs_exist_ok=True)
+    return {file.name for file in found}
+
+
+def _settings(file: Path) -> Mapping[str, object]:
+    found = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return found if isinstance(found, dict) else {}
 
 
 def write_tables(tables: Mapping[str, Mapping[str, object]], out: Path) -> None:

@@ -21,8 +21,12 @@ Described: TypeAlias = dict[str, dict[str, object]]
 _STATES = {"key": "key", "value": "value", "conv_state": "conv", "recurrent_state": "recurrent"}
 """States that the runtime keeps, and what its names for them have in common with each."""
 
-_GIVEN = {"input_ids", "inputs_embeds", "attention_mask", "position_ids"}
-"""What the runtime gives to a decoder besides states."""
+_GIVEN = {name: name for name in ("input_ids", "inputs_embeds", "attention_mask", "position_ids")}
+_HANDED_ON = {"token_types": "per_layer_inputs"}
+"""What the runtime gives to a decoder besides states, and what it hands on from the embedding, by what it calls them.
+
+It says nothing of what is in ``per_layer_inputs``, but that there are numbers for each token.
+"""
 
 _FRAMES = 3000
 """How many frames of sound the runtime's processor makes."""
@@ -60,7 +64,7 @@ def image_genai_config(model: Model, parts: Sequence[Part], programs: Sequence[O
     """The file for features of images, embedding and decoder; none for a folder that the runtime has no loop for.
 
     Of the types that it knows, two say how positions are counted, whatever the model: one after another, or by time,
-    height and width of what a token is of. Types of tokens reach no decoder there.
+    height and width of what a token is of.
     """
     if len(parts) == 1:
         return genai_config(model, parts, programs)
@@ -89,7 +93,8 @@ def image_genai_config(model: Model, parts: Sequence[Part], programs: Sequence[O
         "embedding": {
             "filename": embedding.file,
             "inputs": {"input_ids": "input_ids", "image_features": "image_features"},
-            "outputs": {"inputs_embeds": "inputs_embeds"},
+            "outputs": {"inputs_embeds": "inputs_embeds"}
+            | {known: name for name, known in _HANDED_ON.items() if name in part.axes},
         },
     }
     return _described(model, part, programs[-1], sections)
@@ -105,10 +110,11 @@ def _described(
     """The file for a decoder and what else of the model is known; none where it takes what the runtime doesn't give."""
     example = part.inputs(part.sizes)
     states = {name.removeprefix(f"{PAST}."): tensor.shape for name, tensor in example.items() if name.startswith(PAST)}
-    inputs = {name: name for name in example if not name.startswith(PAST)}
+    known = _GIVEN | _HANDED_ON
+    inputs = {known.get(name, ""): name for name in example if not name.startswith(PAST)}
     kinds = {name.partition(".")[2] for name in states}
     # The runtime's mask is of all tokens so far, and that of a model whose states don't grow is of the new ones.
-    if "key" not in kinds or not kinds <= set(_STATES) or not set(inputs) <= _GIVEN:
+    if "key" not in kinds or not kinds <= set(_STATES) or "" in inputs:
         return {}
     # The runtime asks the file where layers differ in this.
     heads, size = next((shape[1], shape[3]) for name, shape in states.items() if name.endswith(".key"))

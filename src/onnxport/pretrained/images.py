@@ -15,6 +15,7 @@ import torch
 
 from onnxport.errors import InputError
 from onnxport.generation.files import left_padded
+from onnxport.pretrained.library_loop import prompt_types, types_tell_prompts
 from onnxport.pretrained.model_inputs import (
     draw_numbers,
     draw_tokens,
@@ -104,6 +105,8 @@ def prompts_with_images(images: ImageInputs, batch: int) -> tuple[list[list[int]
     tokens, mask = left_padded(prompts, 0)
     takes = inspect.signature(model.forward).parameters
     types = {name: (tokens == token).long() for name in TYPES if name in takes}
+    if "token_type_ids" in types:
+        types["token_type_ids"] = prompt_types(types_tell_prompts(model), tokens == token)
     given = {"input_ids": tokens, "attention_mask": mask, "pixel_values": pixels, **images.numbers(batch), **types}
     return prompts, given
 

@@ -143,8 +143,8 @@ def _states_dropped(model: Model, length: int) -> bool:
     return model.prepare_inputs_for_generation(tokens, past_key_values=cache, **given).get("past_key_values") is None
 
 
-def generated_type(model: Model) -> int | None:
-    """The ``token_type_ids`` that the loop gives to generated tokens; None where they repeat the prompt's last."""
+def types_tell_prompts(model: Model) -> bool:
+    """Whether the loop gives ``token_type_ids`` of 1 to generated tokens, whatever the prompt's are."""
     tokens = torch.full((1, 3), 5)
     found = []
     for kind in (0, 1):
@@ -152,7 +152,12 @@ def generated_type(model: Model) -> int | None:
         with update_calls(model) as calls:
             generate_plainly(model, given, max_new_tokens=1)
         found.append(int(calls[0]["token_type_ids"][0, -1]))
-    return found[0] if found[0] == found[1] else None
+    return found == [1, 1]
+
+
+def prompt_types(tells_prompts: bool, is_placeholder: torch.Tensor) -> torch.Tensor:
+    """The types that processors give to the tokens of a prompt: 1 to those of images, or 0 as to any first text."""
+    return torch.zeros_like(is_placeholder, dtype=torch.int64) if tells_prompts else is_placeholder.long()
 
 
 @contextlib.contextmanager

@@ -39,7 +39,7 @@ def audio_text_parts(model: Model, *, last_logits: bool = False) -> Sequence[Par
     if sound_function(model) is None or model.config.is_encoder_decoder:
         raise InputError(f"{type(model).__name__} has no features of sound to put in the places of tokens.")
     text = embedded_decoder_part(model, last_logits=last_logits)
-    return [audio_part(find_sounds(model)), embedding_part(model, "audio"), text]
+    return [audio_part(find_sounds(model)), embedding_part(model, "audio", has_types="token_types" in text.axes), text]
 
 
 AUDIO_TEXT = Task(

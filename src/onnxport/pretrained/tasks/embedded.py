@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from onnxport.capture.preserved import attributes_preserved
-from onnxport.pretrained.library_loop import counted_positions, generated_type
+from onnxport.pretrained.library_loop import counted_positions, prompt_types, types_tell_prompts
 from onnxport.pretrained.model_inputs import (
     draw_numbers,
     draw_tokens,
@@ -20,7 +20,9 @@ from onnxport.pretrained.model_inputs import (
 from onnxport.pretrained.parts import Part, Sizes, Tensors
 from onnxport.pretrained.tasks.task import Model
 from onnxport.pretrained.tasks.text_generation import EXAMPLE, Decoder
-from onnxport.provenance import GENERATED_TYPE
+
+_TYPES = "token_types"
+"""The types of new tokens: ``token_type_ids`` with an axis behind them, as onnxruntime-genai hands on per token."""
 
 
 class EmbeddedDecoder(Decoder):
@@ -39,8 +41,8 @@ class EmbeddedDecoder(Decoder):
         if self.positions.rows and "position_ids" in found:
             found["position_ids"] = found["position_ids"].repeat(self.positions.rows, 1, 1)
         if self.has_types:
-            found["token_type_ids"] = found["attention_mask"] * 0
-            found["token_type_ids"][:, 1 : 1 + shape[1] // 2] = 1
+            found[_TYPES] = torch.zeros(*tokens.shape, 1, dtype=torch.int64)
+            found[_TYPES][:, 1 : 1 + shape[1] // 2] = 1
         return {"inputs_embeds": draw_numbers(self.model)(shape, torch.Generator().manual_seed(0)), **found}
 
     def axes(self) -> dict[str, Mapping[int, str]]:
@@ -48,7 +50,8 @@ class EmbeddedDecoder(Decoder):
         found = super().axes()
         if self.positions.rows:
             found["position_ids"] = {axis + 1: name for axis, name in found["position_ids"].items()}
-        return {"inputs_embeds": found.pop("input_ids"), "token_type_ids": found["attention_mask"], **found}
+        new = found.pop("input_ids")
+        return {"inputs_embeds": new, **({_TYPES: new} if self.has_types else {}), **found}
 
     def given(self, tensors: Tensors) -> dict[str, Any]:
         """What forward is called with. Types of tokens say who sees whom: they become a mask, in every call."""
@@ -57,24 +60,28 @@ class EmbeddedDecoder(Decoder):
             given["position_ids"] = given["position_ids"] + self.positions.offset
         if self.has_types:
             assert self.cache is not None
+            # What came before is seen by all that is new.
+            new, mask = tensors[_TYPES][..., 0], given["attention_mask"]
+            before = torch.zeros_like(mask[:, : mask.shape[1] - new.shape[1]])
             given["attention_mask"] = self.model.create_masks_for_generate(
                 config=self.model.config,
                 inputs_embeds=given["inputs_embeds"],
-                attention_mask=given["attention_mask"],
+                attention_mask=mask,
                 past_key_values=given.get(self.cache),
                 position_ids=given.get("position_ids"),
-                token_type_ids=given.pop("token_type_ids"),
+                token_type_ids=torch.cat([before, new], dim=1),
                 is_first_iteration=True,
             )
         return given
 
 
-def embedding_part(model: Model, kind: str) -> Part:
-    """Tokens to embeddings, with rows of features of a kind (image, audio) in the places of its token."""
+def embedding_part(model: Model, kind: str, *, has_types: bool = False) -> Part:
+    """Tokens to embeddings, with rows of features of a kind (image, audio) in the places of its token, and types."""
     token, features, count = placeholder(model, kind), f"{kind}_features", f"{kind}_tokens"
     embedding = model.get_input_embeddings()
     words, numbers = draw_tokens(model), draw_numbers(model)
     ignored = _read_as_zero(model)
+    tells_prompts = has_types and types_tell_prompts(_generating(model))
 
     def embed(tensors: Tensors) -> Tensors:
         tokens = tensors["input_ids"]
@@ -87,7 +94,9 @@ def embedding_part(model: Model, kind: str) -> Part:
             is_zero = is_zero | (tokens == other)
         embedded = embedding(torch.where(is_zero, torch.zeros_like(tokens), tokens))
         rows = tensors[features].to(embedded.dtype)
-        return {"inputs_embeds": embedded.masked_scatter(is_feature.unsqueeze(-1).expand_as(embedded), rows)}
+        merged = embedded.masked_scatter(is_feature.unsqueeze(-1).expand_as(embedded), rows)
+        types = {_TYPES: prompt_types(tells_prompts, tokens == token).unsqueeze(-1)} if has_types else {}
+        return {"inputs_embeds": merged, **types}
 
     def made(sizes: Sizes) -> Tensors:
         generator = torch.Generator().manual_seed(0)
@@ -124,9 +133,6 @@ def _read_as_zero(model: Model) -> list[int]:
 def embedded_decoder_part(model: Model, prompt: Tensors | None = None, *, last_logits: bool) -> Part:
     """The decoder behind the embedding; a prompt with features shows how its positions are counted."""
     decoder = EmbeddedDecoder(_generating(model), prompt, last_logits=last_logits)
-    metadata = decoder.metadata
-    if decoder.has_types and (kind := generated_type(decoder.model)) is not None:
-        metadata[GENERATED_TYPE] = str(kind)
     outputs = ("logits", *decoder.states.output_names)
     return Part(
         "model",
@@ -137,7 +143,7 @@ def embedded_decoder_part(model: Model, prompt: Tensors | None = None, *, last_l
         EXAMPLE,
         decoder.others,
         outputs,
-        metadata=metadata,
+        metadata=decoder.metadata,
     )
 
 

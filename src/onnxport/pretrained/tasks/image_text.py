@@ -59,7 +59,7 @@ def image_text_parts(model: Model, *, last_logits: bool = False) -> Sequence[Par
         with contextlib.suppress(InputError):
             images = find_images(model)
             text = embedded_decoder_part(model, prompts_with_images(images, 1)[1], last_logits=last_logits)
-            parts = [vision_part(images), embedding_part(model, "image"), text]
+            parts = [vision_part(images), embedding_part(model, "image", has_types="token_types" in text.axes), text]
             if answers_alike(images, parts):
                 _warn_of_sizes(images, "vision.onnx")
                 return parts

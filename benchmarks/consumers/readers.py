@@ -127,6 +127,25 @@ def run_quantized(path: Path, inputs: Arrays) -> Arrays:
     return run_onnxruntime(quantized, inputs)
 
 
+def run_calibrated(path: Path, inputs: Arrays) -> Arrays:
+    """onnxruntime's quantize_static, calibrated with the inputs, then onnxruntime."""
+    import onnxruntime
+    from onnxruntime.quantization import CalibrationDataReader, quantize_static
+
+    class Once(CalibrationDataReader):
+        def __init__(self) -> None:
+            names = [value.name for value in onnx.load(path).graph.input]
+            self.given = iter([dict(zip(names, inputs, strict=True))])
+
+        def get_next(self) -> dict[str, np.ndarray[Any, Any]] | None:
+            return next(self.given, None)
+
+    onnxruntime.set_default_logger_severity(3)
+    made = path.with_suffix(".calibrated")
+    quantize_static(path, made, Once())
+    return run_onnxruntime(made, inputs)
+
+
 def quantized_elements(path: Path) -> int:
     """How many elements of weights quantize_dynamic has made integers."""
     model = onnx.load(path.with_suffix(".quantized"))
@@ -203,6 +222,7 @@ READERS: dict[str, Reader] = {
     "mnn": run_mnn,
     "ncnn": run_ncnn,
     "quantize": run_quantized,
+    "calibrate": run_calibrated,
     "preprocess": run_preprocessed,
     "pair": run_pair,
     "onnxsim": run_onnxsim,

@@ -36,6 +36,7 @@ TITLES = {
     "ncnn": "ncnn, fixed sizes and one row",
     "quantize": "quantize_dynamic runs",
     "quantized": "quantize_dynamic quantizes as much as of the best file",
+    "calibrate": "quantize_static runs",
     "preprocess": "quant_pre_process",
     "pair": "quant_pre_process and the optimizer, of a pair of files",
     "onnxsim": "onnxsim",

@@ -22,7 +22,7 @@ def attempt(reader: str, path: Path, values: Path) -> dict[str, Any]:
         return {"error": f"{type(error).__name__}: {error}"[:400]}
     if reader == "quantize":
         return {"error": _compared(outputs, expected, 0.5), "elements": quantized_elements(path)}
-    return {"error": _compared(outputs, expected, 2e-3)}
+    return {"error": _compared(outputs, expected, 0.5 if reader == "calibrate" else 2e-3)}
 
 
 def _arrays(stored: list[dict[str, Any]]) -> Arrays:

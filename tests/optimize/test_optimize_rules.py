@@ -36,6 +36,15 @@ ROWS = {
         "{ a = Abs(x) b = Pad(a, pads) y = MaxPool<kernel_shape = [2, 2]>(b) }",
         ["Abs", "Pad", "MaxPool"],
     ),
+    "weights of two products": (
+        "(float[2,3] x, float[2,3] z) => (float[2,2] y) <float[2,3] w = {1, 2, 3, 4, 5, 6}> "
+        "{ a = Gemm<transB = 1>(x, w) b = Gemm<transB = 1>(z, w) y = Add(a, b) }",
+        ["Gemm", "Gemm", "Add"],
+    ),
+    "weights of one product": (
+        "(float[2,3] x) => (float[2,2] y) <float[2,3] w = {1, 2, 3, 4, 5, 6}> { y = Gemm<transB = 1>(x, w) }",
+        ["Gemm"],
+    ),
     "transposes of both operands": (
         "(float[2,n] x, float[2,n] z) => (float[2,n] y) { a = Transpose<perm = [1, 0]>(x) "
         "b = Transpose<perm = [1, 0]>(z) c = Sub(a, b) y = Transpose<perm = [1, 0]>(c) }",

@@ -14,6 +14,7 @@ import onnxport
 from comparison import assert_close
 from onnxport.errors import InputError, TargetError
 from onnxport.legalize import check_ir_version, check_opset
+from onnxport.program.targeted import fitted
 from onnxport.targets import PROFILES, Target
 from onnxport.weights.external_data import read_model
 
@@ -131,6 +132,50 @@ def test_operators_of_an_own_target_are_rewritten(opset: int) -> None:
     assert program.model.opset_imports[""] == opset
     assert not own.rewritten & {node.op_type for node in program.model.graph}
     assert_close(program(other := x(5))[0], model(other))
+
+
+class Meeting(nn.Module):
+    """Rows that are added where others are too, kept where nothing is, and sizes between pixels in two ways."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        places = torch.tensor([1, 0, 1])
+        added, kept = x.index_add(1, places, x), x.index_copy(1, places[:2], x[:, :2])
+        ways = [nn.functional.interpolate(x[:, None], scale_factor=2.0, mode=mode) for mode in ("bicubic", "bilinear")]
+        return added, kept, ways[0], ways[1]
+
+
+def test_operators_that_state_an_attribute_are_rewritten() -> None:
+    example, other = (torch.randn(rows, 3, 4) for rows in (2, 5))
+    program = onnxport.export(Meeting(), (example,), target="mnn", dynamic_shapes=DYNAMIC)
+    nodes = list(program.model.graph.all_nodes())
+    assert not any("reduction" in node.attributes for node in nodes)
+    assert [node.attributes["mode"].value for node in nodes if node.op_type == "Resize"] == ["linear"]
+    for found, wanted in zip(program(other), Meeting()(other), strict=True):
+        assert_close(found, wanted)
+    later = onnxport.export(Meeting(), (example,))
+    assert any("reduction" in node.attributes for node in later.model.graph)
+    assert not any("reduction" in node.attributes for node in fitted(later.model, PROFILES["mnn"]).graph)
+
+
+class Frames(nn.Module):
+    def __init__(self, samples: int) -> None:
+        super().__init__()
+        self.samples = samples
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.stft(x, self.samples, window=torch.hann_window(self.samples), return_complex=True).abs()
+
+
+@pytest.mark.parametrize(
+    ("samples", "target", "transforms"),
+    [(8, "onnx", False), (1030, "onnx", False), (2048, "onnx", True), (2048, "opencv", False)],
+)
+def test_frames_are_transformed_by_products(samples: int, target: str, transforms: bool) -> None:
+    model = Frames(samples)
+    program = onnxport.export(model, (torch.randn(2, 3000),), target=target, dynamic_shapes=({0: "n", 1: "t"},))
+    assert ("STFT" in {node.op_type for node in program.model.graph}) == transforms
+    x = torch.randn(3, 3500)
+    torch.testing.assert_close(program(x)[0], model(x), rtol=1e-3, atol=1e-3)
 
 
 class Loss(nn.Module):

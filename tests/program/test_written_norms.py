@@ -41,6 +41,18 @@ class Shared(nn.Module):
         return self.one(first), self.two(self.conv(x + 1) if self.calls == 2 else first)
 
 
+class Again(nn.Module):
+    """A convolution and a normalisation that are run twice, behind which something else may read the first."""
+
+    def __init__(self, bias: bool = False, apart: bool = False) -> None:
+        super().__init__()
+        self.conv, self.norm, self.apart = nn.Conv2d(3, 3, 3, padding=1, bias=bias), nn.BatchNorm2d(3), apart
+
+    def forward(self, x: Tensor) -> Tensor:
+        first = self.norm(self.conv(x)).relu()
+        return self.conv(first) if self.apart else self.norm(self.conv(first))
+
+
 def image(batch: int) -> Tensor:
     return torch.randn(batch, 3, 6, 5)
 
@@ -69,6 +81,9 @@ ROWS: dict[str, tuple[Callable[[], nn.Module], Callable[[int], Tensor], list[str
         ["Relu", "BatchNormalization"],
     ),
     "read twice": (lambda: Shared(1), image, ["Conv", "BatchNormalization", "BatchNormalization"]),
+    "both run twice": (Again, image, ["Conv", "Relu", "Conv"]),
+    "both run twice, with a bias": (lambda: Again(bias=True), image, ["Conv", "Relu", "Conv"]),
+    "one of both run twice": (lambda: Again(apart=True), image, ["Conv", "BatchNormalization", "Relu", "Conv"]),
     "called twice": (lambda: Shared(2), image, ["Conv", "BatchNormalization", "Add", "Conv", "BatchNormalization"]),
 }
 

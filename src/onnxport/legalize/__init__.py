@@ -11,6 +11,7 @@ from onnxport.events import EventLog
 from onnxport.legalize import rules as rules
 from onnxport.legalize.empty_products import between_other_axes
 from onnxport.legalize.rewriter import Rewriter
+from onnxport.legalize.rules.fourier import transform_short_frames
 from onnxport.legalize.validate import Validator
 from onnxport.legalize.versions import (
     FIRST_IR_WITH_FUNCTIONS,
@@ -45,8 +46,8 @@ def legalize(
     that matches the opset, unless ``ir_version`` says another.
 
     With ``kernels``, what onnxruntime has no implementation for in some element type is computed in another one;
-    other runtimes may not need those casts. Operators in ``rewritten`` are replaced whether the opset has them or not,
-    as far as there is a rule for it. What replaces two nodes has parts in common only where ``apart`` gives the
+    other runtimes may not need those casts. Operators that ``rewritten`` names are replaced whether the opset has them
+    or not, as far as there is a rule for it. What replaces two nodes has parts in common only where ``apart`` gives the
     same for both.
 
     >>> import onnx_ir as ir
@@ -69,6 +70,7 @@ def legalize(
             _inline(model, source, inlined)
     rewriter = Rewriter(model, opset, apart, rewritten)
     rewriter.run(source)
+    rewriter.run_at_target("STFT", transform_short_frames)
     if kernels:
         rewriter.run_at_target("MatMul", between_other_axes)
     validator = Validator(rewriter.names, rewriter.literals, opset, source, rewriter.refusals, events, kernels)

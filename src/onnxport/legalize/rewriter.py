@@ -20,6 +20,7 @@ from onnxport.onnx_build.literals import Literals, added_name
 from onnxport.onnx_build.names import UniqueNames, names_in
 from onnxport.onnx_build.opsets import NEWEST_OPSET, ONNX_DOMAINS
 from onnxport.onnx_build.schemas import schema_of
+from onnxport.targets import names_node
 from onnxport.weights.kinds import is_weight
 
 Replacement = ir.Value | Sequence[ir.Value | None] | None
@@ -149,7 +150,7 @@ class Rewriter:
                     self._walk(body, source, literals)
                 continue
             # What replaces an operator that the target has is written for the target, not for the opset before its own.
-            writes = max(rule.writes, self.target) if node.op_type in self.rewritten else rule.writes
+            writes = max(rule.writes, self.target) if names_node(self.rewritten, node) else rule.writes
             builder = RuleBuilder(node, writes, self.target, self.names, literals, self._shared)
             try:
                 result = rule.function(builder, node)
@@ -164,7 +165,8 @@ class Rewriter:
 
     def _goal(self, node: ir.Node) -> int:
         """The opset on the way to which a node is rewritten: one that does not have it, if it is to be replaced."""
-        return min(self.target, _first_opset(node.op_type) - 1) if node.op_type in self.rewritten else self.target
+        replaced = names_node(self.rewritten, node)
+        return min(self.target, _first_opset(node.op_type) - 1) if replaced else self.target
 
     def _splice(self, node: ir.Node, builder: RuleBuilder, results: list[ir.Value | None]) -> None:
         """Put the emitted nodes in the place of ``node``; its outputs' names, shapes and types go on living."""

@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from onnxport.graphs import graphs
 from onnxport.legalize import legalize
-from onnxport.targets import Target, check_fit, narrow_inputs
+from onnxport.targets import Target, check_fit, names_node, narrow_inputs
 
 
 def fitted(model: ir.Model, target: Target) -> ir.Model:
@@ -25,7 +25,7 @@ def fitted(model: ir.Model, target: Target) -> ir.Model:
     opset = model.opset_imports[""]
     goal = target.opset_for(opset)
     version = target.ir_version
-    met = any(node.op_type in target.rewritten for graph in graphs(model) for node in graph)
+    met = any(names_node(target.rewritten, node) for graph in graphs(model) for node in graph)
     other_form = goal != opset or met or (version is not None and version != model.ir_version)
     if other_form or target.int32_inputs:
         model = model.clone()

@@ -40,7 +40,7 @@ PROFILES: dict[str, Target] = {
             contributed=True,
             basis=_MEASURED,
         ),
-        Target("openvino", opset=17, newest_opset=22, basis=_MEASURED),
+        Target("openvino", opset=17, newest_opset=22, rewritten=operator_set("STFT"), basis=_MEASURED),
         Target(
             "tensorrt",
             opset=17,
@@ -56,7 +56,12 @@ PROFILES: dict[str, Target] = {
             basis="The support matrix of its parser: docs/operators.md in the repository onnx/onnx-tensorrt.",
         ),
         Target(
-            "opencv", opset=17, newest_opset=22, refused=_SEQUENCES | operator_set("Loop RNN Scan"), basis=_MEASURED
+            "opencv",
+            opset=17,
+            newest_opset=22,
+            rewritten=operator_set("STFT"),
+            refused=_SEQUENCES | operator_set("Loop RNN Scan"),
+            basis=_MEASURED,
         ),
         Target(
             "tract",
@@ -72,7 +77,8 @@ PROFILES: dict[str, Target] = {
             "mnn",
             opset=17,
             newest_opset=22,
-            rewritten=operator_set("IsNaN"),
+            # It takes updates that meet for ones that do not, and begins cubic interpolation at a wrong place.
+            rewritten=operator_set("IsNaN") | {"ScatterND.reduction", "ScatterElements.reduction", "Resize.mode=cubic"},
             refused=operator_set("Scan"),
             unread=_OTHER_ACTIVATIONS,
             basis=_MEASURED,

@@ -22,7 +22,8 @@ class Target:
         inner_shapes: Whether the file states the shapes of values inside the graph.
         int32_inputs: Whether inputs of int64 are int32 in the file.
         fixed_sizes: Whether every size must be known when the file is written.
-        rewritten: Operators that are written as others which compute the same.
+        rewritten: Operators that are written as others which compute the same, by their names, as ``"Gelu"``, or those
+            of them that state an attribute, as ``"ScatterND.reduction"`` or ``"Resize.mode=cubic"``.
         refused: Operators that it has not, and that nothing else stands for.
         unread: Attributes that it does not read, as ``"RNN.activations"``: what states one is refused.
         refused_types: Element types that it has not.
@@ -61,3 +62,21 @@ class Target:
         17
         """
         return own if self.oldest_opset <= own <= self.newest_opset else self.opset
+
+
+def names_node(names: frozenset[str], node: ir.Node) -> bool:
+    """Whether the names in a target mean a node: those of operators, or of attributes that the node states.
+
+    >>> import onnx_ir as ir
+    >>> from onnxport.targets.target import names_node
+    >>> resize = ir.node("Resize", [None], {"mode": "cubic"})
+    >>> [names_node(frozenset({name}), resize) for name in ("Resize", "Resize.mode=cubic", "Resize.mode=linear")]
+    [True, True, False]
+    """
+    if node.op_type in names:
+        return True
+    return any(
+        f"{node.op_type}.{name}" in names
+        or (attribute.type == ir.AttributeType.STRING and f"{node.op_type}.{name}={attribute.value}" in names)
+        for name, attribute in node.attributes.items()
+    )

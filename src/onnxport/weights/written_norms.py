@@ -18,17 +18,56 @@ from onnxport.weights.torch_tensor import TorchTensor
 
 
 def fold_written_norms(graph: ir.Graph, outputs: Collection[ir.Value], arrangement: Arrangement) -> None:
-    """Leave each BatchNormalization out that alone reads a layer, and give the layer the weights of both."""
+    """Leave each BatchNormalization out that alone reads a layer, and give the layer the weights of both.
+
+    Layers that share their weights have them once for all, where the normalisations behind them share theirs. OpenCV
+    (5.0), which puts the two together itself, gives the weights of both one name twice, and refuses the file.
+    """
     for norm in graph:
-        if norm.op_type != "BatchNormalization" or norm.domain != "":
+        if norm.op_type != "BatchNormalization" or norm.domain != "" or norm in arrangement.left_out:
             continue
-        layer, result = pair_of(norm), norm.inputs[0]
-        if layer is None or result is None or result in outputs or len(result.uses()) != 1:
+        pairs = _pairs_of_same_weights(norm, outputs)
+        bias = _fold(*pairs[0], arrangement) if pairs else None
+        if bias is None:
             continue
-        bias = _fold(layer, norm, arrangement)
-        if bias is not None:
-            arrangement.joined[str(result.name)] = JoinedLayer(str(norm.outputs[0].name), bias)
+        for layer, one in pairs:
+            arrangement.joined[str(layer.outputs[0].name)] = JoinedLayer(str(one.outputs[0].name), bias)
+            arrangement.left_out.add(one)
     _forget_unread(arrangement)
+
+
+def _pairs_of_same_weights(norm: ir.Node, outputs: Collection[ir.Value]) -> list[tuple[ir.Node, ir.Node]]:
+    """The layer before a normalisation with it, and those that share the weights of both; none if others read them."""
+    layer = _only_layer_before(norm, outputs)
+    if layer is None:
+        return []
+    pairs = []
+    for reader in _readers(layer.inputs[1]):
+        behind = _readers(reader.outputs[0])
+        if len(behind) != 1 or _only_layer_before(behind[0], outputs) is not reader:
+            return []
+        pairs.append((reader, behind[0]))
+    bias = layer.inputs[2] if len(layer.inputs) > 2 else None
+    alike = all(_form(*pair) == _form(layer, norm) for pair in pairs)
+    return pairs if alike and (bias is None or len(_readers(bias)) == len(pairs)) else []
+
+
+def _only_layer_before(norm: ir.Node, outputs: Collection[ir.Value]) -> ir.Node | None:
+    if norm.op_type != "BatchNormalization" or norm.domain != "":
+        return None
+    layer, result = pair_of(norm), norm.inputs[0]
+    return layer if result is not None and result not in outputs and len(result.uses()) == 1 else None
+
+
+def _readers(value: ir.Value | None) -> list[ir.Node]:
+    return [] if value is None else [user for user, _ in value.uses()]
+
+
+def _form(layer: ir.Node, norm: ir.Node) -> tuple[object, ...]:
+    """What the weights of both in one are computed of, and the graph that has them."""
+    numbers = (layer.attributes.get_int("group", 1), layer.attributes.get_int("transB", 0))
+    epsilon = norm.attributes.get_float("epsilon", 1e-5)
+    return (layer.op_type, layer.graph, *numbers, *layer.inputs[1:], *norm.inputs[1:], epsilon)
 
 
 def _fold(layer: ir.Node, norm: ir.Node, arrangement: Arrangement) -> str | None:
@@ -37,7 +76,7 @@ def _fold(layer: ir.Node, norm: ir.Node, arrangement: Arrangement) -> str | None
     tensors = {value: value.const_value for value in read if _is_plain_weight(value, arrangement)}
     weight, bias = layer.inputs[1], layer.inputs[2] if len(layer.inputs) > 2 else None
     folded = folded_norm(layer, norm, {value: tensor for value, tensor in tensors.items() if tensor is not None})
-    if folded is None or weight is None or any(len(value.uses()) != 1 for value in (weight, bias) if value is not None):
+    if folded is None or weight is None:
         return None
     name = str(bias.name) if bias is not None else f"{str(weight.name).removesuffix('.weight')}.bias"
     if bias is None and name in arrangement.initializers:
@@ -48,7 +87,6 @@ def _fold(layer: ir.Node, norm: ir.Node, arrangement: Arrangement) -> str | None
         made.metadata_props.update(like.metadata_props)
         made.metadata_props[FOLDED] = folded.absorbed
         arrangement.initializers[str(tensor.name)] = made
-    arrangement.left_out.add(norm)
     return name
 
 

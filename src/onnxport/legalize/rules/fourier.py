@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from onnxport.legalize.known import constant_array
 from onnxport.legalize.rewriter import Replacement, lowers
 from onnxport.legalize.rule_builder import Refusal, RuleBuilder
 from onnxport.legalize.rules.counting import (
@@ -61,6 +62,30 @@ def short_time_transform(op: RuleBuilder, node: ir.Node) -> Replacement:
         pieces = op.Mul(pieces, op.unsqueeze(window, [1]))
     one_sided = bool(op.attr_int("onesided", 1))
     return _product(op, pieces, 2, frame, frame, inverse=False, one_sided=one_sided)
+
+
+_SHORT_FRAME = 1024
+"""The samples of a frame up to which onnxruntime (1.31) multiplies by a table, then of 4 MB, sooner than transforms."""
+_LONG_FRAME = 2048
+"""The same where it transforms slowly, and is off by a hundredth of small numbers: not a power of two."""
+
+
+def transform_short_frames(op: RuleBuilder, node: ir.Node) -> Replacement:
+    """Short frames are transformed by a product where the opset has an operator for it, too.
+
+    Of 400 samples the product takes a seventh of the operator's time in onnxruntime and is off by a sixtieth as much,
+    of 512 two thirds, of 1,024 the same. OpenCV has no such operator, OpenVINO none where sizes vary, and onnxruntime's
+    symbolic shape inference does not follow it.
+    """
+    frame, shape = constant_array(op.input(3)), op.needed(0).shape
+    if frame is None or frame.size != 1:
+        return None
+    samples = int(frame.reshape(-1)[0])
+    if samples > (_LONG_FRAME if samples & (samples - 1) else _SHORT_FRAME):
+        return None
+    if op.needed(0).dtype is None or shape is None or not isinstance(shape[-1], int):
+        return None
+    return short_time_transform(op, node)
 
 
 def _transform(op: RuleBuilder, data: ir.Value, axis: int, given: ir.Value | None) -> ir.Value:

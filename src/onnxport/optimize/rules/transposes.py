@@ -1,4 +1,4 @@
-"""Transpositions around operations on single elements: the operation is done before both, and they become one."""
+"""Transpositions around operations on single elements, done before both so that they become one, and of weights."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxport.onnx_build.operators import operator_set
@@ -172,7 +173,35 @@ def _of_both(node: ir.Node, scope: Scope) -> Literal[True] | None:
     return True
 
 
+def _shared_weight(node: ir.Node, scope: Scope) -> Literal[True] | None:
+    """``Gemm(x, w, transB=1)`` becomes ``Gemm(x, Transpose(w))`` where something else reads ``w`` too.
+
+    onnxruntime's quantizers turn the weights of each such Gemm where they are, so that the next reader has them in the
+    wrong order. A file has them turned once for all, see ``weights/arrangement.py``.
+    """
+    rows, weight = node.inputs[:2]
+    if node.attributes.get_int("transB", 0) != 1 or scope.in_function:
+        return None
+    if rows is None or weight is None or weight.dtype is None:
+        return None
+    dims = known_dims(weight)
+    if not weight.is_initializer() or dims is None or len(dims) != 2 or scope.counts.get(weight, 0) < 2:
+        return None
+    found, kind, array = weight, weight.dtype, scope.array(weight)
+    order = [ir.AttrInt64s("perm", [1, 0])]
+    if array is not None:
+        turned = scope.literal(np.ascontiguousarray(array.T), kind, "literal_matrix")
+    else:
+        key = ("turned", weight, node.graph, None if scope.apart is None else scope.apart(node))
+        turned = scope.once(key, lambda: scope.insert_before(node, "Transpose", [found], kind, dims[::-1], order))
+    others = [attribute for name, attribute in node.attributes.items() if name != "transB"]
+    rest = [value for value in node.inputs[2:] if value is not None]
+    scope.become(node, "Gemm", [rows, turned, *rest], others)
+    return True
+
+
 RULES = [
+    Rule("weights of several products", "Gemm", _shared_weight),
     *rules_for("transposes of both operands", "Add Div Mul Sub", _of_both),
     Rule("transposes around operations on elements", "Transpose", _around_elements),
 ]

@@ -5,6 +5,8 @@ enough for tokens to follow from the prompt. ``export_pretrained`` alone does th
 
     python tools/language_models.py --out build/language_models.json [llama qwen2 ...]
     python tools/language_models.py --out build/language_models.json --write docs/language_models.md
+
+With types and a page to write, these are measured again and the other rows stay as the page has them.
 """
 
 from __future__ import annotations
@@ -91,6 +93,7 @@ BESIDE: dict[str, dict[str, Any]] = {
     "granitemoehybrid": {"layer_types": ["mamba", "attention"]},
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 2, "expert_layer_offset": 1},
     "bamba": {"attn_layer_indices": [1]},
+    "lfm2": {"layer_types": ["conv", "full_attention"]},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
 }
 
@@ -195,6 +198,20 @@ def page(found: dict[str, Any]) -> str:
     ) + "".join(f"{row}\n" for row in rows)
 
 
+def rows_of(text: str) -> dict[str, Any]:
+    """What a page says was measured."""
+    found: dict[str, Any] = {}
+    left_out = re.search(r"are left out \((.*?)\)", text, re.DOTALL)
+    for kind in [] if left_out is None else left_out[1].split(", "):
+        found[kind] = {"stage": "build", "error": ["", "", ""]}
+    for kind, outcome, distinct in re.findall(r"^\| (\S+) \| (.*) \| (\d*) \|$", text, re.MULTILINE):
+        stage = next((stage for stage, words in WORDS.items() if outcome.startswith(f"{words}: ")), "equal")
+        reason = re.sub(r"\\(.)", r"\1", outcome.removeprefix(f"{WORDS.get(stage)}: "))
+        told = {"distinct": int(distinct)} if distinct else {"error": ["", reason, ""]}
+        found[kind] = {"stage": stage, **told}
+    return found
+
+
 def _reason(error: list[str]) -> str:
     text = " ".join(error[1].split()) if error[1] else error[0]
     text = re.sub(r"The files in \S+ don't do what the model does for text-generation: - ", "", text)
@@ -211,6 +228,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=120, help="how long one type may compute")
     given = parser.parse_args()
     found: dict[str, Any] = json.loads(given.out.read_text()) if given.out.exists() else {}
+    if given.kinds and given.write is not None:
+        found = rows_of(given.write.read_text(encoding="utf-8")) | found
     kinds = given.kinds or ([] if given.write else [kind for kind in decoder_types() if kind not in found])
     end = time.monotonic() + given.limit
     for kind in kinds:

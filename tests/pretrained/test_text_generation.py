@@ -9,6 +9,7 @@ from typing import Any
 import onnx
 import pytest
 import torch
+from tokenizers import Tokenizer
 from transformers import (
     AutoModelForCausalLM,
     GPT2Config,
@@ -21,9 +22,10 @@ from transformers import (
 )
 
 import onnxport
-from onnxport.errors import DifferenceError, InputError
+from onnxport.errors import DifferenceError, InputError, OnnxExporterWarning
 from onnxport.generation import Choice, Session
 from onnxport.pretrained import checkpoint, greedy
+from onnxport.pretrained.folder import write_configuration
 
 SMALL: dict[str, Any] = {
     "vocab_size": 99,
@@ -130,6 +132,21 @@ def test_a_checkpoint_in_shards_is_mapped_and_not_loaded(tmp_path: Path, monkeyp
     assert not list(out.glob("*.index.json"))
     assert [path.parent.name for path in out.glob("*/config.json")] == ["1_Pooling"]
     assert greedy.check_tokens(model, out) == []
+
+
+def test_a_tokenizer_of_the_kind_of_the_model_is_written_for_all_runtimes(tmp_path: Path) -> None:
+    source, out = tmp_path / "checkpoint", tmp_path / "out"
+    built("gpt2").save_pretrained(source)
+    out.mkdir()
+    vocabulary = {"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3}
+    (source / "vocab.json").write_text(json.dumps(vocabulary))
+    (source / "merges.txt").write_text("#version: 0.2\na b\n")
+    write_configuration(built("gpt2"), [source], out)
+    assert Tokenizer.from_file(str(out / "tokenizer.json")).encode("aab").ids == [0, 2]
+    (out / "tokenizer.json").unlink()
+    (source / "vocab.json").write_text("[")
+    with pytest.warns(OnnxExporterWarning, match=r"has no tokenizer\.json, and none could be made"):
+        write_configuration(built("gpt2"), [source], out)
 
 
 @pytest.mark.parametrize(("dtype", "whole"), [(torch.float16, 4), (torch.bfloat16, 2), (torch.float32, 21)])

@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from onnxport.errors import warn
+from onnxport.pretrained.library import transformers
 from onnxport.pretrained.parts import Part
 from onnxport.pretrained.tasks.task import Model, Task
 from onnxport.provenance import ANEW_FROM
@@ -16,6 +18,9 @@ _COPIED = {".json", ".txt", ".model", ".jinja", ".tiktoken", ".bpe"}
 
 _NOT_COPIED = (".index.json", "adapter_config.json")
 """Where weights are, and what makes an adapter of a folder."""
+_TOKENIZER = "tokenizer.json"
+_VOCABULARIES = ("vocab.json", "vocab.txt", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "source.spm")
+"""What runtimes read of a tokenizer, and the files that kinds of tokenizers have of their own."""
 _MODULES, _TEMPLATES = "modules.json", "additional_chat_templates"
 """What sentence-transformers has behind the model, by folder, and a folder of the library's own."""
 _ANEW = """
@@ -31,6 +36,8 @@ def write_configuration(model: Model, sources: Sequence[Path], out: Path) -> Non
     there: set[str] = set()
     for source in sources:
         there |= {file.name for file in out.iterdir()} if out.samefile(source) else _copy_small(source, out)
+    if _TOKENIZER not in there:
+        _write_tokenizer(sources, out)
     if "config.json" not in there:
         model.config.save_pretrained(out)
     settings = getattr(model, "generation_config", None)
@@ -52,6 +59,21 @@ def _copy_small(source: Path, out: Path) -> set[str]:
         if folder.is_dir() and folder.parent == source and "model_type" not in _settings(folder / "config.json"):
             shutil.copytree(folder, out / folder.name, dirs_exist_ok=True)
     return {file.name for file in found}
+
+
+def _write_tokenizer(sources: Sequence[Path], out: Path) -> None:
+    """Write a tokenizer that a checkpoint keeps in files of its own kind in the form that all runtimes read."""
+    having = [source for source in sources if any((source / name).is_file() for name in _VOCABULARIES)]
+    if not having:
+        return
+    source = having[-1]
+    try:
+        backend = transformers().AutoTokenizer.from_pretrained(str(source)).backend_tokenizer
+    except Exception as error:  # noqa: BLE001 - each kind of tokenizer says in its own way what it lacks
+        reason = str(error).partition("\n")[0]
+        warn(f"{source} has no {_TOKENIZER}, and none could be made of its tokenizer: {reason}. Texts need one.")
+        return
+    backend.save(str(out / _TOKENIZER))
 
 
 def _settings(file: Path) -> Mapping[str, object]:

@@ -133,12 +133,13 @@ def test_images_and_text_generate_what_the_model_generates(tmp_path: Path) -> No
     for weight in model.parameters():
         if weight.dim() > 1:
             torch.nn.init.normal_(weight, std=0.3)
-    # The code goes through the images one by one.
-    with pytest.warns(OnnxExporterWarning, match=r"(?s)vision.onnx takes one images only.*image_features = list"):
-        folder = onnxport.export_pretrained(model, tmp_path)
+    folder = onnxport.export_pretrained(model, tmp_path)
     assert (folder.task, folder.files) == ("image-text-to-text", ("vision.onnx", "embedding.onnx", "model.onnx"))
     graph = onnx.load(tmp_path / "model.onnx", load_external_data=False).graph
     assert shapes(graph.input)["inputs_embeds"] == ["batch", "sequence", 32]
+    # The code makes a list of what it has of the images.
+    graph = onnx.load(tmp_path / "vision.onnx", load_external_data=False).graph
+    assert shapes(graph.input) == {"pixel_values": ["images", 3, 32, 32]}
     graph = onnx.load(tmp_path / "embedding.onnx", load_external_data=False).graph
     assert shapes(graph.input) == {"input_ids": TOKENS, "image_features": ["image_tokens", 32]}
 

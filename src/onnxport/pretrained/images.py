@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import torch
 
+from onnxport.capture.rewriting.open_lists import concatenated
 from onnxport.errors import InputError
 from onnxport.generation.files import left_padded
 from onnxport.pretrained.library_loop import prompt_types, types_tell_prompts
@@ -115,7 +116,7 @@ def rows_of_features(result: Any) -> torch.Tensor:
     """What the library's functions of features return, as rows of one after another."""
     pooled = getattr(result, "pooler_output", result)
     found = result.last_hidden_state if pooled is None else pooled
-    rows = torch.cat(list(found)) if isinstance(found, (list, tuple)) else found
+    rows = concatenated(found) if isinstance(found, (list, tuple)) else found
     return rows.reshape(-1, rows.shape[-1])
 
 

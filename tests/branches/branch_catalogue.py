@@ -1524,3 +1524,47 @@ def as_many_layers_as_the_size_has_bits(self: Any, x: Any) -> Any:
     for layer in self.layers[: int(math.log2(len(x)))]:
         x = layer(x).tanh()
     return x
+
+
+@program(rows(6, 1, 2, 4, 5, 9))
+def arrays_of_numpy(self: Any, x: Any) -> Any:
+    n = x.shape[0]
+    later = torch.from_numpy(np.triu(np.ones((n, n)), k=1).astype("uint8"))
+    places = np.arange(n)[:, None] / np.power(100, 2 * (np.arange(3) // 2) / 3)
+    places[:, 0::2], places[:, 1::2] = np.sin(places[:, 0::2]), np.cos(places[:, 1::2])
+    between = torch.tensor(np.linspace(0, 1, n) + np.full(n, 2, dtype=np.float32) + np.eye(n).sum(0))
+    if n > 4:
+        places = places * 2
+    x = (x @ x.T).masked_fill(later == 1, -1e9).softmax(-1) @ x
+    return x * (3 if n % 2 else 4) + torch.from_numpy(places).float(), between
+
+
+@program(SIGNS)
+def data_in_arrays_of_numpy(self: Any, x: Any) -> Any:
+    held = x.detach().cpu().numpy()
+    least = np.maximum(held[np.argsort(-held[:, 0])], 0).astype(np.float32)
+    least[least > 1] = 1
+    if held.max() > 2.5 or np.any(held[1] < 0):
+        return torch.from_numpy(np.concatenate([least, held])), np.asarray(x).mean() + x
+    return torch.tensor(np.where(held > 0.15, 1.0, held)), x * float(held.mean()) * len(held)
+
+
+@program([(torch.ones(h, w),) for h, w in ((8, 10), (4, 4), (7, 9), (16, 5), (30, 29))], axes=({0: "h", 1: "w"},))
+def image_in_the_middle_of_a_frame(self: Any, x: Any) -> Any:
+    h, w = x.shape
+    factor = min(12 / h, 12 / w)
+    high, wide = round(h * factor), round(w * factor)
+    top, left = (12 - high) // 2, (12 - wide) // 2
+    frame = torch.full((12, 12), 0.5)
+    frame[top : top + high, left : left + wide] = F.interpolate(x[None, None], size=(high, wide))[0, 0]
+    return frame * round(h / 3, 2) + round(h * 5, -1) + round(w * 1.7, -1)
+
+
+@program(
+    [(torch.ones(n, 3), torch.ones(m, 3) * 2) for n, m in ((3, 5), (5, 3), (4, 4), (1, 7))],
+    axes=({0: "n"}, {0: "m"}),
+)
+def tensors_by_their_lengths(self: Any, x: Any, y: Any) -> Any:
+    short, long = sorted([x, y], key=len)
+    same = max(x, y, key=len)
+    return torch.cat([long, short]) + max(map(len, (x, y))), same * 2

@@ -12,6 +12,7 @@ spells a private name of torch, so that a new version is read against these file
 ``sympy_functions``   the functions in their expressions
 ``torchscript``       graphs, types and functions of TorchScript, and the tracer
 ``layers``            base classes of layers, autograd functions, and what FX keeps about a tensor
+``arrays``            torch's numpy, whose arrays hold tensors
 ``exporting``         torch.export and bytecode tracing; imported when a model is captured, since it takes seconds
 ====================  =============================================================================================
 

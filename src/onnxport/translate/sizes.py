@@ -238,6 +238,15 @@ def _rounded(op_type: str) -> Emit:
     return emit
 
 
+def _round_decimal(op: Builder, expr: sympy.Basic, args: list[Tensor]) -> Tensor:
+    """Rounded to so many digits, which are fewer than none for tens and hundreds: then the factor divides."""
+    number = op.cast(args[0], torch.float64)
+    digits = int(expr.args[1])
+    factor = op.const([10.0 ** abs(digits)], torch.float64)
+    there, back = (op.Mul, op.Div) if digits >= 0 else (op.Div, op.Mul)
+    return back(op.multi("Round", there(number, factor), outputs=1)[0], factor)
+
+
 def _unary(op_type: str) -> Emit:
     def emit(op: Builder, expr: sympy.Basic, args: list[Tensor]) -> Tensor:
         return op.multi(op_type, op.cast(args[0], torch.float64), outputs=1)[0]
@@ -276,6 +285,7 @@ _EMIT: dict[type, Emit] = {
     sym.FloorToInt: _rounded("Floor"),
     sym.CeilToInt: _rounded("Ceil"),
     sym.RoundToInt: _rounded("Round"),
+    sym.RoundDecimal: _round_decimal,
     sym.OpaqueUnaryFn_sqrt: _unary("Sqrt"),
     sym.OpaqueUnaryFn_exp: _unary("Exp"),
     sym.OpaqueUnaryFn_log: _unary("Log"),

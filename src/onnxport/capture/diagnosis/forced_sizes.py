@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,10 +22,11 @@ from onnxport.capture.diagnosis.user_lines import (
     line_of_error,
     line_of_summary,
 )
-from onnxport.capture.patches.replacing import attributes_replaced
+from onnxport.capture.patches.replacing import attributes_replaced, items_replaced
 from onnxport.capture.request.dynamic_shapes import Axis, DerivedSize
 from onnxport.capture.request.resizing import AxisSizes
 from onnxport.errors import DynamicShapeError, Problem
+from onnxport.torch_internals.fake_tensors import op_implementations_dict
 from onnxport.torch_internals.symbolic_sizes import TracingContext, example_sizes
 from onnxport.torch_internals.sympy_functions import ValueRanges
 
@@ -38,6 +39,7 @@ _RANGE = re.compile(
     r"Not all values of (?P<dim>\w+) = (?P<size>\S+) in the specified range(?P<range>.*?) satisfy the generated guard "
     r"(?P<guard>.*)"
 )
+_SLICE = torch.ops.aten.slice.Tensor
 _CONFLICT = "Found the following conflicts between user-specified ranges"
 _BROADCAST_TO_A_COUNT = (
     "The size of tensor a must match the size of tensor b: "
@@ -109,7 +111,11 @@ class Recorder:
 
         listeners = [("_set_replacement", record), ("_log_guard", record_guard)]
         listeners.append(("guard_or_defer_runtime_assert", record_requirement))
-        with attributes_replaced([(ShapeEnv, name, listener) for name, listener in listeners]):
+        cut = {_SLICE: _noting_parts(op_implementations_dict[_SLICE])}
+        with (
+            attributes_replaced([(ShapeEnv, name, listener) for name, listener in listeners]),
+            items_replaced(op_implementations_dict, cut),
+        ):
             yield
 
     def line(self, axis: Axis, value: int) -> str:
@@ -131,9 +137,36 @@ def note_size_of_item(size: torch.SymInt) -> None:
     _sizes_of_items.setdefault(size.node.shape_env, set()).add(size.node.expr)
 
 
+# How many elements were asked for where a part was cut of an axis, by the symbol that torch has for how many there are.
+_asked_for: weakref.WeakKeyDictionary[ShapeEnv, dict[sympy.Symbol, sympy.Basic]] = weakref.WeakKeyDictionary()
+
+
+def _noting_parts(rule: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """The rule for ``x[start:end]``, of which torch knows nothing where it can't tell that the part lies inside."""
+
+    def cut(mode: object, func: object, self: torch.Tensor, dim: int = 0, *bounds: Any, **named: Any) -> torch.Tensor:
+        part = rule(mode, func, self, dim, *bounds, **named)
+        if len(bounds) == 2 and not named and all(isinstance(one, int | torch.SymInt) for one in bounds):
+            size, length = part.shape[dim], bounds[1] - bounds[0]
+            if isinstance(size, torch.SymInt) and not size.node.has_hint():
+                number = length.node.expr if isinstance(length, torch.SymInt) else sympy.Integer(length)
+                _asked_for.setdefault(size.node.shape_env, {})[size.node.expr] = number
+        return part
+
+    return cut
+
+
+def _is_part_asked_for(env: ShapeEnv, equality: sympy.Eq) -> bool:
+    """Whether an equality says that a part has as many elements as were asked for: never more, and eager checks it."""
+    asked_for = _asked_for.get(env, {})
+    return any(asked_for.get(one) == other for one, other in (equality.args, equality.args[::-1]))
+
+
 def _is_count_of_an_axis(env: ShapeEnv, expression: sympy.Basic) -> bool:
     """Whether an equality says that a count of data is the size of an axis."""
     if not isinstance(expression, sympy.Eq) or not expression.free_symbols.isdisjoint(_sizes_of_items.get(env, ())):
+        return False
+    if _is_part_asked_for(env, expression):
         return False
     known = example_sizes(env)
     sides = [{symbol in known for symbol in side.free_symbols} for side in expression.args]

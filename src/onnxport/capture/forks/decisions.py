@@ -376,10 +376,10 @@ def _numbers(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
         return rows(tensor)
 
     def read(original: Callable[..., object]) -> Callable[..., object]:
-        def number(tensor: torch.Tensor) -> object:
+        def number(tensor: torch.Tensor, *options: object, **named: object) -> object:
             if is_asked_by_model():
                 schedule.rewrite()
-            return original(tensor)
+            return original(tensor, *options, **named)
 
         return number
 
@@ -396,7 +396,7 @@ def _numbers(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
     yield torch.SymInt, "__repr__", text
     yield torch.SymInt, "__hash__", hashed
     yield SymNode, "guard_float", asking(guard_float)
-    for name in ("__int__", "__float__", "__index__"):
+    for name in ("__int__", "__float__", "__index__", "__array__"):
         yield torch.Tensor, name, read(getattr(torch.Tensor, name))
     yield torch.Tensor, "__iter__", iterated
     yield from cuts_left_open(schedule.rewrite)

@@ -61,6 +61,7 @@ def quotients_made_whole() -> Iterator[tuple[object, str, object]]:
     for name in ("__ceil__", "__floor__", "__trunc__"):
         yield torch.SymFloat, name, _made_whole(name, getattr(torch.SymFloat, name))
     yield torch.SymFloat, "is_integer", _is_whole
+    yield torch.SymInt, "__round__", _rounded_to_tens
 
 
 def _made_whole(name: str, original: Callable[[torch.SymFloat], object]) -> Callable[[torch.SymFloat], object]:
@@ -71,6 +72,15 @@ def _made_whole(name: str, original: Callable[[torch.SymFloat], object]) -> Call
         return (size + (by - 1)) // by if name == "__ceil__" else size // by
 
     return whole
+
+
+def _rounded_to_tens(size: Any, digits: int | None = None) -> object:
+    """``round(n, -1)``, of two as near the even one; torch leaves the size as it is."""
+    if digits is None or digits >= 0:
+        return size
+    unit = 10**-digits
+    below, rest = size // unit, size % unit
+    return (below + (2 * rest + below % 2 + unit - 1) // (2 * unit)) * unit
 
 
 def _is_whole(number: torch.SymFloat) -> object:

@@ -27,6 +27,7 @@ ENTERED_ELSEWHERE: tuple[Patch, ...] = (
             "torch.fx.experimental.symbolic_shapes.ShapeEnv._set_replacement",
             "torch.fx.experimental.symbolic_shapes.ShapeEnv._log_guard",
             "torch.fx.experimental.symbolic_shapes.ShapeEnv.guard_or_defer_runtime_assert",
+            "torch._subclasses.fake_impls.op_implementations_dict",
         ),
         why="torch keeps guards and replacements of sizes, but outside bytecode tracing not the user's line, and takes "
         "a count for the size that it is broadcast against.",
@@ -49,8 +50,8 @@ ENTERED_ELSEWHERE: tuple[Patch, ...] = (
         replaces=(
             "torch.fx.experimental.sym_node.SymNode.guard_int",
             "torch.fx.experimental.sym_node.SymNode.guard_float",
-            *(f"torch.Tensor.__{name}__" for name in ("iter", "int", "float", "index")),
-            *(f"torch.SymInt.__{name}__" for name in ("repr", "divmod", "hash")),
+            *(f"torch.Tensor.__{name}__" for name in ("iter", "int", "float", "index", "array")),
+            *(f"torch.SymInt.__{name}__" for name in ("repr", "divmod", "round", "hash")),
             *(f"torch.SymInt.__{r}{name}__" for r in ("", "r") for name in ("truediv", "floordiv", "mod")),
             *(f"torch.SymFloat.{name}" for name in ("is_integer", "__ceil__", "__floor__", "__trunc__")),
             "torch.SymBool.__eq__",
@@ -87,6 +88,13 @@ ENTERED_ELSEWHERE: tuple[Patch, ...] = (
             "torch.Tensor.__contains__",
             "torch.Tensor.is_contiguous",
             *(f"torch.SymFloat.__{name}__" for name in ("eq", "ne", "ge", "le", "array_ufunc", "array_function")),
+            *(f"torch._numpy.ndarray.__{name}__" for name in ("array_ufunc", "array_function", "bool", "int", "float")),
+            *(
+                f"torch._numpy.ndarray.__{r}{name}__"
+                for r in ("", "r")
+                for name in ("add", "sub", "mul", "truediv", "pow")
+            ),
+            *(f"torch._numpy.ndarray.{name}" for name in ("__iter__", "astype")),
         ),
         why="They answer at once, as for the example or as if no number were NaN: the answer is a decision.",
         known="torch 2.13",

@@ -227,7 +227,9 @@ PATCHES: tuple[Patch, ...] = (
             "torch.full",
             "torch.tensor",
             "torch.as_tensor",
+            "torch.from_numpy",
             "torch._subclasses.fake_tensor.FakeTensor.tolist",
+            "torch._subclasses.fake_tensor.FakeTensor.numpy",
             "torch._export.non_strict_utils._NonStrictTorchFunctionHandler._override",
         ),
         why="Their bindings read sizes and places that are tensors, and lists of sizes or tensors, as plain numbers, "

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from onnxport.capture.patches.replacing import attributes_replaced
+from onnxport.torch_internals.arrays import Array
 from onnxport.torch_internals.fake_tensors import FakeTensor, FunctionalTensor
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -30,8 +31,9 @@ def numbers_in_and_out_of_tensors() -> contextlib.AbstractContextManager[None]:
     return attributes_replaced(
         [
             *((torch, name, _of_any_size(getattr(torch, name))) for name in _MADE),
-            *((torch, name, _of_any_numbers(getattr(torch, name))) for name in ("tensor", "as_tensor")),
+            *((torch, name, _of_any_numbers(getattr(torch, name))) for name in ("tensor", "as_tensor", "from_numpy")),
             (FakeTensor, "tolist", _listing(FakeTensor.tolist)),
+            (FakeTensor, "numpy", lambda self, *, force=False: Array(self)),
             (FunctionHandler, "_override", _at_any_place(FunctionHandler._override)),
         ]
     )
@@ -279,14 +281,30 @@ def _write_if(tensor: torch.Tensor, condition: torch.Tensor, value: Any) -> None
 
 
 def _of_any_numbers(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    plain_tensor = torch.tensor
+
     def tensor(data: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
         if isinstance(data, ListedTensor):
             return _converted(data.tensor, *args, **kwargs)
+        if isinstance(data, Array):
+            return _held(data.tensor, *args, copies=original is plain_tensor, **kwargs)
         if not _varies(data):
             return original(data, *args, **kwargs)
         return _stacked(data, kwargs.get("dtype", args[0] if args else None), kwargs.get("device"))
 
     return tensor
+
+
+def _held(
+    tensor: torch.Tensor,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str | None = None,
+    *,
+    copies: bool,
+    **_: object,
+) -> torch.Tensor:
+    """The tensor that an array of torch's numpy holds; of ``torch.tensor`` a copy."""
+    return tensor.to(device=device, dtype=tensor.dtype if dtype is None else dtype, copy=copies)
 
 
 def _converted(

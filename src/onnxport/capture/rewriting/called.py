@@ -16,6 +16,7 @@ from onnxport.capture.forks.kinds import is_literal, with_plain_truths
 from onnxport.capture.patches.tensor_numbers import ListedTensor
 from onnxport.capture.rewriting.choices import counting_choices, either, way_taken
 from onnxport.capture.rewriting.chosen_functions import chosen_function, named_function
+from onnxport.capture.rewriting.open_arrays import array_function
 from onnxport.capture.rewriting.open_iterators import LOOPING, collected, generated, yielded
 from onnxport.capture.rewriting.open_keys import asks_for_key, entry, has_key, put_entry
 from onnxport.capture.rewriting.open_lists import OpenItems, OpenList, items_of, without_open_lists
@@ -81,6 +82,7 @@ class Helpers:
         with contextlib.suppress(TypeError):
             # What can't be hashed is none of these.
             function = SELECTING.get(function, LOOPING.get(function, function))
+            function = array_function(function)
         return open_function(function)
 
     def _extreme(self, function: Callable[..., object], *values: object, **options: Any) -> object:
@@ -89,6 +91,8 @@ class Helpers:
         if len(values) > 1 and not options and self._choosing.may():
             with contextlib.suppress(Unchosen):
                 return self._choosing.extreme(values, greatest=function is max)
+        if "key" in options:
+            options["key"] = open_function(options["key"])
         return open_function(function)(*values, **options)
 
     def number_chosen(

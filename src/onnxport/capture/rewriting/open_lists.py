@@ -13,6 +13,7 @@ from onnxport.capture.patches.tensor_numbers import ListedTensor
 from onnxport.capture.replay.values.items import item_at, item_count, join_items
 from onnxport.capture.replay.values.stand_ins import ReplayValue, Sequenced, Stacked
 from onnxport.torch_internals import pytree
+from onnxport.torch_internals.arrays import Array
 
 Size = int | torch.SymInt
 ModelValue: TypeAlias = Any
@@ -64,6 +65,8 @@ def items_of(iterable: object) -> ModelValue:
         # A number is read from a tensor of its own: torch reads none from a view at a place that varies.
         own = torch.clone if iterable.dim() == 1 else _as_it_is
         return OpenItems(iterable.shape[0], lambda place: own(iterable.select(0, place)))
+    if isinstance(iterable, Array) and isinstance(items_of(iterable.tensor), OpenItems):
+        return OpenItems(iterable.tensor.shape[0], lambda place: Array(iterable.tensor.select(0, place)))
     if isinstance(iterable, ListedTensor):
         return OpenItems(iterable.tensor.shape[0], lambda place: iterable.tensor.select(0, place).clone().item())
     if isinstance(iterable, Pieces) and iterable.cut.most is None:

@@ -27,13 +27,14 @@ from onnxport.capture.rewriting.open_lists import (
     items_of,
     stacked,
 )
+from onnxport.torch_internals.arrays import Array
 from onnxport.torch_internals.symbolic_sizes import note_least, truth_in_range
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def _int(value: ModelValue = 0, *base: object) -> object:
-    if isinstance(value, torch.Tensor):
+    if isinstance(value, torch.Tensor | Array):
         value = value.item()
     if isinstance(value, torch.SymBool):
         return torch.sym_ite(value, 1, 0)
@@ -41,7 +42,7 @@ def _int(value: ModelValue = 0, *base: object) -> object:
 
 
 def _float(value: ModelValue = 0.0) -> object:
-    if isinstance(value, torch.Tensor):
+    if isinstance(value, torch.Tensor | Array):
         value = value.item()
     return torch.sym_float(value) if isinstance(value, torch.SymInt | torch.SymFloat) else float(value)
 

@@ -104,7 +104,7 @@ def has_open_items(iterable: object) -> bool:
 
 def _in_order(iterable: ModelValue, /, *, key: ModelFunction | None = None, reverse: bool = False) -> ModelValue:
     if not _is_open(iterable):
-        return sorted(iterable, key=key, reverse=reverse)
+        return sorted(iterable, key=open_function(key), reverse=reverse)
     order = _keys(iterable, key).argsort(stable=True, descending=reverse)
     return _chosen_rows(iterable, order)
 
@@ -148,9 +148,9 @@ def _where_true(function: ModelFunction | None, iterable: ModelValue) -> ModelVa
 
 def _applied(function: ModelFunction, *iterables: ModelValue) -> ModelValue:
     items = [items_of(one) for one in iterables]
-    if not all(isinstance(one, OpenItems) for one in items):
-        return map(function, *items)
     called = open_function(function)
+    if not all(isinstance(one, OpenItems) for one in items):
+        return map(called, *items)
     rows: ModelValue = items[0] if len(items) == 1 else open_function(zip)(*items)
     return OpenItems(rows.length, lambda place: called(*(one.at(place) for one in items)))
 

@@ -53,6 +53,7 @@ from onnxport.capture.rewriting.syntax_parts import (
     flag_lowered,
     goes_on,
     helper,
+    is_of_arrays,
     looked_up,
     loop_description,
     loop_or_plain,
@@ -178,7 +179,7 @@ class _Rewriter(_Identities):
             node.func = placed(node, helper("first_of", node.func))
             return node
         named = isinstance(node.func, ast.Name) and node.func.id not in _OF_THE_FRAME and not makes_class(node)
-        if named or (isinstance(node.func, ast.Attribute) and node.func.attr in _ATTRIBUTES):
+        if named or (isinstance(node.func, ast.Attribute) and (node.func.attr in _ATTRIBUTES or is_of_arrays(node))):
             node.func = placed(node, helper("open", node.func))
         return node
 

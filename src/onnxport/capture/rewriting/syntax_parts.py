@@ -12,6 +12,8 @@ from onnxport.capture.rewriting.leaving import BROKEN, Unflagged
 _Made = TypeVar("_Made", bound=ast.AST)
 # Two underscores would make another name of it in the methods of a class.
 OWN = "_onnxport_"
+# What models call numpy.
+_ARRAYS = ("np", "numpy", "onp")
 HELPERS = "__onnxport_helpers__"
 
 
@@ -101,6 +103,14 @@ def text_of(loop: ast.For | ast.While) -> str:
 def assigned_by(names: Sequence[str], loop: str) -> ast.stmt:
     """What assigns to variables what a loop that is captured leaves of them."""
     return statement_of(f"({', '.join(names)},) = {loop}.run()" if names else f"{loop}.run()")
+
+
+def is_of_arrays(node: ast.Call) -> bool:
+    """Whether a call looks like one of numpy's functions."""
+    owner = node.func
+    while isinstance(owner, ast.Attribute):
+        owner = owner.value
+    return isinstance(owner, ast.Name) and owner.id in _ARRAYS
 
 
 def may_be_key(index: ast.expr) -> bool:

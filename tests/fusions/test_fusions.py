@@ -49,6 +49,47 @@ class Heads(nn.Module):
         return found if self.apart else found.transpose(1, 2).flatten(2)
 
 
+class WrittenHeads(nn.Module):
+    """Attention as products and a softmax, the scale at one place or another, or about which something is otherwise."""
+
+    def __init__(self, scaled: str = "scores", masked: bool = False, axis: int = -1, latents: bool = False) -> None:
+        super().__init__()
+        self.q, self.k, self.v = nn.Linear(16, 16), nn.Linear(16, 16), nn.Linear(16, 16)
+        self.scaled, self.masked, self.axis, self.latents = scaled, masked, axis, latents
+
+    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
+        q, k, v = (
+            layer(given).unflatten(2, (4, 4)).transpose(1, 2)
+            for layer, given in ((self.q, x[:1] if self.latents else x), (self.k, memory), (self.v, memory))
+        )
+        turned = k.transpose(-1, -2) * 0.5 if self.scaled == "keys" else k.transpose(-1, -2)
+        scores = (q * 0.5 if self.scaled == "queries" else q) @ turned
+        if self.scaled == "scores":
+            scores = scores / 3
+        if self.masked:
+            scores = scores.masked_fill(scores < -0.1, -1e9)
+        return (scores.softmax(self.axis) @ v).transpose(1, 2).flatten(2)
+
+
+class PackedHeads(nn.Module):
+    """Attention whose queries, keys and values one product gives, parts of it or of each head."""
+
+    def __init__(self, written: bool = False, inside: bool = False) -> None:
+        super().__init__()
+        self.qkv, self.written, self.inside = nn.Linear(8, 24), written, inside
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.inside:
+            q, k, v = self.qkv(x).unflatten(2, (2, 3, 4)).permute(3, 0, 2, 1, 4).unbind(0)
+        else:
+            q, k, v = self.qkv(x).unflatten(2, (3, 2, 4)).permute(2, 0, 3, 1, 4).unbind(0)
+        if self.written:
+            found = (q @ k.transpose(-1, -2) * 0.5).softmax(-1) @ v
+        else:
+            found = functional.scaled_dot_product_attention(q, k, v)
+        return found.transpose(1, 2).flatten(2)
+
+
 class Squeeze(nn.Module):
     """The mean of channels behind a convolution, over the axes of images or others."""
 
@@ -116,6 +157,16 @@ ROWS = {
     "heads with a scale": Row(lambda: Heads(scale=0.3), 2, {"MultiHeadAttention": 1}),
     "heads that share keys": Row(lambda: Heads(keys=2), 2, {"MultiHeadAttention": 0}),
     "heads of causal attention": Row(lambda: Heads(causal=True), 2, {"MultiHeadAttention": 0}),
+    "heads of one product": Row(PackedHeads, 1, {"MultiHeadAttention": 1, "Split": 1, "Transpose": 1}),
+    "heads that hold queries, keys and values": Row(lambda: PackedHeads(inside=True), 1, {"MultiHeadAttention": 0}),
+    "written heads": Row(WrittenHeads, 2, {"MultiHeadAttention": 1, "Softmax": 0, "Transpose": 3}),
+    "written heads with scaled queries": Row(lambda: WrittenHeads("queries"), 2, {"MultiHeadAttention": 1, "Mul": 0}),
+    "written heads with scaled keys": Row(lambda: WrittenHeads("keys"), 2, {"MultiHeadAttention": 1, "Mul": 0}),
+    "written heads without a scale": Row(lambda: WrittenHeads(""), 2, {"MultiHeadAttention": 1}),
+    "written heads with a mask": Row(lambda: WrittenHeads(masked=True), 2, {"MultiHeadAttention": 0}),
+    "written heads over queries": Row(lambda: WrittenHeads(axis=-2), 2, {"MultiHeadAttention": 0}),
+    "written heads of one row for all": Row(lambda: WrittenHeads(latents=True), 2, {"MultiHeadAttention": 0}),
+    "written heads of one product": Row(lambda: PackedHeads(written=True), 1, {"MultiHeadAttention": 1, "Split": 1}),
     "rotary": Row(Rotary, 1, {"RotaryEmbedding": 1, "Neg": 0, "Slice": 1}),
     "rotary by place": Row(lambda: Rotary(by_place=True), 1, {"RotaryEmbedding": 1, "Neg": 0, "Slice": 0}),
     "rotary with other angles in the second half": Row(lambda: Rotary(other=2.0), 1, {"RotaryEmbedding": 0}),
@@ -179,7 +230,9 @@ def test_the_default_target_has_no_operator_of_a_runtime() -> None:
 def test_an_unknown_fusion_is_an_error() -> None:
     target = onnxport.Target("mine", fusions=("everything",))
     with pytest.raises(
-        InputError, match="no fusion 'everything'; known are 'residual', 'heads', 'pool', 'scale', 'rotary', 'cache'"
+        InputError,
+        match="no fusion 'everything'; known are 'residual', 'heads', 'written heads', 'pool', "
+        "'scale', 'rotary', 'cache'",
     ):
         onnxport.export(nn.ReLU(), (torch.ones(2),), target=target)
 

@@ -15,6 +15,7 @@ from onnxport.fusions.heads import attend_by_heads
 from onnxport.fusions.pooling import pool_whole_images, scale_whole_images
 from onnxport.fusions.residual import keep_sum_apart
 from onnxport.fusions.rotary import rotate_by_heads
+from onnxport.fusions.written_attention import attend_as_written
 from onnxport.graphs import bodies
 from onnxport.onnx_build.opsets import CONTRIBUTED_DOMAIN
 from onnxport.optimize.dead_code import remove_dead_code, remove_marked_dead
@@ -60,9 +61,18 @@ FUSIONS: dict[str, Fusion] = {
             "heads",
             starts_at="Attention",
             writes="com.microsoft.MultiHeadAttention",
-            requires="float32, as many heads of keys as of queries, no mask, no past, heads taken apart just before",
+            requires="float32, as many heads of keys as of queries, no mask, no past, heads taken apart just before, "
+            "those of queries, keys and values also from one product",
             gain="0.90 to 0.98 of the products, softmax and transpositions: it never holds all weights of keys at once",
             rewrite=attend_by_heads,
+        ),
+        Fusion(
+            "written heads",
+            starts_at="Softmax",
+            writes="com.microsoft.MultiHeadAttention",
+            requires="the same, of attention that a model writes out as products and a softmax",
+            gain="0.91 (512 positions) to 0.98 (197) of an attention with the products around it; 1.00 of 64 positions",
+            rewrite=attend_as_written,
         ),
         Fusion(
             "pool",

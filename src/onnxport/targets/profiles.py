@@ -30,7 +30,7 @@ PROFILES: dict[str, Target] = {
             newest_opset=23,
             refused_types=frozenset({_D.COMPLEX64, _D.COMPLEX128}),
             contributed=True,
-            fusions=("residual", "heads", "pool", "scale", "rotary", "cache"),
+            fusions=("residual", "heads", "written heads", "pool", "scale", "rotary", "cache"),
             basis=_MEASURED,
         ),
         Target(

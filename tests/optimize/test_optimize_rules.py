@@ -45,6 +45,17 @@ ROWS = {
         "(float[2,3] x) => (float[2,2] y) <float[2,3] w = {1, 2, 3, 4, 5, 6}> { y = Gemm<transB = 1>(x, w) }",
         ["Gemm"],
     ),
+    "softmax under a mask of everything": (
+        "(float[b,2,3] x) => (float[b,2,3] y) <bool[1,2,1] all = {1, 1}, float zero = {0}, float least = {-9}, "
+        "int64[2] tail = {2, 3}> { n = Shape<start = 0, end = 1>(x) s = Concat<axis = 0>(n, tail) e = Expand(all, s) "
+        "m = Where(e, zero, least) a = Add(x, m) y = Softmax(a) }",
+        ["Softmax"],
+    ),
+    "softmax under a mask of some": (
+        "(float[2,2,3] x, float[3] least) => (float[2,2,3] y) <bool[1,2,1] some = {1, 0}, float zero = {0}> "
+        "{ m = Where(some, zero, least) a = Add(x, m) y = Softmax(a) }",
+        ["Where", "Add", "Softmax"],
+    ),
     "transposes of both operands": (
         "(float[2,n] x, float[2,n] z) => (float[2,n] y) { a = Transpose<perm = [1, 0]>(x) "
         "b = Transpose<perm = [1, 0]>(z) c = Sub(a, b) y = Transpose<perm = [1, 0]>(c) }",

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.optimize.rules.pattern import Rule, made_by
-from onnxport.optimize.scope import Scope, known_dims
+from onnxport.optimize.scope import Scope, known_dims, surely_same_shape
 
 _KEYS, _VALUES, _MASK, _PAST = 1, 2, 3, 4
 _RESHAPING = ("Expand", "Unsqueeze", "Reshape", "Squeeze")
@@ -107,7 +107,22 @@ def _and_with_everything(node: ir.Node, scope: Scope) -> Literal[True] | None:
     return None
 
 
+def _softmax_of_everything(node: ir.Node, scope: Scope) -> Literal[True] | None:
+    """``Softmax(Add(x, Where(all true, 0, y)))`` is ``Softmax(x)``, which does not tell one zero from the other."""
+    added = made_by(node.inputs[0], "Add")
+    for value, mask in () if added is None else (added.inputs[:2], added.inputs[1::-1]):
+        chosen = made_by(mask, "Where")
+        zero = None if chosen is None else scope.array(chosen.inputs[1])
+        if added is None or chosen is None or value is None or zero is None or zero.any():
+            continue
+        if _surely_true(chosen.inputs[0], scope) and surely_same_shape(value, added.outputs[0]):
+            scope.set_input(node, 0, value)
+            return True
+    return None
+
+
 RULES = [
+    Rule("softmax under a mask of everything", "Softmax(Add)", _softmax_of_everything),
     Rule("keys shared by heads", "Attention", _keys_shared),
     Rule("mask of everything", "Attention", _mask_of_everything),
     Rule("and with everything", "And", _and_with_everything),

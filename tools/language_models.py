@@ -79,7 +79,13 @@ BESIDE: dict[str, dict[str, Any]] = {
     "mamba2": {"num_heads": 4, "head_dim": 16, "expand": 2},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
     "gemma3n_text": {"num_kv_shared_layers": 0},
-    "zamba": {"num_hidden_layers": 5, "attn_layer_period": 2, "attn_layer_offset": 1},
+    "zamba": {
+        "num_hidden_layers": 5,
+        "attn_layer_period": 2,
+        "attn_layer_offset": 1,
+        "attention_hidden_size": 64,
+        "attention_head_dim": 16,
+    },
     "zamba2": {
         "layers_block_type": ["mamba", "hybrid"],
         "use_mem_eff_path": False,

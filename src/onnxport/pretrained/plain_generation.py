@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from onnxport.capture.preserved import attributes_preserved
 from onnxport.errors import Problem
 from onnxport.pretrained.library import transformers
 from onnxport.pretrained.model_inputs import required_besides
@@ -37,7 +38,8 @@ def generate_plainly(model: Any, inputs: Mapping[str, torch.Tensor], *, own_loop
     )
     kept, model.generation_config = model.generation_config, plain
     try:
-        with torch.no_grad():
+        # Some models keep what they have seen in their attributes, where the next prompt would find it.
+        with torch.no_grad(), attributes_preserved(model):
             if own_loop or required_besides((), inspect.signature(model.forward).parameters):
                 # Its loop calls a model inside it.
                 return model.generate(**inputs, generation_config=plain)

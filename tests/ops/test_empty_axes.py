@@ -64,6 +64,8 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
     "like the first element": lambda x: (torch.zeros_like(x[:1]), torch.full_like(x.t()[:, :1] * 2, 3), x[:1].fill_(2)),
     "means beside every second element": lambda x: (x.sum(1)[::2].neg_(), x.sum(1).mean()),
     "means of the first element": lambda x: (x[:1].mean(0), x[None].diagonal().mean(1), x[:1].var(0, correction=0)),
+    "means of the last but one of many": lambda x: _means(x.sum(1, keepdim=True).repeat(1, 4).reshape(-1)[-3:-1]),
+    "means beside a first element": lambda x: (x[:1, :, None].mean(2), x[:1, :, None].mean(1)),
     "like one beside the first elements": lambda x: (
         torch.zeros_like(x[:1].sum(0, keepdim=True)),
         torch.ones_like(x[:2, None].sum(0)),
@@ -126,6 +128,10 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
 }
 
 
+def _means(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return x.mean(0), (x * 2).var(0, correction=0), torch.ones_like(x), x.cumprod(0), x.cummax(0).values
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_an_axis_that_is_empty_at_run_time(name: str) -> None:
     class Model(torch.nn.Module):
@@ -150,6 +156,7 @@ READ: dict[str, Callable[[torch.Tensor], object]] = {
     "a first element unbound": lambda x: torch.stack(x[:1].unbind(0)),
     "a first element squeezed": lambda x: x[:1].squeeze(0),
     "like numbers of the first element": lambda x: torch.full_like(x[:1].argmin(1), 3),
+    "the mean of a first element beside another one": lambda x: x[:1, :, None].mean(0),
     "the first row overwritten": lambda x: _first_row_overwritten(x),
 }
 

@@ -46,8 +46,10 @@ class Body(Protocol):
 class Shared:
     """What all builders of one model share: names in use, literals, and how sizes are shown."""
 
-    def __init__(self, dim_names: DimNames) -> None:
+    def __init__(self, dim_names: DimNames, sizes_of_parts: frozenset[int] = frozenset()) -> None:
         self.dim_names = dim_names
+        #: The known sizes of parts of axes that vary, which are 0 where those are empty.
+        self.sizes_of_parts = sizes_of_parts
         self.names = UniqueNames()
         self.literals = Literals(self.names, shown_name)
         self.opset_imports: dict[str, int] = {}

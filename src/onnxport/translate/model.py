@@ -37,6 +37,7 @@ from onnxport.translate.builder import Builder, Shared
 from onnxport.translate.constant_names import constant_name
 from onnxport.translate.dims import Dim, DimNames, Int
 from onnxport.translate.engine import Engine
+from onnxport.translate.first_elements import sizes_of_parts
 from onnxport.translate.registry import Lookup
 from onnxport.translate.tensor import Tensor
 from onnxport.weights.dtypes import COMPLEX_PARTS, from_torch_dtype
@@ -83,7 +84,8 @@ def translate_path(
 
     A condition that is settled on this way is a bool.
     """
-    shared = Shared(DimNames(names.dims, names.same_dims, _declared_ranges(program), names.way))
+    dim_names = DimNames(names.dims, names.same_dims, _declared_ranges(program), names.way)
+    shared = Shared(dim_names, sizes_of_parts(program.graph))
     op = Builder(shared)
     engine = Engine(op, find, program.owner, events)
     inputs, weights = _inputs(program, engine, names)

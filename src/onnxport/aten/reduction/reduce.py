@@ -118,7 +118,7 @@ def mean(
         # Runtimes give 0 here; the mean of nothing is NaN.
         return op.full(math.nan, reduced_shape(self, axes, keepdim), self.dtype)
     result = reduced(op, "ReduceMean", self, axes, keepdim)
-    if count == 1:
+    if isinstance(count, int):
         elements = shape_if_empty(op, self)
         count = product(elements[axis] for axis in axes)
     if not op.may_be_empty([count]):

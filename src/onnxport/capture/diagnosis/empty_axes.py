@@ -7,6 +7,7 @@ themselves, is the number. Such an axis has a limit: the file holds where it has
 
 from __future__ import annotations
 
+import math
 import operator
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -60,14 +61,15 @@ _OPEN = frozenset(
         ),
         *("_log_softmax", "_softmax", "all", "amax", "amin", "any", "argmax", "argmin", "argsort", "count_nonzero"),
         *("cummax", "cummin", "cumprod", "cumsum", "kthvalue", "linalg_vector_norm", "log_softmax", "logcumsumexp"),
-        *("logsumexp", "max", "mean", "median", "min", "norm", "prod", "softmax", "sort", "std", "std_mean", "sum"),
-        *("topk", "var", "var_mean"),
+        *("logsumexp", "max", "median", "min", "norm", "prod", "softmax", "sort", "sum", "topk"),
         *("addmm", "batch_norm", "bmm", "cdist", "conv1d", "conv2d", "chunk", "dropout", "einsum", "glu", "layer_norm"),
         *("linear", "matmul", "mm", "rms_norm", "scaled_dot_product_attention"),
     )
 )
 # What makes a tensor of the sizes of another: told apart (`translate/first_elements.py`) beside what keeps all sizes.
 _LIKE = frozenset(("empty_like", "fill", "full_like", "ones_like", "zero", "zeros_like"))
+# What divides by the number of elements.
+_COUNTING = frozenset(("mean", "std", "std_mean", "var", "var_mean"))
 _KEEPING = frozenset(
     ("_to_copy", "clone", "contiguous", "detach", "flip", "index", "mT", "permute", "swapaxes", "t", "to", "transpose")
 )
@@ -209,9 +211,32 @@ class _Walk:
             return len({tuple(self._given(one).shape) for one in node.all_input_nodes}) == 1
         if name in _LIKE:
             is_literal = _is_write(node) and all(isinstance(size, int) for size in node.meta["val"].shape)
-            ones = [size for size in declared if size == 1]
-            return shapes == declared or (not is_literal and self.kept.issuperset(given) and len(ones) == 1)
+            return shapes == declared or (not is_literal and self._are_told(given))
+        if name in _COUNTING:
+            return self._counts_as_declared(node) or self._are_told(given)
         return _is_pointwise(node) or name in _OPEN
+
+    def _are_told(self, given: Sequence[torch.fx.Node]) -> bool:
+        """Whether translations tell the known sizes that are other ones here (`translate/first_elements.py`)."""
+        if not self.kept.issuperset(given):
+            return False
+        for one in given:
+            declared = self._declared(one.meta["val"])
+            others = [size for size, here in zip(declared, self.shapes[one], strict=True) if size != here]
+            if any(declared.count(size) > 1 for size in others):
+                return False
+        return True
+
+    def _counts_as_declared(self, node: torch.fx.Node) -> bool:
+        """Whether as many elements are reduced to one as the declared shape says."""
+        x = node.args[0]
+        assert isinstance(x, torch.fx.Node)
+        names = [argument.name for argument in node.target._schema.arguments[: len(node.args)]]  # type: ignore[union-attr]
+        dim = node.args[1] if "dim" in names else node.kwargs.get("dim")
+        declared = self._declared(x.meta["val"])
+        axes = [dim] if isinstance(dim, int) else dim or range(len(declared))
+        here, there = (math.prod(shape[axis] for axis in axes) for shape in (self.shapes.get(x, declared), declared))
+        return here == there
 
     def _shapes(self, node: torch.fx.Node) -> Any:
         """The shapes of what a call gives; None where that is no tensors, only data tell, or eager raises."""

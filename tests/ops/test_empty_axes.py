@@ -40,6 +40,7 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
     "Kronecker products": lambda x: torch.kron(x, torch.ones(2, 2)),
     "diagonals filled": lambda x: x.clone().fill_diagonal_(3),
     "written to the first column": lambda x: x.scatter(-1, torch.zeros_like(x, dtype=torch.long)[..., :1], 3.0),
+    "written to the first column of a diagonal": lambda x: _first_of_rows_filled(x[:, None].diagonal()),
     "truth values shifted": lambda x: ((x > 0) << 1, (x > 0) >> 1, (x > 0) << (x > 1).long()),
     "gated linear units": lambda x: (F.glu(torch.cat([x, x], 1)), F.glu(torch.cat([x, x]), 0)),
     "angles between rows": lambda x: (F.cosine_similarity(x, x.flip(1) + 1), F.cosine_similarity(x, x + 1, 0)),
@@ -126,6 +127,10 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
     ],
     "running sums of exponentials": lambda x: (x.logcumsumexp(0), x.logcumsumexp(1)),
 }
+
+
+def _first_of_rows_filled(x: torch.Tensor) -> torch.Tensor:
+    return x.scatter(-1, torch.zeros_like(x, dtype=torch.long)[..., :1], 3.0)
 
 
 def _means(x: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -472,11 +472,12 @@ def test_writes_without_functional_form_are_refused_together():
     assert __file__ in str(error.value)
 
 
-def test_a_write_that_windows_would_repeat_is_refused():
+@pytest.mark.parametrize("of", [lambda y: y, lambda y: y.t().unsqueeze(2)])
+def test_a_write_that_windows_would_repeat_is_refused(of):
     class Model(torch.nn.Module):
         def forward(self, x):
             y = x.clone()
-            y.unfold(0, 2, 1).add_(1)
+            of(y).unfold(0, 2, 1).add_(1)
             return y
 
     with pytest.raises(TranslationError, match="shows an element several times"):

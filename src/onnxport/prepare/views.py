@@ -272,7 +272,9 @@ def write_by_position(views: Sequence[View], write: Write) -> torch.fx.Node:
 
 def shows_each_once(val: torch.Tensor, source: torch.Tensor) -> bool:
     """Whether each axis of a view is known to go along another axis of its source, so that nothing is shown twice."""
-    owned = [dim_key(stride) for stride in source.stride()]
+    # The stride of a size of 1 leads nowhere, and may be that of another axis.
+    axes = zip(source.shape, source.stride(), strict=True)
+    owned = [dim_key(stride) for size, stride in axes if not (isinstance(size, int) and size == 1)]
     for size, stride in zip(val.shape, val.stride(), strict=True):
         if isinstance(size, int) and size == 1:
             continue

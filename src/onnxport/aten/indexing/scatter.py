@@ -51,7 +51,7 @@ def scatter(
     if 0 in index.shape:
         return self
     index = _vector(op, index)
-    updates = _as_many(op, value, index, self) if src is None else _like_index(op, src, index)
+    updates = _as_many(op, value, index, self.dtype) if src is None else _like_index(op, src, index)
     return _scattered(op, self, dim, index, updates, reduce, include_self=True)
 
 
@@ -70,13 +70,12 @@ def scatter_reduce(
     return _scattered(op, self, dim, index, _like_index(op, src, index), reduce, include_self)
 
 
-def _as_many(op: Builder, value: Number | Dim, index: Tensor, self: Tensor) -> Tensor:
-    """A value for each index, to be written to a tensor."""
-    sizes = zip(index.shape, self.shape, strict=True) if self.rank else ()
-    if not any(size == 1 and op.may_be_empty([whole]) for size, whole in sizes):
-        return op.full(value, index.shape, self.dtype)
+def _as_many(op: Builder, value: Number | Dim, index: Tensor, dtype: torch.dtype) -> Tensor:
+    """A value for each index."""
+    if op.shared.sizes_of_parts.isdisjoint(index.shape):
+        return op.full(value, index.shape, dtype)
     # To torch the index `x[:1]` has a size of 1, also where x is empty and it is too.
-    one = op.scalar(value, self.dtype)
+    one = op.scalar(value, dtype)
     return op.Where(op.Equal(index, index), one, one).with_shape(index.shape)
 
 

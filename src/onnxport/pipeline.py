@@ -12,6 +12,7 @@ from onnxport import aten  # noqa: F401  (fills the registry)
 from onnxport.capture import Captured
 from onnxport.capture.forks.paths import Fork, Path, Tree
 from onnxport.capture.naming import returned_names, unbacked_names
+from onnxport.capture.request.contexts import outside_of_autocast
 from onnxport.collection import collection_paused
 from onnxport.errors import Problem, listing, warn
 from onnxport.events import EventLog
@@ -66,7 +67,7 @@ def convert(
     >>> program.model.opset_imports[""], [node.op_type for node in program.model.graph]
     (13, ['Relu'])
     """
-    with collection_paused():
+    with collection_paused(), outside_of_autocast():
         with events.stage("prepare"):
             functional = functional_form(captured.program, find, events)
             _warn_of_lost_state(functional, events)

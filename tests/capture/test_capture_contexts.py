@@ -32,6 +32,23 @@ def test_right_within(context: Callable[[], AbstractContextManager[object]]) -> 
     torch.testing.assert_close(program(x)[0], model(x).detach())
 
 
+def test_loops_are_captured_in_inference_mode() -> None:
+    class Repeated(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for _ in range(x.shape[0]):
+                x = torch.relu(self.linear(x))
+            return x
+
+    model, x = Repeated().eval(), torch.randn(5, 3)
+    with torch.inference_mode():
+        program = onnxport.export(model, (torch.randn(4, 3),), dynamic_shapes=({0: "n"},))
+        torch.testing.assert_close(program(x)[0], model(x))
+
+
 def _within_vmap(x: torch.Tensor) -> torch.Tensor:
     onnxport.export(MODEL, (x,))
     return x

@@ -231,3 +231,20 @@ def test_products_that_end_the_process(dtype: torch.dtype, scheme: Any) -> None:
     operators = [node.op_type for node in program.model.graph]
     assert operators.index("MatMul") < len(operators) - 1 - operators[::-1].index("Transpose")
     assert_agrees(program, model, (torch.randn(5, 2, 4, dtype=dtype),), rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int32])
+def test_products_of_what_is_cast_behind_a_transposition(dtype: torch.dtype) -> None:
+    """The Cast comes before the Transpose: the other way round onnxruntime fails with a segmentation fault."""
+
+    class Converted(Turned):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x) if dtype.is_floating_point else self.linear(x.transpose(0, 1).float())
+
+    model = Converted().to(dtype) if dtype.is_floating_point else Converted()
+    program = onnxport.export(
+        model, (torch.ones(3, 2, 4, dtype=dtype),), dynamic_shapes=({0: "rows", 1: "columns"},), verify=False
+    )
+    operators = [node.op_type for node in program.model.graph]
+    assert operators.index("Cast") < operators.index("Transpose") < operators.index("MatMul")
+    assert_agrees(program, model, (torch.randn(5, 2, 4).mul(9).to(dtype),), rtol=2e-2, atol=2e-2)

@@ -28,7 +28,7 @@ from onnxport.capture.patches.packed_tables import rows_of_packed_tables
 from onnxport.capture.patches.weight_attributes import weight_attributes_kept
 from onnxport.capture.preserved import preserved
 from onnxport.capture.replay import as_mirror, has_packed_weights, script_of, scripts_replayed
-from onnxport.capture.request.contexts import check_contexts
+from onnxport.capture.request.contexts import check_contexts, note_autocast, outside_of_inference_mode
 from onnxport.capture.request.dynamic_shapes import declare
 from onnxport.capture.request.fake_mode import enable_fake_mode, on_the_models_device
 from onnxport.capture.request.input_names import names_in_file
@@ -128,6 +128,8 @@ def capture(
     with _made_ready(model, tensors), drawn.noted(), changed.noted(), rewriting:
         success, explored = _all_ways(request, recorder, candidates, branches, branch_limit, input_names or ())
     program = explored.program
+    for way in explored.limited if program is not model else ():
+        note_autocast(way.program)
     sizes = forced_sizes.check_placeholders(program, declared.axes, recorder, given=program is model)
     check_outputs(program, events)
     captured = Captured(given_model, program, success.strategy.name, inputs.args, inputs.kwargs)
@@ -182,6 +184,7 @@ def _made_ready(model: object, tensors: Sequence[torch.Tensor]) -> Iterator[None
         weight_attributes_kept(model),
         exporting(),
         scripts_replayed(model),
+        outside_of_inference_mode(),
     ):
         yield
 

@@ -21,7 +21,7 @@ from onnxport.legalize.versions import (
     ir_version_for,
     place_initializers,
 )
-from onnxport.onnx_build.half_products import move_transposes_behind_products
+from onnxport.onnx_build.half_products import cast_before_transposes, move_transposes_behind_products
 from onnxport.onnx_build.opsets import CANONICAL_OPSET, ONNX_DOMAINS
 from onnxport.provenance import passed_to_copies
 
@@ -82,6 +82,7 @@ def legalize(
     validator.raise_problems()
     for graph in validator.graphs:
         if kernels and not isinstance(graph, ir.Function):
+            cast_before_transposes(graph)
             move_transposes_behind_products(graph)
         if "" in graph.opset_imports:
             graph.opset_imports[""] = opset

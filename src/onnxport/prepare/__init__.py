@@ -12,8 +12,10 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 
 from onnxport.capture.patches import patched_torch
+from onnxport.capture.request.contexts import autocast_around
 from onnxport.errors import Problem, TranslationError
 from onnxport.events import EventLog
+from onnxport.prepare.autocast import Autocast
 from onnxport.prepare.decompose import HasTranslation, decompose, undecomposed
 from onnxport.prepare.flex_attention import expand_flex_attention, has_flex_attention
 from onnxport.prepare.functional import FunctionalProgram, Mutation, MutationKind
@@ -63,8 +65,14 @@ def prepare(exported_program: ExportedProgram, has_translation: HasTranslation, 
     constants = exported_program.constants.items()
     state = {**exported_program.state_dict, **{k: v for k, v in constants if isinstance(v, torch.Tensor)}}
     wrapped = wrapped_weights(signature, state)
+    noted = autocast_around(exported_program)
     graph, owner, final = _prepare_module(
-        exported_program.graph_module, has_translation, events, must_copy=functional_outputs, wrapped=wrapped
+        exported_program.graph_module,
+        has_translation,
+        events,
+        must_copy=functional_outputs,
+        wrapped=wrapped,
+        around=None if noted is None else Autocast(*noted, enabled=True),
     )
     if wrapped:
         signature, state = unwrapped_signature(signature, state, wrapped)
@@ -129,20 +137,25 @@ def _prepare_module(
     events: EventLog,
     must_copy: bool = False,
     wrapped: Mapping[str, str] = MappingProxyType({}),
+    around: Autocast | None = None,
 ) -> tuple[torch.fx.Graph, torch.fx.GraphModule, dict[str, torch.fx.Node]]:
     """Prepare one graph and those it calls; the graph itself comes back when it needs nothing."""
-    if not (must_copy or wrapped or _needs_change(module, has_translation)):
+    if not (must_copy or wrapped or around is not None or _needs_change(module, has_translation)):
         return module.graph, module, {}
     with patched_torch():
-        return _changed(module, has_translation, events, wrapped)
+        return _changed(module, has_translation, events, wrapped, around)
 
 
 def _changed(
-    module: torch.fx.GraphModule, has_translation: HasTranslation, events: EventLog, wrapped: Mapping[str, str]
+    module: torch.fx.GraphModule,
+    has_translation: HasTranslation,
+    events: EventLog,
+    wrapped: Mapping[str, str],
+    around: Autocast | None,
 ) -> tuple[torch.fx.Graph, torch.fx.GraphModule, dict[str, torch.fx.Node]]:
     workspace = Workspace(module)
     graph = workspace.graph
-    inline(workspace, module.graph)
+    under_autocast = inline(workspace, module.graph, around)
     unwrap(graph, wrapped, workspace.attach)
     rebind_data(graph)
     expand_flex_attention(graph, workspace.attribute, workspace.attach)
@@ -156,8 +169,9 @@ def _changed(
     decompose(graph, has_translation, workspace.attach, events)
     workspace.remove_dead_code()
     for name, branch in _branches(graph, workspace.attribute).items():
-        if _needs_change(branch, has_translation):
-            workspace.replace(name, prepare_body(name, branch, has_translation, events))
+        autocast = under_autocast.get(name)
+        if autocast is not None or _needs_change(branch, has_translation):
+            workspace.replace(name, prepare_body(name, branch, has_translation, events, autocast))
     results, values = output.args
     output.args = (results,)
     named = {node.name: value for node, value in zip(final, values, strict=True)}
@@ -165,10 +179,14 @@ def _changed(
 
 
 def prepare_body(
-    name: str, body: torch.fx.GraphModule, has_translation: HasTranslation, events: EventLog
+    name: str,
+    body: torch.fx.GraphModule,
+    has_translation: HasTranslation,
+    events: EventLog,
+    around: Autocast | None = None,
 ) -> torch.fx.GraphModule:
     """The same for a graph inside another: a branch, a loop body, or what one call is written as."""
-    graph, owner, final = _prepare_module(body, has_translation, events)
+    graph, owner, final = _prepare_module(body, has_translation, events, around=around)
     if final:
         problems = [
             Problem(f"{name} writes to its input {written}", source_line(value)) for written, value in final.items()

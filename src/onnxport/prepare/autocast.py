@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from onnxport.capture.patches.recurrent import RECURRENT_LAYERS
 from onnxport.prepare.emit import Emitter, fake_mode_of, kinds, on_fake_values, value_of
 from onnxport.prepare.trace import Attach, splice, trace_call
 from onnxport.torch_internals import pytree
@@ -88,6 +89,9 @@ def _plan(node: torch.fx.Node, target: OpOverload, autocast: Autocast) -> _Plan:
     values, keywords = value_of((list(node.args), dict(node.kwargs)))
     leaves, structure = pytree.tree_flatten((values, keywords))
     casts: list[torch.dtype | None] = [None] * len(leaves)
+    if target in RECURRENT_LAYERS:
+        # They were captured by their shapes alone: fake values can't be run through them.
+        return _Plan(tuple(casts), inside=False)
     known = dispatch_has_kernel_for_dispatch_key(target.name(), f"Autocast{autocast.device_type.upper()}")
     with on_fake_values(fake_mode_of(leaves)):
         if known:

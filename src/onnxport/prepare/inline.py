@@ -62,14 +62,15 @@ def _acts(node: Node) -> bool:
     return bool(effects(node.target).writes) or updates_statistics(node)
 
 
-def inline(workspace: Workspace, graph: torch.fx.Graph) -> None:
-    """Copy ``graph`` into a workspace, wrappers replaced by what they run."""
+def inline(workspace: Workspace, graph: torch.fx.Graph, around: Autocast | None) -> dict[str, Autocast]:
+    """Copy ``graph`` into a workspace, wrappers replaced by what they run; tell which attributes are in autocast."""
     copying = _Copying(workspace)
-    result = copying.body(graph, workspace.source, {}, None)
+    result = copying.body(graph, workspace.source, {}, around)
     outputs = next(node for node in reversed(graph.nodes) if node.op == "output")
     workspace.graph.output(result).meta.update(outputs.meta)
     for node, autocast in copying.under_autocast:
         apply_autocast(node, autocast, workspace.attach)
+    return copying.attributes_under_autocast
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ class _Copying:
         self.workspace = workspace
         self.regions: tuple[SharedRegion, ...] = ()
         self.under_autocast: list[tuple[Node, Autocast]] = []
+        self.attributes_under_autocast: dict[str, Autocast] = {}
 
     def body(
         self, graph: torch.fx.Graph, owner: torch.nn.Module, copies: dict[Node, Any], autocast: Autocast | None
@@ -99,7 +101,7 @@ class _Copying:
             if node.op == "get_attr":
                 if all(is_wrapper(user) for user in node.users):
                     continue
-                copies[node] = self._attribute(node, owner, copies)
+                copies[node] = self._attribute(node, owner, copies, autocast)
             elif is_wrapper(node):
                 copies[node] = self._unwrap(node, owner, copies, autocast)
             elif node.target is getitem and is_wrapper(node.args[0]):
@@ -125,10 +127,14 @@ class _Copying:
         copy.meta["nn_module_stack"] = dict([*around, *stack[len(around) :]])
         copy.meta[REGIONS] = self.regions
 
-    def _attribute(self, node: Node, owner: torch.nn.Module, copies: dict[Node, Any]) -> Node:
+    def _attribute(
+        self, node: Node, owner: torch.nn.Module, copies: dict[Node, Any], autocast: Autocast | None
+    ) -> Node:
         copy = self.workspace.graph.node_copy(node, copies.__getitem__)
         if owner is not self.workspace.source:
             copy.target = self.workspace.attach(str(node.target).replace(".", "_"), _lookup(owner, str(node.target)))
+        if autocast is not None:
+            self.attributes_under_autocast[str(copy.target)] = autocast
         return copy
 
     def _unwrap(self, node: Node, owner: torch.nn.Module, copies: dict[Node, Any], autocast: Autocast | None) -> object:

@@ -17,7 +17,7 @@ from onnxport.capture.patches.replacing import items_replaced, kernels_replaced
 from onnxport.torch_internals.fake_tensors import FakeTensor, FunctionalTensor
 from onnxport.torch_internals.operators import OpOverload, decomposition_table
 
-_OPERATORS = [
+RECURRENT_LAYERS = [
     getattr(getattr(torch.ops.aten, name), overload)
     for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")
     for overload in ("input", "data")
@@ -50,7 +50,7 @@ def _chosen(shapes: Callable[..., object], original: Callable[..., object]) -> C
 @contextlib.contextmanager
 def recurrences_of_any_length() -> Iterator[None]:
     """While this is open, fake tensors pass through recurrent layers without being stepped through."""
-    rules = {operator: _shapes(operator) for operator in _OPERATORS}
+    rules = {operator: _shapes(operator) for operator in RECURRENT_LAYERS}
     kernels = {
         operator: {key: _chosen(rule, kernel) for key, kernel in operator.py_kernels.items()}
         for operator, rule in rules.items()

@@ -10,7 +10,7 @@ _SIXTEEN_BITS = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 
 
 def cast_before_transposes(graph: ir.Graph) -> None:
-    """Let ``MatMul(Cast(Transpose(x)), w)`` be ``MatMul(Transpose(Cast(x)), w)`` where the first axis moves to the last.
+    """Let ``MatMul(Cast(Transpose(x)), w)`` be ``MatMul(Transpose(Cast(x)), w)`` where the first axis moves back.
 
     onnxruntime 1.31 makes one operator of the former, whatever is cast, and ends the process with a segmentation fault.
 

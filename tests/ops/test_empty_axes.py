@@ -162,6 +162,7 @@ READ: dict[str, Callable[[torch.Tensor], object]] = {
     "a first element squeezed": lambda x: x[:1].squeeze(0),
     "like numbers of the first element": lambda x: torch.full_like(x[:1].argmin(1), 3),
     "the mean of a first element beside another one": lambda x: x[:1, :, None].mean(0),
+    "a first element split": lambda x: x[:1].tensor_split(2, 0)[1],
     "the first row overwritten": lambda x: _first_row_overwritten(x),
 }
 
@@ -271,6 +272,20 @@ def test_sizes_of_first_elements_are_open_beside_those_that_are_known_after_a_br
     assert (sizes["If"], sizes["Neg"]) == ("[None,4]", "[None,4]")
     for rows in (3, 0):
         x = torch.ones(rows, 4)
+        assert_close(program(x), Model()(x))
+
+
+def test_first_elements_that_are_returned_and_read_lend_no_memory() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> object:
+            y = x * 2
+            pieces = ((x > 0)[..., ::2] * -3).split(2, 1)
+            first = y[:1].add_(0)
+            return y, pieces[-1], first, first.any(1)
+
+    program = onnxport.export(Model(), (torch.randn(5, 4),), dynamic_shapes=({0: DYNAMIC, 1: DYNAMIC},), verbose=False)
+    for shape in ((3, 5), (0, 7), (0, 0)):
+        x = torch.randn(shape)
         assert_close(program(x), Model()(x))
 
 

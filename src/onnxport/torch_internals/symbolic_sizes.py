@@ -10,6 +10,7 @@ from torch.fx.experimental import _config, symbolic_shapes
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import DimConstraints, _constrain_range_for_size, free_unbacked_symbols
+from torch.utils._sympy.functions import FloorDiv, Mod, PythonMod
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
@@ -25,6 +26,7 @@ __all__ = [
     "get_proxy_mode",
     "is_recorded",
     "note_least",
+    "note_remainder",
     "optimization_hint",
     "recorded_call",
     "recorded_size",
@@ -103,6 +105,19 @@ def note_least(number: torch.SymFloat, least: float) -> None:
     expression = number.node.expr
     if isinstance(expression, sympy.Symbol):
         number.node.shape_env._update_var_to_range(expression, ValueRanges(sympy.Float(least), sympy.oo))
+
+
+def note_remainder(environment: symbolic_shapes.ShapeEnv, condition: sympy.Basic, outcome: bool) -> None:
+    """Let torch know, where a condition says so, that a number leaves no remainder: ``n // (n // 8)`` is 8 then."""
+    if not isinstance(condition, sympy.Eq if outcome else sympy.Ne):
+        return
+    remainder, other = condition.args
+    if other != 0 or not isinstance(remainder, Mod | PythonMod):
+        return
+    number, by = remainder.args
+    environment._add_divisible(Mod(number, by))
+    if by.is_Integer and by > 0:
+        environment._add_divisible(Mod(number, FloorDiv(number, by)))
 
 
 def truth_in_range(node: SymNode) -> bool | None:

@@ -214,13 +214,12 @@ def fixes_a_value(expression: sympy.Basic) -> bool:
         return any(isinstance(side, Mod | PythonMod) for side in expression.args)
     if not isinstance(expression, sympy.Eq):
         return False
-    if expression.has(ToFloat, IntTrueDiv, FloatTrueDiv):
-        return True
     left, right = expression.args
     if left.is_Integer:
         left, right = right, left
-    divides = isinstance(left, Mod | PythonMod) and right == 0
-    return bool(right.is_Integer) and bool(left.free_symbols) and not divides
+    if isinstance(left, Mod | PythonMod) and right == 0:
+        return False
+    return expression.has(ToFloat, IntTrueDiv, FloatTrueDiv) or (bool(right.is_Integer) and bool(left.free_symbols))
 
 
 def _misleads(expression: sympy.Basic, by: Asker) -> bool:

@@ -48,7 +48,7 @@ from onnxport.capture.forks.whole_quotients import quotients_made_whole
 from onnxport.capture.patches.pieces import given
 from onnxport.capture.patches.replacing import attributes_replaced
 from onnxport.errors import CaptureError, OnnxExporterError, Problem
-from onnxport.torch_internals.symbolic_sizes import get_proxy_mode, truth_in_range
+from onnxport.torch_internals.symbolic_sizes import get_proxy_mode, note_remainder, truth_in_range
 from onnxport.torch_internals.sympy_functions import PythonReferenceAnalysis, sympy_interp
 from onnxport.undoing import pushed
 
@@ -263,6 +263,7 @@ class Schedule:
         checks = len(condition.node.shape_env.guards)
         self.decisions.append(Decision(index, expression, outcome, of_data, by, where, checks))
         self.known[expression] = outcome
+        note_remainder(condition.node.shape_env, expression, outcome)
         DECIDED(condition, index, outcome)
         return outcome
 
@@ -329,11 +330,13 @@ def _comparisons(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
     """Comparisons of sizes that ask: ``x.shape[0] == 0`` is false to torch, which takes every size for positive."""
 
     def asking(name: str, compare: Callable[..., object]) -> Callable[..., object]:
-        def apply(one: torch.SymInt, other: object) -> object:
+        def apply(one: torch.SymInt | torch.SymFloat, other: object) -> object:
             found = compare(one, other)
             if schedule.asks_at_once and not _unasked and get_proxy_mode() is not None and asker() != "torch":
                 return bool(found)
-            if not isinstance(other, int | torch.SymInt) or get_proxy_mode() is None or not _is_settled(found):
+            if isinstance(one, torch.SymFloat) or not isinstance(other, int | torch.SymInt):
+                return found
+            if get_proxy_mode() is None or not _is_settled(found):
                 return found
             by = asker()
             if by == "torch" or not is_otherwise_at_zero(getattr(operator, name), one, other, found):
@@ -342,9 +345,9 @@ def _comparisons(schedule: Schedule) -> Iterator[tuple[object, str, object]]:
 
         return apply
 
-    for name in _RELATIONS:
+    for kind, name in itertools.product((torch.SymInt, torch.SymFloat), _RELATIONS):
         method = f"__{name}__"
-        yield torch.SymInt, method, asking(name, getattr(torch.SymInt, method))
+        yield kind, method, asking(name, getattr(kind, method))
 
 
 def _numbers(schedule: Schedule) -> Iterator[tuple[object, str, object]]:

@@ -350,6 +350,8 @@ def open_function(function: ModelValue) -> ModelValue:
     owner = getattr(function, "__self__", None)
     if type(owner) is dict and function.__name__ in _OF_DICTS:
         return functools.partial(_OF_DICTS[function.__name__], owner)
+    if isinstance(owner, torch.Size) and function.__name__ == "numel":
+        return functools.partial(math.prod, owner)
     if function is torch.unbind:
         return _unbind
     if isinstance(owner, torch.Tensor) and function.__name__ == "unbind":

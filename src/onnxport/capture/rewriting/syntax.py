@@ -72,7 +72,7 @@ from onnxport.capture.rewriting.truth_syntax import Truths, TruthsOfSizes, WithN
 _Loop = TypeVar("_Loop", ast.For, ast.While)
 _Asking = TypeVar("_Asking", ast.If, ast.IfExp)
 _ATTRIBUTES = {"unbind", "stack", "cat", "concat", "concatenate", "get", "index"}
-_ATTRIBUTES |= {"setdefault", "reduce", "accumulate", "pairwise", "product", "chain", "islice"}
+_ATTRIBUTES |= {"setdefault", "numel", "reduce", "accumulate", "pairwise", "product", "chain", "islice"}
 _ATTRIBUTES |= {"combinations", "isqrt", "gcd", "fmod", "isnan", "isinf", "isfinite"}
 _ATTRIBUTES |= {"sqrt", "log2", "exp", "log", "log10", "sin", "cos", "tan", "tanh", "atan"}
 # What these give depends on the frame that calls them.

@@ -64,6 +64,12 @@ CASES = [
     case("aten::linspace", lambda x: torch.linspace(0, x.shape[0], 5), R("b"), name="run-time end"),
     case("aten::linspace.Tensor_Tensor", lambda a, b: torch.linspace(a, b, 6), R(), R()),
     case("aten::linspace.Tensor_Scalar", lambda a: torch.linspace(a, 4, 5, dtype=torch.int64), R()),
+    case(
+        "aten::linspace.Tensor_Tensor",
+        lambda x: torch.linspace(x.sum().long() * 0 + 2**24 + 1, x.sum().long() * 0 + 2**24 + 9, 9, dtype=torch.int64),
+        R("b"),
+        name="whole numbers beyond single precision",
+    ),
     case("aten::linspace.Scalar_Tensor", lambda b: (torch.linspace(0, b, 1), torch.linspace(0, b, 0)), R()),
     case("aten::logspace", lambda x: x + torch.logspace(-1, 1, 3, base=2), R("b", 3)),
     case("aten::logspace.Tensor_Tensor", lambda a, b: torch.logspace(a, b, 4), R(), R()),

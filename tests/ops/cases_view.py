@@ -97,6 +97,13 @@ JOIN = [
     case("aten::meshgrid.indexing", lambda x, y, z: torch.meshgrid(x, y, z, indexing="xy"), R("b"), R("n"), R(3)),
     case("aten::meshgrid", lambda x, y: ops.meshgrid([x, y]), R("b"), R(), name="0-d"),
     case("aten::cartesian_prod", torch.cartesian_prod, R("b"), R("n"), R(2)),
+    case(
+        "aten::nonzero",
+        lambda x, y: (torch.combinations(x, 3), torch.combinations(x, 2, True), torch.combinations(y, 3)),
+        R("b"),
+        R(5),
+        name="combinations",
+    ),
     case("aten::cartesian_prod", torch.cartesian_prod, R("b"), name="one"),
     case(
         "aten::cartesian_prod aten::cat",

@@ -154,7 +154,7 @@ def linspace(op: Builder, start: _Bound, end: _Bound, steps: int, dtype: torch.d
         return op.const(numbers.tolist(), wanted)
     if steps == 0:
         return op.full(0, [0], wanted)
-    return _evenly(op, start, end, steps, wanted, wanted if wanted.is_floating_point else torch.float32)
+    return _evenly(op, start, end, steps, wanted, wanted if wanted.is_floating_point else torch.float64)
 
 
 def _evenly(op: Builder, start: _Bound, end: _Bound, steps: int, wanted: torch.dtype, computed: torch.dtype) -> Tensor:

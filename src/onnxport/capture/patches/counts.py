@@ -8,6 +8,7 @@ torch as before.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +35,7 @@ def counts_left_open() -> contextlib.AbstractContextManager[None]:
         [
             (torch, "arange", _arange(torch.arange)),
             (torch, "linspace", _linspace(torch.linspace)),
+            (torch, "combinations", _combinations(torch.combinations)),
             (torch, "triu_indices", _triangle(torch.triu_indices, torch.ge)),
             (torch, "tril_indices", _triangle(torch.tril_indices, torch.le)),
             *((torch, name, _window(getattr(torch, name), *shape)) for name, shape in _WINDOWS.items()),
@@ -80,6 +82,21 @@ def _linspace(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tens
         return torch.where(place < (steps + 1) // 2, near, far).to(wanted)
 
     return linspace
+
+
+def _combinations(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """Elements by the places of all rows in order: torch masks each column, and loses counts that it made meanwhile."""
+
+    def combinations(input: torch.Tensor, r: int = 2, with_replacement: bool = False) -> torch.Tensor:
+        if r == 0 or input.dim() != 1:
+            return original(input, r, with_replacement)
+        grids = torch.meshgrid(*[torch.arange(input.shape[0], device=input.device)] * r, indexing="ij")
+        in_order = torch.ones_like(grids[0], dtype=torch.bool)
+        for one, next_one in itertools.pairwise(grids):
+            in_order = in_order & (one <= next_one if with_replacement else one < next_one)
+        return input[in_order.nonzero()]
+
+    return combinations
 
 
 # The weights of the cosines of no turn, one and two; a window without is a triangle.

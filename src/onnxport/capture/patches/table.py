@@ -189,6 +189,7 @@ PATCHES: tuple[Patch, ...] = (
         replaces=(
             "torch.arange",
             "torch.linspace",
+            "torch.combinations",
             "torch.hann_window",
             "torch.hamming_window",
             "torch.blackman_window",
@@ -199,7 +200,7 @@ PATCHES: tuple[Patch, ...] = (
             "torch.backends.opt_einsum.get_opt_einsum",
         ),
         why="Their bindings (opt_einsum: the package) read a count as a plain integer; arange asks whether a tensor "
-        "given as out has the size.",
+        "given as out has the size; combinations selects by several masks within one operator, whose counts are lost.",
         known="torch 2.13",
         until="their schemas take SymInt, and opt_einsum symbolic sizes",
         enter=counts_left_open,

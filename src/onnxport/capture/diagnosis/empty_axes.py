@@ -234,9 +234,10 @@ class _Walk:
         names = [argument.name for argument in node.target._schema.arguments[: len(node.args)]]  # type: ignore[union-attr]
         dim = node.args[1] if "dim" in names else node.kwargs.get("dim")
         declared = self._declared(x.meta["val"])
-        axes = [dim] if isinstance(dim, int) else dim or range(len(declared))
+        stated = [dim] if isinstance(dim, int) else dim if isinstance(dim, list | tuple) else ()
+        axes = stated if stated else range(len(declared))
         here, there = (math.prod(shape[axis] for axis in axes) for shape in (self.shapes.get(x, declared), declared))
-        return here == there
+        return bool(here == there)
 
     def _shapes(self, node: torch.fx.Node) -> Any:
         """The shapes of what a call gives; None where that is no tensors, only data tell, or eager raises."""

@@ -19,6 +19,18 @@ SIGNS = data([1, 2, 3], [-1, -2, -3], [5, -5, 1], [-0.1, 0.0, 0.2])
 SIZES = rows(8, 1, 2, 3, 5, 7, 14, 65, 100)
 
 
+@program(rows(6, 1, 3, 4, 9))
+def count_of_a_shape(self: Any, x: Any) -> Any:
+    return x * 2 if x.shape.numel() > 10 else x - 1
+
+
+@program([(torch.ones(h, w),) for h, w in ((4, 6), (6, 4), (5, 5), (1, 9))], axes=({0: "h", 1: "w"},))
+def truth_that_differs_from_a_known_one(self: Any, x: Any) -> Any:
+    if (x.dim() == 2) ^ (x.shape[0] / x.shape[1] < 1.0):
+        return x * 2
+    return x + 1
+
+
 @program([(torch.ones(h, w),) for h, w in ((4, 6), (9, 3), (3, 3), (3, 4), (5, 5), (1, 1))], axes=({0: "h", 1: "w"},))
 def one_size_then_two_equal_ones(self: Any, x: Any) -> Any:
     h, w = x.shape

@@ -243,7 +243,21 @@ def _squeezed(x: torch.Tensor) -> torch.Tensor:
     return x.sum(1).squeeze()[:2]
 
 
-@pytest.mark.parametrize("function", [_grid, _to_eight, _filled, _squeezed])
+def _padded_half(x: torch.Tensor) -> torch.Tensor:
+    h, w = int(0.5 * x.shape[0]) + 4, int(0.5 * x.shape[1]) + 4
+    return x.sum() * torch.ones(x.shape[0], 3, h, w).reshape(-1, 3, h, w)
+
+
+def _in_windows(x: torch.Tensor) -> torch.Tensor:
+    if x.shape[0] % 4 != 0:
+        x = x[:1]
+    else:
+        count = x.shape[0] // 4
+        x = x.reshape(count, x.shape[0] // count, x.shape[1])
+    return (x + torch.arange(2 * x.shape[-2])[-x.shape[-2] :, None]).flatten(0, -2)
+
+
+@pytest.mark.parametrize("function", [_grid, _to_eight, _filled, _squeezed, _padded_half, _in_windows])
 def test_what_a_way_says_of_its_sizes_is_no_assumption(function) -> None:
     class Model(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -257,7 +257,15 @@ def _in_windows(x: torch.Tensor) -> torch.Tensor:
     return (x + torch.arange(2 * x.shape[-2])[-x.shape[-2] :, None]).flatten(0, -2)
 
 
-@pytest.mark.parametrize("function", [_grid, _to_eight, _filled, _squeezed, _padded_half, _in_windows])
+def _centres(x: torch.Tensor) -> torch.Tensor:
+    places = torch.arange(0.5, x.shape[0])[:, None] * torch.arange(0.5, x.shape[1])
+    return x + places * math.floor((x.shape[1] - 1.5) / 2) + int((x.shape[0] - 2.0).is_integer())
+
+
+_FUNCTIONS = [_grid, _to_eight, _filled, _squeezed, _padded_half, _in_windows, _centres]
+
+
+@pytest.mark.parametrize("function", _FUNCTIONS)
 def test_what_a_way_says_of_its_sizes_is_no_assumption(function) -> None:
     class Model(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -269,6 +277,23 @@ def test_what_a_way_says_of_its_sizes_is_no_assumption(function) -> None:
     for h, w in ((6, 8), (7, 9), (8, 6), (9, 3), (4, 4), (12, 2), *([(1, 5)] if function is _squeezed else [])):
         x = torch.randn(h, w)
         torch.testing.assert_close(program(x)[0], function(x))
+
+
+class SplitsPairs(torch.nn.Module):
+    """Two batches as one, and two again."""
+
+    def forward(self, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        first, second = torch.chunk(torch.cat([one, other]) @ torch.ones(3, 2), 2)
+        return first * second
+
+
+def test_halves_of_two_inputs_of_one_size_are_no_assumption() -> None:
+    axes = ({0: "n"}, {0: "n"})
+    with warnings.catch_warnings(action="error", category=OnnxExporterWarning):
+        program = onnxport.export(SplitsPairs(), (torch.ones(2, 3), torch.ones(2, 3)), dynamic_shapes=axes)
+    for size in (1, 3, 4, 8):
+        inputs = torch.randn(size, 3), torch.randn(size, 3)
+        torch.testing.assert_close(program(*inputs)[0], SplitsPairs()(*inputs))
 
 
 def test_convolutions_and_pools_demand_a_window() -> None:

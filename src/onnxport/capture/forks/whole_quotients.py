@@ -1,6 +1,7 @@
 """Quotients of sizes that are made whole: ``math.ceil(n / 2)`` is ``(n + 1) // 2``, ``int(n / 2)`` and ``n // 2`` one.
 
-Whether one is whole already is a question of a remainder: ``(n / 2).is_integer()`` is ``n % 2 == 0``.
+So is what is less by a fraction: ``torch.arange(0.5, n)`` has ``math.ceil(n - 0.5)`` elements, which is ``n``. Whether
+one is whole already is a question of a remainder: ``(n / 2).is_integer()`` is ``n % 2 == 0``.
 
 torch takes the first for a function of a real number, of which it proves little and slowly. The two are the same for
 every size that a double holds, as a quotient that is not whole is further from the next than a double is off.
@@ -21,6 +22,8 @@ from onnxport.torch_internals.sympy_functions import ValueRanges, bound_sympy
 
 _LARGEST = 1 << 32
 _OPERANDS = "_onnxport_operands"
+#: A size, what it is divided by, and what is taken from it before.
+_NONE = (None, 1, 0.0)
 
 
 def quotients_made_whole() -> Iterator[tuple[object, str, object]]:
@@ -30,8 +33,16 @@ def quotients_made_whole() -> Iterator[tuple[object, str, object]]:
     def divided(size: torch.SymInt, by: object) -> object:
         quotient = divide(size, by)
         if isinstance(quotient, torch.SymFloat) and type(by) is int and by > 0:
-            setattr(quotient, _OPERANDS, (size, by))
+            setattr(quotient, _OPERANDS, (size, by, 0.0))
         return quotient
+
+    subtract: Callable[..., Any] = torch.SymInt.__sub__
+
+    def less(size: torch.SymInt, number: object) -> object:
+        found = subtract(size, number)
+        if isinstance(found, torch.SymFloat) and isinstance(number, float) and abs(number) < _LARGEST:
+            setattr(found, _OPERANDS, (size, 1, number))
+        return found
 
     as_real: Callable[..., Any] = torch.SymInt.__sym_float__
     divide_real: Callable[..., Any] = torch.SymFloat.__truediv__
@@ -39,18 +50,19 @@ def quotients_made_whole() -> Iterator[tuple[object, str, object]]:
     def made_real(size: torch.SymInt) -> object:
         number = as_real(size)
         if isinstance(number, torch.SymFloat):
-            setattr(number, _OPERANDS, (size, 1))
+            setattr(number, _OPERANDS, (size, 1, 0.0))
         return number
 
     def divided_real(number: torch.SymFloat, by: object) -> object:
         quotient = divide_real(number, by)
-        size, already = getattr(number, _OPERANDS, (None, 1))
+        size, already, without = getattr(number, _OPERANDS, _NONE)
         is_whole = isinstance(by, int | float) and by > 0 and by == int(by)
         if is_whole and size is not None and already == 1 and isinstance(quotient, torch.SymFloat):
-            setattr(quotient, _OPERANDS, (size, int(by)))  # type: ignore[call-overload]
+            setattr(quotient, _OPERANDS, (size, int(by), without))  # type: ignore[call-overload]
         return quotient
 
     yield torch.SymInt, "__sym_float__", made_real
+    yield torch.SymInt, "__sub__", less
     yield torch.SymFloat, "__truediv__", divided_real
     yield torch.SymInt, "__truediv__", division_checked(divided)
     for name in ("floordiv", "mod"):
@@ -66,10 +78,12 @@ def quotients_made_whole() -> Iterator[tuple[object, str, object]]:
 
 def _made_whole(name: str, original: Callable[[torch.SymFloat], object]) -> Callable[[torch.SymFloat], object]:
     def whole(number: torch.SymFloat) -> object:
-        size, by = getattr(number, _OPERANDS, (None, 1))
-        if size is None or (name == "__trunc__" and _may_be_negative(size.node.expr)):
+        size, by, without = getattr(number, _OPERANDS, _NONE)
+        if size is None or (name == "__trunc__" and (without > 0 or _may_be_negative(size.node.expr))):
             return original(number)
-        return (size + (by - 1)) // by if name == "__ceil__" else size // by
+        return (
+            (size - math.floor(without) + (by - 1)) // by if name == "__ceil__" else (size - math.ceil(without)) // by
+        )
 
     return whole
 
@@ -84,8 +98,10 @@ def _rounded_to_tens(size: Any, digits: int | None = None) -> object:
 
 
 def _is_whole(number: torch.SymFloat) -> object:
-    size, by = getattr(number, _OPERANDS, (None, 1))
-    return number == torch.sym_float(math.floor(number)) if size is None else size % by == 0
+    size, by, without = getattr(number, _OPERANDS, _NONE)
+    if size is None:
+        return number == torch.sym_float(math.floor(number))
+    return float(without).is_integer() and (size - int(without)) % by == 0
 
 
 def _may_be_negative(expression: sympy.Basic) -> bool:

@@ -21,7 +21,7 @@ from onnxport.capture.forks.searching import (
     with_equal_sizes,
 )
 from onnxport.capture.request.resizing import ResizableInputs
-from onnxport.torch_internals.sympy_functions import Max, Min, ValueRangeError, ValueRanges, bound_sympy
+from onnxport.torch_internals.sympy_functions import FloorDiv, Max, Min, ValueRangeError, ValueRanges, bound_sympy
 
 Sizes = dict[sympy.Symbol, int]
 Limits = Mapping[sympy.Symbol, ValueRanges[sympy.Expr]]
@@ -166,7 +166,7 @@ def follows(expression: sympy.Basic, decisions: Sequence[Decision], names: Mappi
         one_name = _with_equal_sizes(said, names)
         if _difference(expression, one_name) in [_difference(one, one_name) for one in said]:
             return True
-    expression = _without_limits(_with_numbers(expression, of_sizes, names), names)
+    expression = _divided(_without_limits(_with_numbers(expression, of_sizes, names), names), names)
     if expression in (sympy.true, sympy.false):
         return bool(expression)
     try:
@@ -219,6 +219,19 @@ def _without_limits(expression: sympy.Basic, names: Mapping[str, str]) -> sympy.
     expression = expression.xreplace(_by_name(expression, names))
     found = {limit: to_multiples(limit) for limit in expression.atoms(*_LIMITS)}
     return expression.xreplace({limit: same.expression for limit, same in found.items() if same is not None})
+
+
+def _divided(expression: sympy.Basic, names: Mapping[str, str]) -> sympy.Basic:
+    """A condition with what quotients come to at all sizes but 0: ``(3 * n - 1) // n`` is 2, as halves are two."""
+    found: dict[sympy.Basic, sympy.Basic] = {}
+    if expression.has(FloorDiv):
+        expression = expression.xreplace(_by_name(expression, names))
+    for part in expression.atoms(FloorDiv):
+        number, by = part.args
+        if by.is_Symbol and number.is_polynomial(*number.free_symbols):
+            whole, rest = sympy.div(sympy.expand(number), by, by, domain=sympy.ZZ[tuple(number.free_symbols - {by})])
+            found |= {part: whole + rest} if rest in (0, -1) else {}
+    return expression.xreplace(found)
 
 
 def implied(

@@ -144,6 +144,16 @@ def test_more_sizes_than_there_is_room_for_are_warned_of() -> None:
         onnxport.export(Multiplies(), (torch.ones(1, 3),), dynamic_shapes=({0: "n"},), verbose=False)
 
 
+class SparesLargeImages(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.numel() > 2**31 else x * 2
+
+
+def test_an_example_that_takes_all_memory_is_not_made() -> None:
+    with pytest.warns(onnxport.errors.OnnxExporterWarning, match="2147483648: the sizes at which .* too large to try"):
+        onnxport.export(SparesLargeImages(), (torch.ones(2, 8, 8, 8),), dynamic_shapes=({0: "b", 2: "h", 3: "w"},))
+
+
 def test_how_many_ways_there_may_be_is_the_users_to_say() -> None:
     with pytest.warns(onnxport.errors.OnnxExporterWarning, match="there are more than 3 ways through the model"):
         program = onnxport.export(Multiplies(), (torch.ones(1, 3),), dynamic_shapes=({0: "n"},), branch_limit=3)

@@ -96,7 +96,7 @@ class AwayFromOnes:
         declared = self.sizes(program)
         names = name_axes(program, declared, ()).by_symbol
         sizes = meeting(example.values, wanted, checks, names, declared_ranges(program, declared))
-        return None if sizes is None else example.at(sizes)
+        return None if sizes is None or not example.has_room(sizes) else example.at(sizes)
 
 
 def _holds_at(program: torch.export.ExportedProgram, arguments: Arguments) -> bool:

@@ -165,7 +165,7 @@ class Explorer:
         asked = [_current(one, example.environment) for one in taken if not one.of_data]
         asked = asked[: asked.index(_current(further[-1], example.environment)) + 1]
         sizes = witness(example, asked, self.names, self.limits) if example.usable else None
-        return None if sizes is None else example.at(sizes)
+        return None if sizes is None or not example.has_room(sizes) else example.at(sizes)
 
     def _arguments_beyond(self, path: Path, depth: int) -> Arguments | None:
         """Arguments at sizes at which a decision comes out otherwise; None where there are none."""
@@ -184,6 +184,9 @@ class Explorer:
         sizes = witness(example, asked, names, self.limits) if example.usable else None
         if sizes is None:
             self._follow(path.decisions[depth], "no sizes were found at which it comes out otherwise")
+            return None
+        if not example.has_room(sizes):
+            self._follow(path.decisions[depth], "the sizes at which it comes out otherwise are too large to try")
             return None
         return example.at(sizes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -14,6 +15,9 @@ from onnxport.torch_internals import pytree
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 AxisSizes: TypeAlias = Mapping[tuple[int, int | None], sympy.Expr]
+
+# An example of more elements takes memory that may not be there, only to see a way that code has for such sizes.
+_MOST_ELEMENTS = 1 << 27
 
 
 class ResizableInputs:
@@ -50,6 +54,30 @@ class ResizableInputs:
                 # An axis declared as twice another is an expression; the example's size says what its symbol is.
                 self.values[symbol] = number if expression == symbol else _root(expression - number, symbol)
 
+    def has_room(self, values: Mapping[sympy.Symbol, int]) -> bool:
+        """Whether no input is too large to be made at these values of the symbols."""
+        pairs = enumerate(zip(self._inputs, self._leaves, strict=True))
+        return all(
+            math.prod(self._lengths(index, captured, leaf, values)) <= _MOST_ELEMENTS
+            for index, (captured, leaf) in pairs
+            if isinstance(leaf, torch.Tensor)
+        )
+
+    def _lengths(
+        self, index: int, captured: object, leaf: torch.Tensor, values: Mapping[sympy.Symbol, int]
+    ) -> list[int]:
+        lengths = list(leaf.shape)
+        for axis, symbolic, old in _sizes(captured, leaf):
+            assert axis is not None
+            lengths[axis] = self._size(index, axis, symbolic, old, values)
+        return lengths
+
+    def _size(
+        self, index: int, axis: int | None, symbolic: torch.SymInt, old: int, values: Mapping[sympy.Symbol, int]
+    ) -> int:
+        expression = self._given.get((index, axis), symbolic.node.expr).xreplace(integers(values))
+        return int(expression) if expression.is_Integer else old
+
     def at(self, values: Mapping[sympy.Symbol, int]) -> Arguments:
         """Return the arguments with these values of the symbols."""
         pairs = zip(self._inputs, self._leaves, strict=True)
@@ -60,8 +88,7 @@ class ResizableInputs:
     def _resized(self, index: int, captured: object, leaf: object, values: Mapping[sympy.Symbol, int]) -> object:
         result = leaf
         for axis, symbolic, old in _sizes(captured, leaf):
-            expression = self._given.get((index, axis), symbolic.node.expr).xreplace(integers(values))
-            size = int(expression) if expression.is_Integer else old
+            size = self._size(index, axis, symbolic, old, values)
             if axis is None:
                 result = size
             elif isinstance(result, torch.Tensor) and size != old:

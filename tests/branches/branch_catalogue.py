@@ -1580,3 +1580,13 @@ def tensors_by_their_lengths(self: Any, x: Any, y: Any) -> Any:
     short, long = sorted([x, y], key=len)
     same = max(x, y, key=len)
     return torch.cat([long, short]) + max(map(len, (x, y))), same * 2
+
+
+@program(rows(6, 1, 2, 3, 5, 8))
+def truths_in_turn_that_become_one(self: Any, x: Any) -> Any:
+    n = x.shape[0]
+    if n % 2 and n > 1:
+        x = x[:-1]
+    if x.shape[0] % 2 == 0:
+        return x.view(-1, 2, 3).mean(1)
+    return x

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from branches.branch_rows import LOOPS, Program, program, rows
 
@@ -781,3 +782,118 @@ def powers_of_two_around_a_size(self: Any, x: Any) -> Any:
     n = len(x)
     above, below = 2 ** math.ceil(math.log2(n)), 2 ** int(math.log2(n))
     return torch.nn.functional.pad(x, (0, 0, 0, above - n)), x[:below] * math.log(n, 2)
+
+
+@number()
+def numbers_and_pairs_that_a_loop_lists(self: Any, x: Any) -> Any:
+    n, starts, parts, asked = len(x), [], [(0, 1)], []
+    for start in range(1, n, 4):
+        starts.append(start - 1)
+        parts.append((start, min(n, start + 4)))
+    for start, stop in parts:
+        asked.append(x[start:stop] + x[stop - 1])
+    return torch.cat(asked), torch.tensor(parts), x[starts] * len(starts), x * sum(starts) + parts[-1][1]
+
+
+@number()
+def dicts_that_a_loop_lists(self: Any, x: Any) -> Any:
+    found, pairs = [], [(row, row.sum()) for row in x]
+    for place, row in enumerate(x):
+        found.append({"row": row * 2, "place": place})
+    return torch.stack([one["row"] * one["place"] for one in found]), torch.stack([row * b for row, b in pairs])
+
+
+@number()
+def places_that_pass_a_test(self: Any, x: Any) -> Any:
+    kept = []
+    for place in range(x.shape[0]):
+        if x[place].sum() > 0.2:
+            kept.append(place)
+    return x[kept], torch.tensor(kept, dtype=torch.long), x * len(kept)
+
+
+@number()
+def numbers_of_data_in_a_list(self: Any, x: Any) -> Any:
+    sums = []
+    while x.sum() < 99:
+        x = x + 1
+        sums.append(x.sum().item())
+    return x * sum(sums)
+
+
+@program(
+    [(torch.arange(1.0 * h * w).reshape(h, w),) for h, w in ((5, 6), (1, 1), (4, 9), (9, 3))],
+    axes=({0: "h", 1: "w"},),
+    into=LOOPS,
+)
+def overlapping_tiles(self: Any, x: Any) -> Any:
+    h, w = x.shape
+    total, count = torch.zeros_like(x), torch.zeros_like(x)
+    columns = [*list(range(0, w - 3, 2)), max(w - 3, 0)]
+    for top in range(0, h, 4):
+        for left in columns:
+            tile = x[top : top + 4, left : left + 3] + 1
+            total[top : top + 4, left : left + 3].add_(tile - tile.mean())
+            count[top : top + 4, left : left + 3] += 1
+    return total / count
+
+
+RAGGED = [
+    (torch.arange(3.0 * sum(counts)).reshape(-1, 3) / 9, torch.tensor(counts)) for counts in ([2, 1, 3], [4], [1, 2])
+]
+
+
+@program(RAGGED, axes=({0: "n"}, {0: "b"}), into=LOOPS)
+def pieces_as_long_as_a_list_says(self: Any, x: Any, counts: Any) -> Any:
+    parts = x.split(counts.tolist())
+    means = [part.mean(0) + len(part) for part in parts]
+    attended = torch.cat([(q @ q.T).softmax(-1) @ q for q in torch.split(x, counts.tolist())])
+    rows = [x[:n] for n in counts.tolist()]
+    return torch.stack(means), attended, pad_sequence(parts, batch_first=True), pad_sequence(rows, padding_value=-1.0)
+
+
+@over_axis()
+def lists_that_are_read_and_that_are_not(self: Any, x: Any) -> Any:
+    keys, outs = [], []
+    for t in range(x.shape[1]):
+        keys.append(self.one(x[:, t]))
+        held = torch.stack(keys, 1)
+        outs.append(((held @ x[:, t].unsqueeze(-1)).softmax(1) * held).sum(1))
+    places = list(range(0, x.shape[1], 2)) + list(range(1, x.shape[1], 2))
+    return torch.stack(outs, 1)[:, places]
+
+
+@number()
+def best_number_so_far(self: Any, x: Any) -> Any:
+    best, place, steps = -1e9, 0, 0
+    for i in range(x.shape[0]):
+        score = x[i].sum().item()
+        if score > best:
+            best, place = score, i
+    while steps < 8 and bool((x < 5).any()):
+        x, steps = x * 2 + 1, steps + 1
+    return x[place] * best + steps
+
+
+@number()
+def rows_of_numbers_and_places(self: Any, x: Any) -> Any:
+    def parts(rows: Any, size: int) -> Any:
+        for start in range(0, len(rows), size):
+            yield rows[start : start + size]
+
+    n, boxes = len(x), (x.abs() * 4).long()
+    turned = [(place * 2) % n for place in range(n)]
+    sums = [x[max(0, a - 1) : min(n, b + 2)].sum(0) + c for a, b, c in boxes.tolist()]
+    return torch.stack(sums), x[:, None][turned], torch.stack([part.sum(0) for part in parts(x, 4)])
+
+
+@number()
+def windows_of_each_part(self: Any, x: Any) -> Any:
+    outs = []
+    for part in x.unsqueeze(0).expand(2, -1, -1).unbind(0):
+        total, count = torch.zeros(3), 0
+        for row in part[: x.shape.numel() // 3]:
+            for left in range(0, len(x) - 3, 2):
+                total, count = total + part[left : left + 3].amax(0) * row, count + 1
+        outs.append(total / max(count, 1))
+    return torch.stack(outs) * min(x.shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import re
 from collections import deque
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -58,8 +59,8 @@ class Pairs(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         outs = []
         for row in x:  # culprit
-            outs.append((row, row * 2))
-        return torch.stack([b for _, b in outs])
+            outs.append(SimpleNamespace(row=row))
+        return torch.stack([one.row for one in outs])
 
 
 class Collects(torch.nn.Module):
@@ -67,8 +68,8 @@ class Collects(torch.nn.Module):
         outs = []
         while x.sum() < 99:  # culprit
             x = x + 1
-            outs.append(x.sum().item())
-        return x * sum(outs)
+            outs.append((x.sum(), x.min()))
+        return x * sum(a for a, _ in outs)
 
 
 class Shows(torch.nn.Module):

@@ -15,7 +15,7 @@ from onnxport.capture.diagnosis.guards import Followed, GuardedProgram
 from onnxport.capture.diagnosis.stand_in_errors import eager_raises
 from onnxport.capture.diagnosis.window_sizes import sizes_of_windows
 from onnxport.capture.forks.decisions import Decision
-from onnxport.capture.forks.paths import Explorer, Path, Tree, without_marks
+from onnxport.capture.forks.paths import AskedOtherwise, Explorer, Path, Tree, completed, without_marks
 from onnxport.capture.forks.witnesses import Limits, follows, implied
 from onnxport.capture.naming import name_axes
 from onnxport.capture.request.dynamic_shapes import Declarations
@@ -26,6 +26,7 @@ from onnxport.size_limits import SizeLimit
 
 #: From so many decisions on, one more capture is less than a capture for each of them.
 _MANY = 3
+_MOST_TRIES = 4
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,13 @@ def explore(
     branches: Branches,
     branch_limit: int,
     input_names: Sequence[str] = (),
+    tries: int = _MOST_TRIES,
 ) -> Explored:
     """Capture the other ways that the decisions of the first capture lead to."""
     if success.schedule is None:
         first = forced_sizes.first_symbols(success.program, request.declared.axes)
         return Explored(Path(success.program, (), ((), {})), success.program, names=first.names)
-    decisions = success.schedule.decisions
+    decisions, before = success.schedule.decisions, request.rewriting.state
     if branches == "refuse" and decisions:
         raise _refused(decisions)
     path = Path(success.program, tuple(decisions), (request.inputs.args, request.inputs.kwargs))
@@ -90,8 +92,16 @@ def explore(
         limits=forced_sizes.declared_ranges(success.program, found),
         events=request.events,
         limit=branch_limit,
+        is_rewritten=lambda: request.rewriting.state != before,
     )
-    tree = explorer.grow(path)
+    try:
+        tree = explorer.grow(path)
+    except AskedOtherwise:
+        if not tries:
+            raise
+        again, schedule = completed(explorer.run, (), path.arguments)
+        anew = replace(success, program=again, schedule=schedule)
+        return explore(anew, request, recorder, branches, branch_limit, input_names, tries=tries - 1)
     if problems := list(_fixed_axes(tree, request, recorder, explorer)):
         raise request.rewriting.explained(forced_sizes.error_of(problems))
     if isinstance(tree, Path):

@@ -30,6 +30,7 @@ from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 __all__ = [
     "BEFORE_HIGHER_ORDER_CALLS",
+    "CHECKS_OF_OPERANDS",
     "OPDEFS",
     "SCALAR_TYPES",
     "WRAPPERS",
@@ -63,6 +64,13 @@ __all__ = [
 # What looks at the graphs of a higher-order operator before it is called, owner and name: none until torch 2.12.
 BEFORE_HIGHER_ORDER_CALLS = tuple(
     (_higher_order_calls, name) for name in ("_hop_compile_and_call",) if hasattr(_higher_order_calls, name)
+)
+
+# What checks the kinds of what the graphs of a higher-order operator read from around them, owner and name.
+CHECKS_OF_OPERANDS = tuple(
+    (module, "validate_subgraph_args_types")
+    for module in (sys.modules[f"torch._higher_order_ops.{name}"] for name in ("cond", "while_loop", "scan"))
+    if hasattr(module, "validate_subgraph_args_types")
 )
 
 WRAPPERS = {

@@ -94,7 +94,7 @@ def _counted(
     inner = op.subgraph()
     iteration = region_input(inner, "iteration", torch.int64, [])
     condition = region_input(inner, "condition", torch.bool, [])
-    states = [region_input(inner, "state", item.dtype, item.shape) for item in init]
+    states = [region_state(inner, "state", item, None if item.is_handle else item.shape) for item in init]
     results = [_as_tensor(inner, item) for item in op.body(inner, graph, [*states, iteration, *closure])]
     body = region(inner, "body", [iteration, condition, *states], [inner.Identity(condition), *results])
     return _emit(op, "Loop", [count, op.const(True, torch.bool), *init], body.outputs[1:], results, body=body)

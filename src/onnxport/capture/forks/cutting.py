@@ -13,6 +13,7 @@ import torch
 from onnxport.capture.diagnosis.user_lines import asker
 from onnxport.capture.forks.expressions import is_start_of_for
 from onnxport.capture.patches.pieces import Cut, Pieces, Size, chunks_of, split_of
+from onnxport.capture.patches.tensor_numbers import ListedTensor
 from onnxport.torch_internals.symbolic_sizes import get_proxy_mode
 
 _Parts = Callable[..., Sequence[torch.Tensor]]
@@ -73,6 +74,8 @@ def _split(original: _Parts, rewrite: Callable[..., None]) -> _Parts:
             return original(tensor, split_size_or_sections, dim)
 
         size = split_size_or_sections
+        if isinstance(size, ListedTensor) and get_proxy_mode() is not None and asker() != "torch":
+            rewrite()
         if not isinstance(size, Size) or not _is_open(tensor, dim) or (isinstance(size, int) and size < 1):
             return original(tensor, size, dim)
         return _pieces(split_of(tensor, size, dim % tensor.dim()), plain)

@@ -74,14 +74,19 @@ Tree: TypeAlias = "Path | Fork"
 Run: TypeAlias = Callable[[Schedule, Arguments], torch.export.ExportedProgram]
 
 
+class AskedOtherwise(OnnxExporterError):
+    """A function was rewritten since the first run and asks other conditions on the same line: all runs are void."""
+
+
 @dataclass
 class Explorer:
     """Runs the model for the other answer to each decision, as long as there are not too many.
 
     ``run`` captures the model with a schedule and arguments, ``raises`` tells whether it raises in eager mode with
     arguments, and ``first_symbols`` gives the symbols that the axes of a program began with. ``names`` are the user's
-    names of symbols and ``limits`` the ranges declared for them. ``followed`` collects the decisions that only the
-    example's answer was captured for, and why.
+    names of symbols and ``limits`` the ranges declared for them; ``is_rewritten`` tells whether functions were
+    rewritten since the first run. ``followed`` collects the decisions that only the example's answer was captured for,
+    and why.
     """
 
     run: Run
@@ -91,6 +96,7 @@ class Explorer:
     limits: Limits
     events: EventLog
     limit: int
+    is_rewritten: Callable[[], bool]
     count: int = 1
     followed: list[Followed] = field(default_factory=list)
     #: Beyond these the model raises.
@@ -146,6 +152,8 @@ class Explorer:
             if not _agrees(schedule.decisions, path.decisions, depth):
                 self._follow(decision, "the code did not ask the same again when it was run anew")
                 return None
+            if self.is_rewritten() and not _asks_the_same(schedule.decisions, path.decisions, depth):
+                raise AskedOtherwise("The code asks otherwise since it was rewritten.")
             return Path(program, schedule.decisions, arguments)
         self._follow(decision, "the model raised at all sizes that were tried for the other way")
         return None
@@ -251,6 +259,12 @@ def _agrees(made: Sequence[Decision], model: Sequence[Decision], depth: int) -> 
     if len(made) <= depth:
         return False
     return all(mine.same_question(other) for mine, other in zip(made[: depth + 1], model, strict=False))
+
+
+def _asks_the_same(made: Sequence[Decision], model: Sequence[Decision], depth: int) -> bool:
+    """Whether two runs asked the same conditions on sizes: one ``if`` may ask for several truths, or for one of all."""
+    pairs = zip(made[: depth + 1], model, strict=False)
+    return all(mine.of_data or str(mine.expression) == str(other.expression) for mine, other in pairs)
 
 
 def _is_repeated(decisions: Sequence[Decision]) -> bool:

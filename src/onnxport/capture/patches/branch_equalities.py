@@ -1,20 +1,22 @@
-"""Sizes that one way of a branch takes for equal, and that differ where the other is taken.
+"""Branches of graphs: sizes that one way takes for equal, and numbers of data that are read from around.
 
 What an operator finds of sizes torch knows from then on, of the whole model. In ``if a.size(0) == b.size(0)`` the sum
-of both says that the sizes are one, and with that what the branch asked has an answer.
+of both says that the sizes are one, and with that what the branch asked has an answer. A number that is not whole,
+``score = x.max().item()``, is to a graph's ways what one is that is whole.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import sympy  # type: ignore[import-untyped]
+import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from onnxport.capture.patches.replacing import attributes_replaced
-from onnxport.torch_internals.operators import BEFORE_HIGHER_ORDER_CALLS, cond_op
+from onnxport.torch_internals.operators import BEFORE_HIGHER_ORDER_CALLS, CHECKS_OF_OPERANDS, cond_op
 from onnxport.torch_internals.symbolic_sizes import example_sizes
 
 _evaluate = ShapeEnv.evaluate_expr
@@ -39,8 +41,13 @@ def equalities_of_branches_forgotten() -> Iterator[None]:
 
     # Without what looks before, what the ways of torch.cond in a model's code find holds in all of it.
     looks = [(module, name, looking_in_branch(getattr(module, name))) for module, name in BEFORE_HIGHER_ORDER_CALLS]
-    with attributes_replaced([(owner, "__call__", call_in_branch), *looks]):
+    checks = [(module, name, _but_for_numbers(getattr(module, name))) for module, name in CHECKS_OF_OPERANDS]
+    with attributes_replaced([(owner, "__call__", call_in_branch), *looks, *checks]):
         yield
+
+
+def _but_for_numbers(check: Callable[[Sequence[object]], None]) -> Callable[[Sequence[object]], None]:
+    return lambda operands: check([one for one in operands if not isinstance(one, torch.SymFloat)])
 
 
 def in_branch() -> contextlib.AbstractContextManager[None]:

@@ -22,6 +22,7 @@ from onnxport.capture.patches.orders_in_memory import orders_told_for_all_sizes
 from onnxport.capture.patches.packed import sequences_packed
 from onnxport.capture.patches.patch import Patch
 from onnxport.capture.patches.quick_shapes import shapes_told_at_once
+from onnxport.capture.patches.rebuilt_sizes import extremes_of_two
 from onnxport.capture.patches.recurrent import recurrences_of_any_length
 from onnxport.capture.patches.remembered_shapes import shapes_remembered_at_once
 from onnxport.capture.patches.result_types import types_as_computed
@@ -30,7 +31,7 @@ from onnxport.capture.patches.sliding_pools import pooled_by_any_size
 from onnxport.capture.patches.tensor_numbers import numbers_in_and_out_of_tensors
 from onnxport.capture.patches.unread_facts import unread_facts_left_out
 from onnxport.capture.patches.unsolved import divisions_left_unsolved
-from onnxport.torch_internals.operators import BEFORE_HIGHER_ORDER_CALLS
+from onnxport.torch_internals.operators import BEFORE_HIGHER_ORDER_CALLS, CHECKS_OF_OPERANDS
 from onnxport.torch_internals.symbolic_sizes import config as symbolic_config
 
 
@@ -55,10 +56,10 @@ PATCHES: tuple[Patch, ...] = (
     Patch(
         replaces=(
             "torch._higher_order_ops.cond.CondOp.__call__",
-            *(f"{module.__name__}.{name}" for module, name in BEFORE_HIGHER_ORDER_CALLS),
+            *(f"{module.__name__}.{name}" for module, name in (*BEFORE_HIGHER_ORDER_CALLS, *CHECKS_OF_OPERANDS)),
         ),
         why="Two sizes that one way of a branch takes for equal would be one size in the whole model: "
-        "ShapeEnv.evaluate_expr keeps no guard of them there.",
+        "ShapeEnv.evaluate_expr keeps no guard of them there. Numbers of data that are not whole are refused.",
         known="torch 2.13",
         until="torch.cond keeps what a branch finds of sizes to the branch",
         enter=equalities_of_branches_forgotten,
@@ -255,6 +256,14 @@ PATCHES: tuple[Patch, ...] = (
         known="torch 2.13",
         until="torch tells these shapes as fast",
         enter=shapes_told_at_once,
+    ),
+    Patch(
+        replaces=("torch.fx.experimental.proxy_tensor._sym_register",),
+        why="The largest of two sizes that a body has by its expression only is recorded as a function that torch's "
+        "check of graphs refuses.",
+        known="torch 2.13",
+        until="the graph's check knows _nary_sym_max",
+        enter=extremes_of_two,
     ),
     Patch(
         replaces=("torch._subclasses.fake_tensor.FakeTensorMode._get_output_info_for_cache_entry",),

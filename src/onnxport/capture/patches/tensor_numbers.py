@@ -69,7 +69,7 @@ class ListedTensor(Sequence[object]):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, int) and self._numbers is None:
-            return self.tensor[index].clone().item()
+            return numbers_of(self.tensor[index])
         if isinstance(index, slice) and self._numbers is None and (index.step is None or index.step > 0):
             return ListedTensor(self.tensor[index], self._listed)
         if index == slice(None, None, -1) and self._numbers is None:
@@ -162,9 +162,19 @@ class ListedTensor(Sequence[object]):
             given = _stacked(list(others), None, self.tensor.device) if len(others) else self.tensor[:0]
         else:
             given = None
+        if given is not None and given.dim() != self.tensor.dim():
+            given = None
         if self._numbers is not None or given is None or given.dtype != self.tensor.dtype:
             return None
         return [self.tensor, given]
+
+
+def numbers_of(item: torch.Tensor) -> Any:
+    """What a list of a tensor's numbers has in a place: a number, or the list of those of a row."""
+    # A number is read from a tensor of its own: torch reads none from a view at a place that varies.
+    if item.dim() == 0:
+        return item.clone().item()
+    return [item.select(0, place).clone().item() for place in range(item.shape[0])]
 
 
 def listed(tensor: torch.Tensor) -> ListedTensor:
@@ -174,7 +184,11 @@ def listed(tensor: torch.Tensor) -> ListedTensor:
 
 def _listing(original: Callable[[FakeTensor], object]) -> Callable[[FakeTensor], Any]:
     def tolist(self: FakeTensor) -> object:
-        if self.dim() == 1 and isinstance(self.shape[0], torch.SymInt):
+        if (
+            self.dim() in (1, 2)
+            and isinstance(self.shape[0], torch.SymInt)
+            and (self.dim() == 1 or type(self.shape[1]) is int)
+        ):
             return ListedTensor(self, original)
         return original(self)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -76,6 +76,13 @@ class Helpers:
 
     def open(self, function: object) -> object:
         """The function that keeps sizes open in the place of one."""
+        # While torch.export runs the code, some of these are others.
+        tabulates = function is torch.tensor or function is torch.as_tensor
+        if tabulates or (isinstance(function, Hashable) and function in (sum, min, max, any, all, sorted)):
+            return partial(_with_numbers, tabulates, self._opened(function))
+        return self._opened(function)
+
+    def _opened(self, function: object) -> Any:
         # While torch.export runs the code, these are its own.
         if function is max or function is min:
             return partial(self._extreme, function)
@@ -205,6 +212,11 @@ class Helpers:
         return item_of(owner, key) if chosen is None else chosen
 
     @staticmethod
+    def index(key: object) -> object:
+        """What rows are taken by, beside slices."""
+        return _as_index(key)
+
+    @staticmethod
     def named_item(owner: Any, name: Callable[[object], str], number: object) -> object:
         """``owner[f"layer_{number}"]``, where only run time may know the number."""
         found = named_function(owner, name, number)
@@ -285,10 +297,23 @@ class Helpers:
         return torch.logical_not(as_tensor(part)) if _is_open_truth(part) else not part
 
 
+def _with_numbers(tabulates: bool, opened: Callable[..., object], *given: object, **options: object) -> object:
+    """Call a function with lists that are made of tensors in the place of those that loops made of numbers."""
+
+    def numbers(value: object) -> object:
+        if not isinstance(value, OpenList) or not value.has_open_length:
+            return value
+        return value.table if tabulates else value.numbers
+
+    return opened(*map(numbers, given), **options)
+
+
 def _as_index(key: Any) -> Any:
     """What rows are taken by, where numbers that only run time counts are those of a tensor."""
     if type(key) is tuple:
         return tuple(map(_as_index, key))
+    if isinstance(key, OpenList) and key.has_open_length:
+        key = key.numbers
     return key.tensor if isinstance(key, ListedTensor) else key
 
 

@@ -37,7 +37,8 @@ def with_items_returned(definition: ast.FunctionDef) -> ast.FunctionDef:
     function = ast.FunctionDef(name, arguments, [target, *made, ast.Return(yielded.value)], [])
     returned = ast.Return(helper("yielded", loop.iter, ast.Name(name, ast.Load())))
     body = [*before, *(placed(loop.iter, part) for part in (function, returned))]
-    return ast.copy_location(ast.FunctionDef(definition.name, definition.args, body, []), definition)
+    made_of = ast.FunctionDef(definition.name, definition.args, body, definition.decorator_list, definition.returns)
+    return ast.copy_location(made_of, definition)
 
 
 def _own_nodes(definition: ast.FunctionDef) -> Iterator[ast.AST]:

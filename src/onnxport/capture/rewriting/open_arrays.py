@@ -76,10 +76,29 @@ def _shared_array(items: ModelValue, dtype: ModelValue = None, **_: ModelValue) 
     elif isinstance(items, ListedTensor):
         made = items.tensor.to(torch.float64) if items.tensor.dtype.is_floating_point else items.tensor
     elif isinstance(items, OpenList):
-        made = stacked(items)
+        made = _in_rows(items)
     else:
         made = torch.tensor(items, dtype=torch.float64 if _has_float(items) else None)
     return made if dtype is None else made.to(dtype_of(dtype))
+
+
+def _in_rows(items: OpenList) -> torch.Tensor:
+    """What a loop collected, numbers or arrays, along axis 0."""
+    rows = items.rows
+    if rows is not None and isinstance(rows.like, Array):
+        return rows.columns[0]
+    found = items.table
+    return found.tensor if isinstance(found, ListedTensor) else stacked(items)
+
+
+def _stacked_arrays(arrays: OpenList, axis: int = 0) -> torch.Tensor:
+    return _in_rows(arrays).movedim(0, axis)
+
+
+def _joined_arrays(arrays: OpenList, axis: int = 0) -> torch.Tensor:
+    whole = _in_rows(arrays)
+    axis = axis % (whole.dim() - 1)
+    return whole.movedim(0, axis).flatten(axis, axis + 1)
 
 
 def _has_float(items: ModelValue) -> bool:
@@ -100,6 +119,8 @@ _MAKING: Mapping[object, ModelFunction] = {
     np.tri: _on_diagonals(torch.le),
     np.array: _array,
     np.asarray: _shared_array,
+    np.stack: _stacked_arrays,
+    np.concatenate: _joined_arrays,
 }
 """What makes arrays of numbers, with what makes tensors of numbers that run time knows."""
 
@@ -119,13 +140,18 @@ def _called(
     **options: ModelValue,
 ) -> ModelValue:
     leaves = list(_leaves([given, options]))
-    if making is not None and any(isinstance(leaf, _OPEN) for leaf in leaves):
+    kinds = _OPEN if function not in (np.stack, np.concatenate) else (OpenList,)
+    if making is not None and any(isinstance(leaf, kinds) and _is_open(leaf) for leaf in leaves):
         return Array(making(*given, **options))
     if ours is None or not any(isinstance(leaf, Array) for leaf in leaves):
         return function(*given, **options)
     if "dtype" in options:
         options["dtype"] = options["dtype"] and np.dtype(options["dtype"]).name
     return ours(*given, **options)
+
+
+def _is_open(value: ModelValue) -> bool:
+    return not isinstance(value, OpenList) or value.has_open_length
 
 
 def _leaves(value: ModelValue) -> Any:

@@ -13,7 +13,6 @@ from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 import torch
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.overrides import TorchFunctionMode
 
 from onnxport.capture.diagnosis.user_lines import line_of_caller
@@ -24,7 +23,7 @@ from onnxport.capture.rewriting.watching import Unlike
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.fake_tensors import detect_fake_mode
 from onnxport.torch_internals.module_calls import ended_by_errors
-from onnxport.torch_internals.symbolic_sizes import get_proxy_mode, is_recorded
+from onnxport.torch_internals.symbolic_sizes import example_sizes, get_proxy_mode, is_recorded
 from onnxport.undoing import pushed
 
 Operand = torch.Tensor | torch.SymInt
@@ -45,14 +44,17 @@ class Reading(TorchFunctionMode):
         self.operands: dict[int, Operand] = {}
         #: Those since a block began: before it and behind it variables are copied and looked at.
         self.in_block: dict[int, Operand] = {}
-        #: The symbols of data in the numbers and truths that operators are given.
+        #: The symbols in the numbers and truths that operators are given.
         self.symbols: dict[sympy.Symbol, torch.SymInt] = {}
         self._made: dict[int, object] = {}
 
     def __torch_function__(self, func: object, types: object, args: object = (), kwargs: object = None) -> object:
         for leaf in _leaves((args, kwargs)):
             if isinstance(leaf, torch.SymInt | torch.SymFloat | torch.SymBool):
-                self.symbols.update(_symbols_of_data(leaf))
+                self.symbols.update(_symbols_of(leaf))
+            if isinstance(leaf, slice):
+                # Bounds are mostly computed where they stand: of numbers their symbols are what is read.
+                self._note_bounds(leaf)
             if isinstance(leaf, torch.Tensor | torch.SymInt) and id(leaf) not in self._made:
                 self.operands.setdefault(id(leaf), leaf)
                 self.in_block[id(leaf)] = leaf
@@ -62,10 +64,20 @@ class Reading(TorchFunctionMode):
                 self._made[id(leaf)] = leaf
         return result
 
+    def _note_bounds(self, part: slice) -> None:
+        for bound in (part.start, part.stop, part.step):
+            if isinstance(bound, torch.SymInt):
+                self.symbols.update(_symbols_of(bound))
+            elif isinstance(bound, torch.Tensor) and id(bound) not in self._made:
+                self.operands.setdefault(id(bound), bound)
+                self.in_block[id(bound)] = bound
 
-def _symbols_of_data(number: torch.SymInt | torch.SymFloat | torch.SymBool) -> dict[sympy.Symbol, torch.SymInt]:
+
+def _symbols_of(number: torch.SymInt | torch.SymFloat | torch.SymBool) -> dict[sympy.Symbol, torch.SymInt]:
     env = number.node.shape_env
-    return {symbol: env.create_symintnode(symbol, hint=None) for symbol in free_unbacked_symbols(number.node.expr)}
+    known = example_sizes(env)
+    hints = {symbol: int(known[symbol]) if symbol in known else None for symbol in number.node.expr.free_symbols}
+    return {symbol: env.create_symintnode(symbol, hint=hint) for symbol, hint in hints.items()}
 
 
 def _leaves(arguments: object) -> Iterator[object]:
@@ -87,6 +99,8 @@ class Substituting(TorchFunctionMode):
 
     def __torch_function__(self, func: object, types: object, args: object = (), kwargs: object = None) -> object:
         def own(leaf: object) -> object:
+            if isinstance(leaf, slice):
+                return slice(own(leaf.start), own(leaf.stop), own(leaf.step))
             return self.substitutes.get(id(leaf), leaf)
 
         own_args, own_kwargs = pytree.tree_map(own, (args, {} if kwargs is None else kwargs))
@@ -196,7 +210,7 @@ class OpenBlock:
         sizes = [leaf for leaf in seen if isinstance(leaf, torch.SymInt)]
         own = {id(leaf) for leaf in sizes if _is_fresh(leaf, known) or not is_recorded(leaf)}
         self.operands = [leaf for leaf in seen if id(leaf) not in own]
-        # What is computed of numbers of data is computed of their symbols.
+        # What is computed of sizes and of numbers of data is computed of their symbols.
         there = {leaf.node.expr for leaf in self.operands if isinstance(leaf, torch.SymInt)}
         around = [number for symbol, number in self._reading.symbols.items() if symbol in known and symbol not in there]
         self.operands += [number for number in around if is_recorded(number)]

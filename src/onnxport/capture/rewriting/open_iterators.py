@@ -9,12 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
-from onnxport.capture.patches.tensor_numbers import listed
-from onnxport.capture.rewriting.open_lists import ModelFunction, ModelValue, OpenItems, OpenList, items_of, stacked
+from onnxport.capture.rewriting.open_lists import ModelFunction, ModelValue, OpenItems, OpenList, items_of
 from onnxport.capture.rewriting.open_loops import CountedLoop
-from onnxport.capture.rewriting.open_numbers import as_tensor, open_function
-
-_NUMBERS = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
+from onnxport.capture.rewriting.open_numbers import open_function
 
 
 def collected(
@@ -29,14 +26,10 @@ def collected(
         return OpenList(plain(item) for item in items)
     function = plain if in_loop is None else in_loop
     loop = _comprehension(items, function)
-    if loop.unlike is None:
-        (found,) = loop.run()
-        return found
-    of_numbers = _comprehension(items, lambda item: _as_number(function(item)))
-    if of_numbers.unlike is not None:
+    if loop.unlike is not None:
         raise loop.refused(loop.unlike)
-    (found,) = of_numbers.run()
-    return listed(stacked(found))
+    (found,) = loop.run()
+    return found.numbers
 
 
 def _comprehension(items: OpenItems, function: Callable[[object], object]) -> CountedLoop:
@@ -45,12 +38,6 @@ def _comprehension(items: OpenItems, function: Callable[[object], object]) -> Co
         return (found,)
 
     return CountedLoop(items, body, ("found",), ("found",), (), "for ... in a comprehension", "", {"found": []})
-
-
-def _as_number(value: object) -> torch.Tensor:
-    if not isinstance(value, _NUMBERS):
-        raise TypeError("no number")
-    return as_tensor(value)
 
 
 def generated(iterable: object, plain: Callable[[object], object], in_loop: Callable[[object], object]) -> ModelValue:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -9,9 +10,23 @@ from typing import Any, TypeAlias
 import torch
 
 from onnxport.capture.patches.pieces import Pieces
-from onnxport.capture.patches.tensor_numbers import ListedTensor
-from onnxport.capture.replay.values.items import item_at, item_count, join_items
-from onnxport.capture.replay.values.stand_ins import ReplayValue, Sequenced, Stacked
+from onnxport.capture.patches.tensor_numbers import ListedTensor, listed, numbers_of
+from onnxport.capture.replay.values.items import (
+    NUMBERS,
+    holds_numbers,
+    item_at,
+    item_count,
+    join_items,
+    numbers_in,
+)
+from onnxport.capture.replay.values.stand_ins import (
+    Number,
+    ReplayValue,
+    Sequenced,
+    Stacked,
+    parts_of,
+    rebuilt,
+)
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.arrays import Array
 
@@ -68,7 +83,7 @@ def items_of(iterable: object) -> ModelValue:
     if isinstance(iterable, Array) and isinstance(items_of(iterable.tensor), OpenItems):
         return OpenItems(iterable.tensor.shape[0], lambda place: Array(iterable.tensor.select(0, place)))
     if isinstance(iterable, ListedTensor):
-        return OpenItems(iterable.tensor.shape[0], lambda place: iterable.tensor.select(0, place).clone().item())
+        return OpenItems(iterable.tensor.shape[0], lambda place: numbers_of(iterable.tensor.select(0, place)))
     if isinstance(iterable, Pieces) and iterable.cut.most is None:
         return _pieces(iterable)
     return iterable.items() if isinstance(iterable, OpenList) and iterable.has_open_length else iterable
@@ -100,6 +115,87 @@ class OpenRun:
     """Tensors of one shape, of which only run time knows how many: stacked along axis 0. They stand in an OpenList."""
 
     tensor: torch.Tensor
+
+
+@dataclass(frozen=True)
+class OpenRows:
+    """Numbers, or tuples and dicts of numbers and tensors, of which only run time knows how many. In an OpenList.
+
+    ``like`` is one of them, and ``columns`` has what stands in each place of them, stacked along axis 0.
+    """
+
+    like: ModelValue
+    columns: tuple[torch.Tensor, ...]
+
+    @staticmethod
+    def of(item: ModelValue) -> OpenRows:
+        """One item, or the items that there are."""
+        if isinstance(item, OpenRows):
+            return item
+        return OpenRows(item, tuple(column_of(leaf).unsqueeze(0) for leaf in leaves_of_row(item)))
+
+    @property
+    def length(self) -> Size:
+        """How many there are."""
+        return self.columns[0].shape[0]
+
+    @property
+    def is_of_numbers(self) -> bool:
+        """Whether they are numbers or truths."""
+        return isinstance(self.like, NUMBERS)
+
+    def changed(self, change: Callable[[torch.Tensor], torch.Tensor]) -> OpenRows:
+        """The same with other columns."""
+        return OpenRows(self.like, tuple(map(change, self.columns)))
+
+    def followed_by(self, other: OpenRows) -> OpenRows:
+        """These and others behind them."""
+        pairs = list(zip(self.columns, other.columns, strict=False))
+        alike = [a.dtype == b.dtype and a.dim() == b.dim() for a, b in pairs]
+        if shape_of_row(self.like) != shape_of_row(other.like) or not all(alike):
+            raise OnlyRunTimeKnows("items of other kinds are in a list of which only run time knows the length")
+        return OpenRows(self.like, tuple(torch.cat(pair) for pair in pairs))
+
+    def at(self, place: Size) -> ModelValue:
+        """The item at a place."""
+        columns = iter(self.columns)
+        return _row(self.like, lambda leaf: _read(leaf, next(columns).select(0, place)))
+
+
+def leaves_of_row(value: ModelValue) -> list[ModelValue]:
+    """What is in tuples, lists and dicts, however deep."""
+    if isinstance(value, tuple | list | dict):
+        return [leaf for part in parts_of(value) for leaf in leaves_of_row(part)]
+    return [value]
+
+
+def shape_of_row(value: ModelValue) -> object:
+    """What tells items from others that can't follow them."""
+    if isinstance(value, tuple | list | dict):
+        keys = list(value) if isinstance(value, dict) else None
+        return type(value), keys, [shape_of_row(part) for part in parts_of(value)]
+    return isinstance(value, torch.Tensor), isinstance(value, Array)
+
+
+def column_of(leaf: ModelValue) -> torch.Tensor:
+    """A number, tensor or array as a tensor."""
+    if isinstance(leaf, NUMBERS):
+        number = Number.of(leaf).tensor()
+        return number.to(torch.float64) if number.dtype.is_floating_point else number
+    return leaf.tensor if isinstance(leaf, Array) else leaf
+
+
+def _row(like: ModelValue, make: Callable[[ModelValue], ModelValue]) -> ModelValue:
+    if isinstance(like, tuple | list | dict):
+        return rebuilt(like, [_row(part, make) for part in parts_of(like)])
+    return make(like)
+
+
+def _read(leaf: ModelValue, found: torch.Tensor) -> ModelValue:
+    if isinstance(leaf, Array):
+        return Array(found)
+    # A number is read from a tensor of its own: torch reads none from a view at a place that varies.
+    return found.clone().item() if isinstance(leaf, NUMBERS) else found
 
 
 def stacked(tensors: ModelValue, dim: int = 0) -> torch.Tensor:
@@ -151,12 +247,38 @@ class OpenList(list[ModelValue]):
     @property
     def has_open_length(self) -> bool:
         """Whether there are runs among the items."""
-        return any(isinstance(part, OpenRun | Sequenced) for part in self.parts)
+        return any(isinstance(part, OpenRun | OpenRows | Sequenced) for part in self.parts)
 
     @property
     def has_sequence(self) -> bool:
         """Whether there is a sequence of ONNX among the items."""
         return any(isinstance(part, Sequenced) for part in self.parts)
+
+    @property
+    def rows(self) -> OpenRows | None:
+        """The items as rows, where there are any among them."""
+        if not any(isinstance(part, OpenRows) for part in self.parts):
+            return None
+        first, *others = map(OpenRows.of, self.parts)
+        return functools.reduce(OpenRows.followed_by, others, first)
+
+    @property
+    def numbers(self) -> ModelValue:
+        """The list that is made of a tensor, if all items are numbers; otherwise the list as it is."""
+        if self.has_sequence and holds_numbers(self.as_in_scripts):
+            return listed(numbers_in(self.as_in_scripts))
+        rows = self.rows
+        return self if rows is None or not rows.is_of_numbers else listed(rows.columns[0])
+
+    @property
+    def table(self) -> ModelValue:
+        """Tuples of numbers as the list of what is in them, which is made of a tensor; another list as it is."""
+        rows = self.rows
+        parts = rows.like if rows is not None and isinstance(rows.like, tuple | list) else ()
+        if rows is None or not parts or not all(isinstance(part, NUMBERS) for part in parts):
+            return self.numbers
+        dtype = functools.reduce(torch.promote_types, (column.dtype for column in rows.columns))
+        return listed(torch.stack([column.to(dtype) for column in rows.columns], 1))
 
     @property
     def as_in_scripts(self) -> list[ReplayValue]:
@@ -166,7 +288,8 @@ class OpenList(list[ModelValue]):
     @property
     def length(self) -> Size:
         """How many items there are."""
-        return item_count(self.as_in_scripts)
+        rows = self.rows
+        return item_count(self.as_in_scripts) if rows is None else rows.length
 
     @property
     def parts(self) -> list[ModelValue]:
@@ -177,6 +300,9 @@ class OpenList(list[ModelValue]):
         """What a loop over the list runs over; without a sequence all items must be tensors of one shape."""
         if self.has_sequence:
             return OpenItems(self.length, lambda place: item_at(self.as_in_scripts, place))
+        rows = self.rows
+        if rows is not None:
+            return OpenItems(rows.length, rows.at)
         whole = _in_a_row(self)
         return OpenItems(whole.shape[0], lambda place: whole.select(0, place))
 
@@ -195,15 +321,12 @@ class OpenList(list[ModelValue]):
             return OpenList(found) if isinstance(place, slice) else found
         if self.has_sequence and not isinstance(place, slice):
             return item_at(self.as_in_scripts, place)
+        rows = self.rows
+        if rows is not None:
+            is_part = isinstance(place, slice)
+            return OpenList([rows.changed(lambda column: _cut(column, place))]) if is_part else rows.at(place)
         whole = _in_a_row(self)
-        if not isinstance(place, slice):
-            return whole[place]
-        if place.step is not None and place.step < 0:
-            whole = whole.flip(0)
-            place = slice(place.start, place.stop, -place.step)
-            if place.start is not None or place.stop is not None:
-                raise OnlyRunTimeKnows("a list of which only run time knows the length is cut from behind")
-        return OpenList([OpenRun(whole[place])])
+        return OpenList([OpenRun(_cut(whole, place))]) if isinstance(place, slice) else whole[place]
 
     def __reversed__(self) -> Iterator[object]:
         return iter(self[::-1])
@@ -231,8 +354,7 @@ class OpenList(list[ModelValue]):
         if self.has_sequence:
             self[:] = [OpenRun(_in_a_row(self).flip(0))]
             return
-        parts = [OpenRun(part.tensor.flip(0)) if isinstance(part, OpenRun) else part for part in self.parts]
-        self[:] = parts[::-1]
+        self[:] = [_backwards(part) for part in self.parts][::-1]
 
     def pop(self, place: ModelValue = -1) -> object:
         """Take an item out, the last or the first where there are runs."""
@@ -242,6 +364,10 @@ class OpenList(list[ModelValue]):
             raise OnlyRunTimeKnows("an item is taken out of a list of which only run time knows the length")
         parts = [OpenRun(_in_a_row(self))] if self.has_sequence else self.parts
         run = parts[place]
+        if isinstance(run, OpenRows):
+            parts[place] = run.changed(lambda column: column[1:] if place == 0 else column[:-1])
+            self[:] = parts
+            return run.at(place)
         if not isinstance(run, OpenRun):
             return super().pop(place)
         parts[place] = OpenRun(run.tensor[:-1] if place else run.tensor[1:])
@@ -284,6 +410,20 @@ class OpenList(list[ModelValue]):
         if self.has_open_length and place != slice(None):
             raise OnlyRunTimeKnows("an item is replaced in a list of which only run time knows the length")
         super().__setitem__(place, _parts(value) if isinstance(place, slice) else value)
+
+
+def _cut(whole: torch.Tensor, place: slice) -> torch.Tensor:
+    if place.step is None or place.step > 0:
+        return whole[place]
+    if place.start is not None or place.stop is not None:
+        raise OnlyRunTimeKnows("a list of which only run time knows the length is cut from behind")
+    return whole.flip(0)[:: -place.step]
+
+
+def _backwards(part: ModelValue) -> ModelValue:
+    if isinstance(part, OpenRows):
+        return part.changed(lambda column: column.flip(0))
+    return OpenRun(part.tensor.flip(0)) if isinstance(part, OpenRun) else part
 
 
 def _parts(items: ModelValue) -> ModelValue:

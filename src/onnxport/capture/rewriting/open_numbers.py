@@ -232,6 +232,24 @@ def _unbind(tensor: torch.Tensor, dim: int = 0) -> object:
     return OpenList([OpenRun(tensor.movedim(dim, 0))])
 
 
+def _split(original: ModelFunction, tensor: torch.Tensor, sizes: ModelValue, dim: int = 0) -> object:
+    """``x.split(lengths.tolist())``: as many pieces as run time counts, each as long as it says."""
+    sizes = sizes.numbers if isinstance(sizes, OpenList) and sizes.has_open_length else sizes
+    if not isinstance(sizes, ListedTensor):
+        return original(sizes, dim)
+    lengths = sizes.tensor.to(torch.int64)
+    starts = lengths.cumsum(0) - lengths
+
+    def piece(place: ModelValue) -> torch.Tensor:
+        start: ModelValue = starts.select(0, place).clone().item()
+        length: ModelValue = lengths.select(0, place).clone().item()
+        for number in (start, length, tensor.shape[dim] - (start + length)):
+            torch._check(number >= 0)
+        return tensor.narrow(dim, start, length)
+
+    return OpenItems(lengths.shape[0], piece)
+
+
 def _equal(one: torch.Tensor, other: torch.Tensor) -> ModelValue:
     if one.dim() != other.dim() or any(a != b for a, b in zip(one.shape, other.shape, strict=True)):
         return False
@@ -356,6 +374,10 @@ def open_function(function: ModelValue) -> ModelValue:
         return _unbind
     if isinstance(owner, torch.Tensor) and function.__name__ == "unbind":
         return functools.partial(_unbind, owner)
+    if isinstance(owner, torch.Tensor) and function.__name__ == "split":
+        return functools.partial(_split, function, owner)
+    if function is torch.split:
+        return lambda tensor, sizes, dim=0: _split(tensor.split, tensor, sizes, dim)
     try:
         return _OPEN.get(function, function)
     except TypeError:

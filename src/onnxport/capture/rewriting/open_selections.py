@@ -213,6 +213,24 @@ def selected(
     return found
 
 
+def _padded(
+    sequences: ModelValue, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+) -> torch.Tensor:
+    """``pad_sequence`` of as many tensors as run time counts: each is padded to the length of the longest."""
+    if not _is_open(sequences):
+        return torch.nn.utils.rnn.pad_sequence(sequences, batch_first, padding_value, padding_side)
+    longest = _keys(sequences, len).amax().item()
+
+    def padded(tensor: ModelValue) -> ModelValue:
+        missing: ModelValue = longest - tensor.shape[0]
+        torch._check(missing >= 0)
+        sides = [0, missing] if padding_side == "right" else [missing, 0]
+        return torch.nn.functional.pad(tensor, [*([0, 0] * (tensor.dim() - 1)), *sides], value=padding_value)
+
+    whole = stacked(collected(sequences, padded))
+    return whole if batch_first else whole.transpose(0, 1)
+
+
 SELECTING: dict[object, ModelFunction] = {
     any: _truths(any),
     all: _truths(all),
@@ -222,5 +240,6 @@ SELECTING: dict[object, ModelFunction] = {
     itertools.chain: one_after_another,
     itertools.islice: _part_of_items,
     itertools.combinations: _without_order,
+    torch.nn.utils.rnn.pad_sequence: _padded,
 }
 """What chooses among items, by the function whose place it takes."""

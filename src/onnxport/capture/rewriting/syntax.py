@@ -33,6 +33,7 @@ from collections.abc import Container, Sequence
 from typing import TypeVar
 
 from onnxport.capture.forks.choice_syntax import asks_joined, is_choice, is_joined_truth
+from onnxport.capture.rewriting.generators import with_items_returned
 from onnxport.capture.rewriting.leaving import (
     CannotBeFlagged,
     Loop,
@@ -53,7 +54,7 @@ from onnxport.capture.rewriting.syntax_parts import (
     flag_lowered,
     goes_on,
     helper,
-    is_of_arrays,
+    is_open_attribute,
     looked_up,
     loop_description,
     loop_or_plain,
@@ -66,15 +67,12 @@ from onnxport.capture.rewriting.syntax_parts import (
     text_of,
     texts_of,
     tuple_of,
+    with_open_indices,
 )
 from onnxport.capture.rewriting.truth_syntax import Truths, TruthsOfSizes, WithNewNumbers, with_joined_truths
 
 _Loop = TypeVar("_Loop", ast.For, ast.While)
 _Asking = TypeVar("_Asking", ast.If, ast.IfExp)
-_ATTRIBUTES = {"unbind", "stack", "cat", "concat", "concatenate", "get", "index"}
-_ATTRIBUTES |= {"setdefault", "numel", "reduce", "accumulate", "pairwise", "product", "chain", "islice"}
-_ATTRIBUTES |= {"combinations", "isqrt", "gcd", "fmod", "isnan", "isinf", "isfinite"}
-_ATTRIBUTES |= {"sqrt", "log2", "exp", "log", "log10", "sin", "cos", "tan", "tanh", "atan"}
 # What these give depends on the frame that calls them.
 _OF_THE_FRAME = {"super", "locals", "globals", "vars", "dir", "eval", "exec", HELPERS}
 _FUNCTIONS = (ast.FunctionDef, ast.Lambda)
@@ -179,7 +177,7 @@ class _Rewriter(_Identities):
             node.func = placed(node, helper("first_of", node.func))
             return node
         named = isinstance(node.func, ast.Name) and node.func.id not in _OF_THE_FRAME and not makes_class(node)
-        if named or (isinstance(node.func, ast.Attribute) and (node.func.attr in _ATTRIBUTES or is_of_arrays(node))):
+        if named or is_open_attribute(node.func):
             node.func = placed(node, helper("open", node.func))
         return node
 
@@ -198,7 +196,7 @@ class _Rewriter(_Identities):
             bounds = (node.slice.lower, node.slice.upper, node.slice.step)
             return placed(node, helper("part", node.value, *(one or ast.Constant(None) for one in bounds)))
         if not may_be_key(node.slice):
-            return node
+            return with_open_indices(node)
         return placed(node, looked_up(node.value, node.slice))
 
     def visit_List(self, node: ast.List) -> ast.expr:
@@ -275,6 +273,7 @@ class _Rewriter(_Identities):
             made.decorator_list = node.decorator_list
             return made
         in_body, self._in_body = self._in_body, False
+        node = with_items_returned(node)
         self.generic_visit(node)
         self._in_body = in_body
         return node
@@ -316,7 +315,7 @@ class _Rewriter(_Identities):
         test = self._function("test", names, [])
         # Once the loop was left its condition is not asked, and may be one that fails: `while x[i] > 0`.
         asked = ast.BoolOp(ast.And(), [goes_on(found.flag), node.test]) if found.flag else node.test
-        test.body = [ast.Return(self._truth(placed(node.test, asked)))]
+        test.body = [ast.Return(self._in_a_body(Truths().visit(copy.deepcopy(placed(node.test, asked)))))]
         told = loop_description(body.name, names, reads, node, found.flag)
         made = helper("repeated", ast.Name(test.name, ast.Load()), *told, call_of("locals"))
         after = [part for one in found.after for part in self.statements(one)]

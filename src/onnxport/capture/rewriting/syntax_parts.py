@@ -12,6 +12,10 @@ from onnxport.capture.rewriting.leaving import BROKEN, Unflagged
 _Made = TypeVar("_Made", bound=ast.AST)
 # Two underscores would make another name of it in the methods of a class.
 OWN = "_onnxport_"
+_ATTRIBUTES = {"unbind", "split", "pad_sequence", "stack", "cat", "concat", "concatenate", "get", "index", "numel"}
+_ATTRIBUTES |= {"setdefault", "reduce", "accumulate", "pairwise", "product", "chain", "islice"}
+_ATTRIBUTES |= {"tensor", "as_tensor", "combinations", "isqrt", "gcd", "fmod", "isnan", "isinf", "isfinite"}
+_ATTRIBUTES |= {"sqrt", "log2", "exp", "log", "log10", "sin", "cos", "tan", "tanh", "atan"}
 # What models call numpy.
 _ARRAYS = ("np", "numpy", "onp")
 HELPERS = "__onnxport_helpers__"
@@ -105,9 +109,11 @@ def assigned_by(names: Sequence[str], loop: str) -> ast.stmt:
     return statement_of(f"({', '.join(names)},) = {loop}.run()" if names else f"{loop}.run()")
 
 
-def is_of_arrays(node: ast.Call) -> bool:
-    """Whether a call looks like one of numpy's functions."""
-    owner = node.func
+def is_open_attribute(function: ast.expr) -> bool:
+    """Whether an attribute may be a function that keeps sizes open, as all of numpy's may."""
+    if isinstance(function, ast.Attribute) and function.attr in _ATTRIBUTES:
+        return True
+    owner = function
     while isinstance(owner, ast.Attribute):
         owner = owner.value
     return isinstance(owner, ast.Name) and owner.id in _ARRAYS
@@ -119,6 +125,14 @@ def may_be_key(index: ast.expr) -> bool:
     return not all(isinstance(part, ast.Constant) for part in parts) and not any(
         isinstance(part, ast.Slice | ast.Starred) for part in parts
     )
+
+
+def with_open_indices(node: ast.Subscript) -> ast.Subscript:
+    """``x[:, places]``, where ``places`` may be a list of numbers that only run time counts."""
+    if isinstance(node.slice, ast.Tuple):
+        parts = node.slice.elts
+        node.slice.elts = [placed(one, helper("index", one)) if isinstance(one, ast.Name) else one for one in parts]
+    return node
 
 
 def may_be_open(part: ast.Slice) -> bool:

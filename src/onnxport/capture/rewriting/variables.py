@@ -14,7 +14,7 @@ from onnxport.capture.patches.tensor_numbers import ListedTensor
 from onnxport.capture.replay.values.items import handle_of
 from onnxport.capture.replay.values.sequences import handle_operator
 from onnxport.capture.replay.values.stand_ins import ItemType, Sequenced, parts_of, rebuilt
-from onnxport.capture.rewriting.open_lists import OpenList, OpenRun, Size
+from onnxport.capture.rewriting.open_lists import OpenList, OpenRows, OpenRun, Size
 from onnxport.capture.rewriting.open_numbers import as_tensor
 
 
@@ -457,6 +457,8 @@ def leaves_of(value: object) -> list[Any]:
         return [leaf for part in parts_in(value) for leaf in leaves_of(part)]
     if isinstance(value, list | tuple | dict):
         return [leaf for part in parts_of(value) for leaf in leaves_of(part)]
+    if isinstance(value, OpenRows):
+        return list(value.columns)
     if isinstance(value, Sequenced):
         return [value.handle]
     return [value.tensor if isinstance(value, OpenRun) else value]

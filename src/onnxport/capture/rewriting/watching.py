@@ -11,6 +11,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from onnxport.capture.patches.tensor_numbers import ListedTensor
 from onnxport.capture.replay.values.items import common_type, is_inner, item_type_of, without_inner_sizes
 from onnxport.capture.replay.values.stand_ins import ItemType, ReplayValue
+from onnxport.capture.rewriting.collected_rows import CollectingRows, may_be_rows
 from onnxport.capture.rewriting.open_lists import OpenList, Size
 from onnxport.capture.rewriting.variables import (
     ITEMS_ONLY,
@@ -194,13 +195,24 @@ def _list(name: str, before: Any, own: WatchedList, after: object, watch: Watch)
     if not added and not own.read:
         return Variable()
     if not all(isinstance(item, torch.Tensor) for item in added):
-        raise Unlike(f"it appends to `{name}` what is no tensor")
+        if own.read or watch.count is None or not may_be_rows(added, watch.known):
+            return _of_numbers(name, before, own, added, watch)
+        return CollectingRows(len(added), like=added[0])
     found = without_inner_sizes(common_type(_type_before(before), item_type_of(added)), watch.known)
     has_one_shape = found is not None and found.sizes is not None and None not in found.sizes
     if not own.read and watch.count is not None and has_one_shape:
         return Collecting(len(added))
     if found is None or _was_cut(before, own, watch):
         raise Unlike(f"it does more with the list `{name}` than to append to it and to read its items")
+    return Sequential(found)
+
+
+def _of_numbers(name: str, before: Any, own: WatchedList, added: list[Any], watch: Watch) -> Variable:
+    """A list of numbers that iterations read, or add to as data says, is a sequence."""
+    if not all(map(is_plain, [*parts_in(before), *added])) or _was_cut(before, own, watch):
+        raise Unlike(f"it appends to `{name}` what is no tensor")
+    found = common_type(_type_before(before), item_type_of(added))
+    assert found is not None
     return Sequential(found)
 
 

@@ -99,6 +99,8 @@ BESIDE: dict[str, dict[str, Any]] = {
     "granitemoehybrid": {"layer_types": ["mamba", "attention"]},
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 2, "expert_layer_offset": 1},
     "bamba": {"attn_layer_indices": [1]},
+    "xlstm": {"num_heads": 4, "hidden_size": 128},
+    "cohere_compass_text": {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e4}}},
     "lfm2": {"layer_types": ["conv", "full_attention"]},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
 }

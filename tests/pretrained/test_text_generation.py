@@ -26,6 +26,7 @@ from onnxport.errors import DifferenceError, InputError, OnnxExporterWarning
 from onnxport.generation import Choice, Session
 from onnxport.pretrained import checkpoint, greedy
 from onnxport.pretrained.folder import write_configuration
+from onnxport.pretrained.states import find_states
 
 SMALL: dict[str, Any] = {
     "vocab_size": 99,
@@ -226,5 +227,7 @@ def test_what_is_refused_is_said(tmp_path: Path) -> None:
         onnxport.export_pretrained(built("llama"), tmp_path, task="token-classification", last_logits=True)
     with pytest.raises(InputError, match=r"has no config\.json"):
         checkpoint.load_checkpoint(tmp_path, None, None)
+    with pytest.raises(InputError, match=r"cache of Linear holds an object, of which is not known what is a tensor"):
+        find_states(torch.nn.Linear(1, 1), lambda batch, length, cache: [object()], lambda kind: kind)
     with pytest.raises(InputError, match=r"has no model\.onnx"):
         Session(tmp_path)

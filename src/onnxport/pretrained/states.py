@@ -17,7 +17,7 @@ from onnxport.capture.preserved import attributes_preserved
 from onnxport.capture.request.caches import check_cache
 from onnxport.capture.request.input_names import named_leaves
 from onnxport.capture.request.trees import register_containers
-from onnxport.errors import InputError
+from onnxport.errors import InputError, with_article
 from onnxport.pretrained.dry_run import dry_run
 from onnxport.pretrained.parts import Sizes, Tensors
 from onnxport.torch_internals import pytree
@@ -125,6 +125,13 @@ def find_states(
     check_cache("The cache", one)
     names = _names(one)
     found, structure = pytree.tree_flatten(one)
+    unknown = next((leaf for leaf in found if not isinstance(leaf, torch.Tensor)), None)
+    if unknown is not None:
+        raise InputError(
+            f"The cache of {type(model).__name__} holds {with_article(type(unknown).__name__)}, of which is not known "
+            "what is a tensor in it. Register the class with torch.utils._pytree.register_pytree_node, or export the "
+            "model with onnxport.export and use_cache=False."
+        )
     sizes = list(zip(names, found, pytree.tree_leaves(other), strict=True))
     extra = 0 if before is None else _growing(sizes)
     states = [_state(name, first, second, extra) for name, first, second in sizes]

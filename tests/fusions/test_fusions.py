@@ -129,9 +129,11 @@ class Excite(nn.Module):
 class Rotary(nn.Module):
     """Heads whose halves are turned by angles that follow from the input or place, the same in both or not."""
 
-    def __init__(self, other: float = 1.0, scale: float = 1.0, sign: float = -1.0, by_place: bool = False) -> None:
+    def __init__(
+        self, other: float = 1.0, scale: float = 1.0, sign: float = -1.0, by_place: bool = False, flat: bool = False
+    ) -> None:
         super().__init__()
-        self.other, self.scale, self.sign, self.by_place = other, scale, sign, by_place
+        self.other, self.scale, self.sign, self.by_place, self.flat = other, scale, sign, by_place, flat
 
     def forward(self, x: Tensor) -> Tensor:
         heads = x.unflatten(2, (2, 4)).transpose(1, 2)
@@ -139,6 +141,10 @@ class Rotary(nn.Module):
         half = at * torch.arange(1.0, 3.0)
         angles = torch.cat([half, half if self.other == 1.0 else half * self.other], dim=-1)
         cosine, sine = (one[:, None] * self.scale for one in (angles.cos(), angles.sin()))
+        if self.flat:
+            half = torch.outer(torch.arange(x.shape[1]), torch.arange(1.0, 3.0))
+            angles = torch.cat([half, half * self.other if self.other != 1.0 else half], dim=-1)
+            cosine, sine = angles.cos() * self.scale, angles.sin() * self.scale
         first, second = heads[..., :2], heads[..., 2:]
         crossed = torch.cat([-second if self.sign < 0 else second, first], dim=-1)
         return (heads * cosine + crossed * sine).transpose(1, 2).flatten(2)
@@ -169,6 +175,8 @@ ROWS = {
     "written heads of one product": Row(lambda: PackedHeads(written=True), 1, {"MultiHeadAttention": 1, "Split": 1}),
     "rotary": Row(Rotary, 1, {"RotaryEmbedding": 1, "Neg": 0, "Slice": 1}),
     "rotary by place": Row(lambda: Rotary(by_place=True), 1, {"RotaryEmbedding": 1, "Neg": 0, "Slice": 0}),
+    "rotary by place alone": Row(lambda: Rotary(flat=True), 1, {"RotaryEmbedding": 1, "Neg": 0, "Slice": 0}),
+    "rotary by place alone, with other angles": Row(lambda: Rotary(2.0, flat=True), 1, {"RotaryEmbedding": 0}),
     "rotary with other angles in the second half": Row(lambda: Rotary(other=2.0), 1, {"RotaryEmbedding": 0}),
     "rotary in the other direction": Row(lambda: Rotary(sign=1.0), 1, {"RotaryEmbedding": 0}),
     "heads that stay apart": Row(lambda: Heads(apart=True), 2, {"MultiHeadAttention": 0}),

@@ -33,14 +33,16 @@ def rotate_by_heads(node: ir.Node, scope: Scope) -> bool:
     swap = made_by(x, "Transpose")
     if swap is None or list(swap.attributes.get_ints("perm", [])) != SWAP or known_dims(x) != dims:
         return False
-    # Positions that are the same in all rows have one row of angles.
-    (rows, *_) = known_dims(cosine) or (None,)
-    halves = [_half(one, (batch if rows != 1 else 1, 1, length, size)) for one in (cosine, sine)]
+    # Positions that are the same in all rows have one row of angles, or no axis for rows.
+    (rows, *others) = known_dims(cosine) or (None,)
+    alike = rows == 1 or len(others) == 1
+    wanted = (length, size) if len(others) == 1 else (1 if alike else batch, 1, length, size)
+    halves = [_half(one, wanted) for one in (cosine, sine)]
     known = [half for half in halves if half is not None]
     if len(known) != 2 or not isinstance(heads, int) or not isinstance(size, int):
         return False
     tables = [_table(node, one, half, scope) for one, half in zip((cosine, sine), known, strict=True)]
-    places = scope.int64s(0) if rows == 1 else _places(node, known[0][1], scope)
+    places = scope.int64s(0) if alike else _places(node, known[0][1], scope)
     inputs = [with_heads_joined(node, x, scope), places, *tables]
     turned = ir.Node(CONTRIBUTED_DOMAIN, "RotaryEmbedding", inputs)
     turned.outputs[0].type, turned.outputs[0].shape = value.type, ir.Shape([batch, length, heads * size])
@@ -100,15 +102,16 @@ def _range(node: ir.Node, size: int, scope: Scope) -> tuple[int, int] | None:
 def _half(value: ir.Value | None, dims: tuple[int | ir.SymbolicDim, ...]) -> tuple[list[ir.Node], ir.Value] | None:
     """What is computed element by element of two equal halves: the nodes, the last first, and a half."""
     wide = made_by(value, "Unsqueeze")
-    if wide is None or known_dims(value) != dims:
+    rank = 2 if len(dims) == 2 else 3
+    if known_dims(value) != dims or (wide is None and rank == 3):
         return None
     chain: list[ir.Node] = []
-    source = wide.inputs[0]
+    source = wide.inputs[0] if wide is not None and rank == 3 else value
     while (node := source.producer() if source is not None else None) is not None and node.domain == "":
         if node.op_type == "Concat":
             half = node.inputs[0]
-            same = len(node.inputs) == 2 and node.inputs[1] is half and len(known_dims(half) or ()) == 3
-            last = node.attributes.get_int("axis", 0) in (2, -1)
+            same = len(node.inputs) == 2 and node.inputs[1] is half and len(known_dims(half) or ()) == rank
+            last = node.attributes.get_int("axis", 0) in (rank - 1, -1)
             return (chain, half) if same and last and half is not None else None
         scaled = node.op_type == "Mul" and node.inputs[1] is not None and known_dims(node.inputs[1]) == ()
         if node.op_type not in ("Cos", "Sin", "Cast") and not scaled:
@@ -129,9 +132,12 @@ def _table(node: ir.Node, value: ir.Value, half: tuple[list[ir.Node], ir.Value],
             assert dtype is not None
             operands = [found, *[other for other in one.inputs[1:] if other is not None]]
             found = scope.insert_before(node, one.op_type, operands, dtype, dims, list(one.attributes.values()))
-        assert found.dtype is not None and isinstance(dims[2], int)
+        width = dims[-1]
+        assert found.dtype is not None and isinstance(width, int)
+        if len(dims) == 2:
+            return found
         rows = ir.SymbolicDim(None)
-        return scope.insert_before(node, "Reshape", [found, scope.int64s(-1, dims[2])], found.dtype, [rows, dims[2]])
+        return scope.insert_before(node, "Reshape", [found, scope.int64s(-1, width)], found.dtype, [rows, width])
 
     return scope.once(("table", value), make)
 

@@ -16,8 +16,11 @@ from onnxport.legalize.known import Dims, constant_integers, dims_of
 
 
 def forget_sizes_of_first_elements(model: ir.Model) -> None:
-    """Leave open what is declared of inner values that have no elements where an axis has none."""
-    stated = {output: output.shape for output in model.graph.outputs}
+    """Leave open what is declared of inner values that have no elements where an axis has none.
+
+    Outputs keep what is stated, unless nodes read them too: a runtime infers from it what those give.
+    """
+    stated = {output: output.shape for output in model.graph.outputs if not output.uses()}
     _walk(model.graph, set())
     for output, shape in stated.items():
         output.shape = shape

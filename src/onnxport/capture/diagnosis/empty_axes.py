@@ -56,7 +56,6 @@ _OPEN = frozenset(
             "searchsorted",
             "squeeze",
             "take_along_dim",
-            "tensor_split",
             "where",
         ),
         *("_log_softmax", "_softmax", "all", "amax", "amin", "any", "argmax", "argmin", "argsort", "count_nonzero"),

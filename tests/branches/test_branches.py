@@ -121,7 +121,7 @@ class Asks(torch.nn.Module):
 class Unrolls(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if x.shape[0] > 1:
-            return torch.stack([b - a for a, b in itertools.combinations(x, 2)])  # culprit
+            return torch.stack([b - a for a, b in itertools.permutations(x, 2)])  # culprit
         return x
 
 

@@ -27,6 +27,7 @@ from torch._higher_order_ops.while_loop import while_loop_op
 from torch._library.custom_ops import OPDEFS, CustomOpDef
 from torch._library.simple_registry import singleton as library_registry
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
+from torch.library import _defs
 
 __all__ = [
     "BEFORE_HIGHER_ORDER_CALLS",
@@ -44,6 +45,7 @@ __all__ = [
     "cond_op",
     "decomposition_of",
     "decomposition_table",
+    "defined_in_python",
     "dispatch_find_schema_or_throw",
     "dispatch_get_all_op_names",
     "dispatch_has_kernel_for_dispatch_key",
@@ -89,6 +91,9 @@ SCALAR_TYPES = (
     *(torch.complex32, torch.complex64, torch.complex128, torch.bool, torch.qint8, torch.quint8, torch.qint32),
     *(torch.bfloat16, torch.quint4x2, torch.quint2x4),
 )
+
+# The names of operators that Python code has defined and not taken back. torch changes the set in place.
+defined_in_python: set[str] = _defs
 
 # What the dispatcher knows: torch.library registers with it and has no question to ask it.
 dispatch_find_schema_or_throw = _dispatch_find_schema_or_throw

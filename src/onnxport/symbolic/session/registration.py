@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Hashable, Iterator
 
 import torch
 
 from onnxport.errors import ArgumentTypeError, OnnxExporterError, OpsetError, with_plain_errors
 from onnxport.onnx_build.opsets import NEWEST_OPSET, OLDEST_OPSET
-from onnxport.torch_internals.operators import OpOverload, dispatch_get_all_op_names
+from onnxport.torch_internals.operators import OpOverload, defined_in_python, dispatch_get_all_op_names
 
 Symbolic = Callable[..., object]
 
@@ -71,8 +73,19 @@ def registered_symbolic(name: str, opset: int) -> Symbolic | None:
     return None if table is None else table.get(opset)
 
 
-def operators_of_libraries() -> Iterator[OpOverload]:
+def operators_of_libraries() -> tuple[OpOverload, ...]:
     """The operators that other libraries than torch have defined."""
+    # To ask the dispatcher takes longer than all else that a small export does. Python's operators are counted by
+    # torch, and those of C++ come with a module or with torch.ops.load_library.
+    return _listed(frozenset(defined_in_python), frozenset(torch.ops.loaded_libraries), len(sys.modules))
+
+
+@functools.lru_cache(maxsize=1)
+def _listed(*defined_by: Hashable) -> tuple[OpOverload, ...]:
+    return tuple(_operators_of_libraries())
+
+
+def _operators_of_libraries() -> Iterator[OpOverload]:
     own = tuple(f"{namespace}::" for namespace in _TORCHS_OWN)
     for full in dispatch_get_all_op_names():
         if not full.startswith(own):

@@ -126,8 +126,7 @@ def test_a_captured_program_runs_no_code(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=f"run code from the file: .*{reason}.*--allow-pickle"):
             load_model(str(bad))
         assert not trace.exists()
-    with pytest.raises(InputError):
-        load_model(str(changed(good, *changes[0][:2])), allow_pickle=True)
+    load_model(str(changed(good, *changes[0][:2])), allow_pickle=True)
     assert trace.exists(), "the payload is one"
 
 

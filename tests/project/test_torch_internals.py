@@ -14,6 +14,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from onnxport import torch_internals
 from onnxport.torch_internals.exporting import onnx_flags
 from onnxport.torch_internals.fake_tensors import fake_impls
+from onnxport.torch_internals.gradients import FUNCTION_TRANSFORMS
 from onnxport.torch_internals.layers import stateless, variable_functions
 from onnxport.torch_internals.symbolic_sizes import DimConstraints
 from onnxport.torch_internals.torchscript import jit_state, jit_trace
@@ -54,6 +55,7 @@ EXAMPLES = {
     "ScriptModule": SCRIPT._c,
     "ExportedProgram": torch.export.draft_export(torch.nn.ReLU(), (torch.ones(2),)),
     "fake_impls": fake_impls,
+    "FUNCTION_TRANSFORMS": FUNCTION_TRANSFORMS,
     "jit_state": jit_state,
     "jit_trace": jit_trace,
     "onnx_flags": onnx_flags,

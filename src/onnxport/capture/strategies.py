@@ -32,10 +32,11 @@ from onnxport.capture.patches.quiet import torch_kept_quiet
 from onnxport.capture.preserved import KeptValue, attributes_preserved, buffers_preserved
 from onnxport.capture.replay import Mirror, Recording, replaying, traced
 from onnxport.capture.request.dynamic_shapes import Declarations
+from onnxport.capture.request.eager_calls import called_eagerly
 from onnxport.capture.request.inputs import Inputs, explicit_forward
 from onnxport.capture.request.outputs import check_kept, watched
 from onnxport.capture.request.resizing import Arguments
-from onnxport.capture.request.trees import copied, leaves
+from onnxport.capture.request.trees import leaves
 from onnxport.capture.rewriting.functions import Rewriting
 from onnxport.capture.rewriting.open_keys import open_keys_taken_out
 from onnxport.capture.rewriting.open_loops import LoopRefused
@@ -244,9 +245,7 @@ def _check_nothing_lost(request: Request, recording: Recording) -> None:
     """
     if not recording.asks:
         return
-    args, kwargs = copied((request.inputs.args, request.inputs.kwargs))
-    with torch.no_grad():
-        returned = request.model(*args, **kwargs)
+    returned = called_eagerly(request.model, request.inputs.args, request.inputs.kwargs)
     expected = [leaf.path for leaf in leaves(returned, "output", ()) if isinstance(leaf.value, torch.Tensor)]
     if len(expected) == recording.tensors:
         return

@@ -11,6 +11,7 @@ spells a private name of torch, so that a new version is read against these file
 ``symbolic_sizes``    symbolic dimensions, guards, and how they are configured
 ``sympy_functions``   the functions in their expressions
 ``torchscript``       graphs, types and functions of TorchScript, and the tracer
+``gradients``         gradients that a model computes, and transforms of functions
 ``layers``            base classes of layers, autograd functions, and what FX keeps about a tensor
 ``arrays``            torch's numpy, whose arrays hold tensors
 ``exporting``         torch.export and bytecode tracing; imported when a model is captured, since it takes seconds
@@ -42,6 +43,7 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "ScriptModule": ("_get_forward_hooks", "_get_forward_pre_hooks", "_get_method", "_method_names", "_type"),
     "ExportedProgram": ("_report",),
     "fake_impls": ("_compute_stride",),
+    "FUNCTION_TRANSFORMS": ("_autograd_grad", "_jvp_with_argnums", "_vjp_with_argnums"),
     "jit_state": ("_python_cu",),
     "jit_trace": ("_trace_module_map",),
     "onnx_flags": ("_is_onnx_exporting",),

@@ -19,7 +19,12 @@ from torch._C import (
     parse_schema,
 )
 from torch._decomp import decomposition_table
-from torch._functorch.predispatch import _vmap_decrement_nesting, _vmap_increment_nesting
+from torch._functorch.predispatch import (
+    _add_batch_dim,
+    _remove_batch_dim,
+    _vmap_decrement_nesting,
+    _vmap_increment_nesting,
+)
 from torch._higher_order_ops import utils as _higher_order_calls
 from torch._higher_order_ops.cond import cond_op
 from torch._higher_order_ops.scan import scan_op
@@ -42,6 +47,7 @@ __all__ = [
     "HigherOrderOperator",
     "OpOverload",
     "OpOverloadPacket",
+    "add_batch_dim",
     "cond_op",
     "decomposition_of",
     "decomposition_table",
@@ -55,6 +61,7 @@ __all__ = [
     "nn_bindings",
     "parse_schema",
     "quantized_decomposed",
+    "remove_batch_dim",
     "scan_module",
     "scan_op",
     "set_grad_enabled",
@@ -110,6 +117,8 @@ nn_bindings = _nn
 # Targets of calls in captured graphs: gradient mode, and the markers around what torch.vmap maps.
 set_grad_enabled = _set_grad_enabled
 vmap_decrement_nesting = _vmap_decrement_nesting
+add_batch_dim = _add_batch_dim
+remove_batch_dim = _remove_batch_dim
 vmap_increment_nesting = _vmap_increment_nesting
 
 

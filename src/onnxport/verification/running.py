@@ -13,6 +13,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind
 from onnxport.capture.forks.decisions import OtherWay
 from onnxport.capture.preserved import buffers_preserved, preserved
 from onnxport.capture.replay.values.sequences import unpack
+from onnxport.capture.request.eager_calls import called_eagerly
 from onnxport.errors import ArgumentTypeError, OnnxExporterError
 from onnxport.events import EventLog
 from onnxport.pipeline import functional_form
@@ -28,9 +29,8 @@ from onnxport.verification.info import Compared
 
 def model_outputs(model: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> list[Compared]:
     """Call a model on copies of the arguments; return its outputs flat, without None, and leave it as it was."""
-    own_args, own_kwargs = pytree.tree_map_only(torch.Tensor, _copy, (tuple(args), dict(kwargs)))
-    with preserved(model), buffers_preserved(model), torch.no_grad():
-        result = model(*own_args, **own_kwargs)
+    with preserved(model), buffers_preserved(model):
+        result = called_eagerly(model, args, kwargs)
         # A result may be a view of a buffer that is put back afterwards.
         return [_copy(leaf) for leaf in pytree.tree_leaves(result) if leaf is not None]
 

@@ -11,6 +11,7 @@ import torch
 
 from onnxport.capture.diagnosis.user_lines import describe
 from onnxport.capture.preserved import KeptValue, buffers_preserved, preserved
+from onnxport.capture.request.eager_calls import called_eagerly
 from onnxport.errors import Problem, listing, warn
 from onnxport.events import EventLog
 from onnxport.torch_internals import pytree
@@ -43,14 +44,13 @@ def _differs_when_called_again(model: torch.nn.Module, args: Sequence[Any], kwar
     if any(isinstance(tensor, FakeTensor) or tensor.is_meta for tensor in (*tensors, *weights)):
         return False
     results = []
-    with preserved(model), torch.no_grad():
+    with preserved(model):
         for _ in range(2):
             # Buffers have a warning of their own.
             with buffers_preserved(model), torch.random.fork_rng(devices=[]):
                 torch.manual_seed(0)
-                given = pytree.tree_map_only(torch.Tensor, lambda x: x.detach().clone(), (tuple(args), dict(kwargs)))
                 try:
-                    results.append(pytree.tree_leaves(model(*given[0], **given[1])))
+                    results.append(pytree.tree_leaves(called_eagerly(model, args, kwargs)))
                 except Exception:  # noqa: BLE001  whatever the model raises: it is the second call that fails
                     return len(results) == 1
     first, second = results

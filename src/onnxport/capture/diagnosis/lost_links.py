@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch.export.graph_signature import OutputKind
 
+from onnxport.capture.request.eager_calls import called_eagerly
 from onnxport.capture.request.inputs import Inputs
 from onnxport.errors import CaptureError, Problem
 from onnxport.quantized_parts import taken_apart
@@ -102,10 +103,10 @@ def _run(model: torch.nn.Module, inputs: Inputs, changed: Sequence[int]) -> list
         )
         arguments[at] = _other(arguments[at])
     args, kwargs = pytree.tree_unflatten(arguments, spec)
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         try:
-            return pytree.tree_leaves(taken_apart(model(*args, **kwargs)))
+            return pytree.tree_leaves(taken_apart(called_eagerly(model, args, kwargs)))
         except Exception:  # noqa: BLE001
             # Other values may be none that the model takes; then nothing is known of them.
             return None

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 
 from onnxport.capture.preserved import attributes_preserved, buffers_preserved
-from onnxport.capture.request.trees import copied
+from onnxport.capture.request.eager_calls import called_eagerly
 
 _PACKAGE = __name__.partition(".")[0]
 _CAPTURE = __name__.rpartition(".diagnosis")[0]
@@ -47,10 +47,10 @@ def _own_classes() -> set[str]:
 
 def eager_raises(model: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
     """Whether the model raises in eager mode with these arguments; it is left as it was."""
-    with attributes_preserved(model), buffers_preserved(model), torch.no_grad(), contextlib.ExitStack() as stack:
+    with attributes_preserved(model), buffers_preserved(model), contextlib.ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(devices=[]))
         try:
-            model(*copied(args), **copied(dict(kwargs)))
+            called_eagerly(model, args, kwargs)
         except Exception:  # noqa: BLE001 - it is the model's, which may raise anything
             return True
     return False

@@ -16,6 +16,7 @@ from onnxport.capture.patches.counts import counts_left_open
 from onnxport.capture.patches.detached_data import data_as_detached
 from onnxport.capture.patches.entered_elsewhere import ENTERED_ELSEWHERE
 from onnxport.capture.patches.fourier import transforms_of_any_size
+from onnxport.capture.patches.gradients import gradients_recorded
 from onnxport.capture.patches.low_precision import low_precision_as_computed
 from onnxport.capture.patches.module_conversions import modules_converted_in_graph
 from onnxport.capture.patches.orders_in_memory import orders_told_for_all_sizes
@@ -301,6 +302,23 @@ PATCHES: tuple[Patch, ...] = (
         known="torch 2.13",
         until="torch.export captures `module.to(dtype)`",
         enter=modules_converted_in_graph,
+    ),
+    Patch(
+        replaces=(
+            "torch.autograd._engine_run_backward",
+            *(
+                f"torch._functorch.eager_transforms.{name}"
+                for name in (
+                    *("_autograd_grad", "_jvp_with_argnums", "grad_increment_nesting", "_wrap_all_tensors"),
+                    *("_create_differentiable", "_undo_create_differentiable"),
+                )
+            ),
+        ),
+        why="Gradients that forward computes run beneath what a capture records, and transforms of functions wrap "
+        "tensors in what fake tensors do not know.",
+        known="torch 2.13",
+        until="torch.export captures torch.autograd.grad and torch.func.grad",
+        enter=gradients_recorded,
     ),
     Patch(
         replaces=("torch.Tensor.data", "torch.Tensor.__deepcopy__"),

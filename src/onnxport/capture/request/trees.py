@@ -81,7 +81,12 @@ def leaves(value: object, path: str, steps: tuple[Step, ...]) -> list[Leaf]:
 
 def copied(value: object) -> Any:
     """The same containers of copied tensors, so that a call may write to them, as it does to a cache."""
-    return pytree.tree_map(lambda leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf, value)
+    return pytree.tree_map(lambda leaf: _copy_of(leaf) if isinstance(leaf, torch.Tensor) else leaf, value)
+
+
+def _copy_of(tensor: torch.Tensor) -> torch.Tensor:
+    copy = tensor.detach().clone()
+    return copy.requires_grad_() if tensor.requires_grad else copy
 
 
 def steps_of(spec: pytree.TreeSpec) -> Sequence[object]:

@@ -86,6 +86,11 @@ def by_size(network: nn.Module, x: torch.Tensor) -> Any:
     return gradient_of(energy * 2 if x.shape[0] > 5 else energy, x)[0]
 
 
+def distances(network: nn.Module, x: torch.Tensor) -> Any:
+    x = x.requires_grad_()
+    return gradient_of(torch.cdist(x, network(x)).sin().sum(), x)[0]
+
+
 def steps(network: nn.Module, x: torch.Tensor) -> Any:
     weight = torch.eye(3).requires_grad_()
     for _ in range(2):
@@ -133,6 +138,7 @@ CASES: dict[str, tuple[Callable[..., Any], nn.Module, Callable[[int], tuple[torc
     "stopped": (stopped, mlp(), lambda n: (R(n, 3),)),
     "written": (written, mlp(), lambda n: (R(n, 3),)),
     "by-size": (by_size, mlp(), lambda n: (R(n, 3),)),
+    "distances": (distances, mlp(3, 3), lambda n: (R(n, 3),)),
     "steps": (steps, mlp(), lambda n: (R(n, 3),)),
     "unused": (unused, mlp(), lambda n: (R(n, 3),)),
     "through-middle": (through_middle, mlp(), lambda n: (R(n, 3),)),
@@ -179,6 +185,34 @@ def test_gradients(name: str) -> None:
     examples = [inputs(size) for size in (4, 7, 2)]
     axes = ([_varying(*tensors) for tensors in zip(*examples, strict=True)],)
     compared(Computing(function, network), *examples, axes=axes)
+
+
+_MIDDLE = torch.tensor([1, 0, 2])
+FORMULAS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    # Functions that give back what they were given, where there is nothing to do.
+    "returned": lambda x: x.contiguous() * x + x.to(torch.float32) * 2,
+    "mse": lambda x: F.mse_loss(x, x.flip(0)),
+    "average": lambda x: F.avg_pool2d(x.view(-1, 1, 2, 3), 2, padding=1) ** 2,
+    "adaptive": lambda x: F.adaptive_avg_pool1d(x[:, None], 4) ** 2,
+    "replicated": lambda x: F.pad(x.view(-1, 1, 2, 3), (2, 1, 1, 2), mode="replicate") ** 2,
+    "gathered": lambda x: x[:, _MIDDLE] ** 2 + x.cumsum(0)[:, :3],
+    # Functions that hand what they computed on the way to their gradient.
+    "layer-norm": lambda x: F.layer_norm(x, (6,)) * torch.arange(6.0),
+    "log-sigmoid": F.logsigmoid,
+    "determinant": lambda x: torch.linalg.det(x[:, :4].view(-1, 2, 2) + 3 * torch.eye(2)),
+    "absolute": lambda x: x.abs() ** 1.5,
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_formulas_and_their_second_gradients(name: str) -> None:
+    def second(_: nn.Module, x: torch.Tensor) -> Any:
+        x = x.requires_grad_()
+        (first,) = gradient_of(FORMULAS[name](x).sin().sum(), x, create_graph=True)
+        return first.detach(), gradient_of(first.sin().sum(), x)[0]
+
+    torch.manual_seed(0)
+    compared(Computing(second, nn.Identity()), (R(4, 6),), (R(3, 6),), axes=([{0: "b"}],))
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,89 @@ _Numbers = Sequence[int]
 
 @functools.cache
 def backward_formulas() -> dict[OpOverload, Callable[..., object]]:
-    """The formulas by operator: torch's decompositions of what only gradients call, and ours."""
+    """The formulas by operator: torch's decompositions of what only gradients call, and ours.
+
+    With them are those of functions that hand what they computed on the way to their gradient: of that the gradient of
+    the gradient is taken too.
+    """
+    aten = torch.ops.aten
+    with_results = ("native_layer_norm", "native_group_norm", "_native_batch_norm_legit", "log_sigmoid_forward")
     known = {
         operator: formula
         for operator, formula in decomposition_table.items()
-        if isinstance(operator, OpOverload) and "backward" in str(operator)
+        if isinstance(operator, OpOverload)
+        and ("backward" in str(operator) or operator._schema.name.removeprefix("aten::") in with_results)
     }
-    return {**known, torch.ops.aten.convolution_backward.default: _convolution_backward}
+    own: dict[OpOverload, Callable[..., object]] = {
+        aten.sgn.default: lambda x: torch.sgn(x) if x.is_complex() else torch.sign(x),
+        aten.convolution_backward.default: _convolution_backward,
+        aten.avg_pool2d_backward.default: _avg_pool2d_backward,
+        aten._adaptive_avg_pool2d_backward.default: _adaptive_avg_pool2d_backward,
+        aten._cdist_backward.default: _cdist_backward,
+        aten.replication_pad1d_backward.default: _replication_pad_backward,
+        aten.replication_pad2d_backward.default: _replication_pad_backward,
+        aten.replication_pad3d_backward.default: _replication_pad_backward,
+    }
+    return {**known, **own}
+
+
+def _avg_pool2d_backward(
+    grad_output: torch.Tensor,
+    input: torch.Tensor,
+    kernel_size: _Numbers,
+    stride: _Numbers,
+    padding: _Numbers,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> torch.Tensor:
+    """A window gives the same to each of its places."""
+    kernel, padding = (list(numbers) * (2 if len(numbers) == 1 else 1) for numbers in (kernel_size, padding))
+    steps = list(stride) * (2 if len(stride) == 1 else 1) if stride else kernel
+    if ceil_mode or (any(padding) and not count_include_pad and divisor_override is None):
+        raise CaptureError(
+            "A gradient is taken through an average over windows that end outside of the image, which is not exported."
+        )
+    count = kernel[0] * kernel[1] if divisor_override is None else divisor_override
+    planes = grad_output.reshape(-1, 1, *grad_output.shape[-2:])
+    window = grad_output.new_full((1, 1, *kernel), 1.0 / count)
+    spread = _transposed(planes, window, input.shape[-2:], steps, padding, [1, 1], 1)
+    return spread.reshape(input.shape)
+
+
+def _adaptive_avg_pool2d_backward(grad_output: torch.Tensor, input: torch.Tensor) -> torch.Tensor:
+    """Along each axis, the matrix of the shares that places have in windows."""
+    rows, columns = (_shares(input, grad_output, axis) for axis in (-2, -1))
+    return rows.transpose(0, 1) @ grad_output @ columns
+
+
+def _shares(input: torch.Tensor, output: torch.Tensor, axis: int) -> torch.Tensor:
+    size, windows = input.shape[axis], output.shape[axis]
+    window = torch.arange(windows, device=input.device)[:, None]
+    place = torch.arange(size, device=input.device)[None]
+    first, end = window * size // windows, ((window + 1) * size + windows - 1) // windows
+    return ((place >= first) & (place < end)).to(input.dtype) / (end - first).to(input.dtype)
+
+
+def _cdist_backward(
+    grad: torch.Tensor, x1: torch.Tensor, x2: torch.Tensor, p: float, cdist: torch.Tensor
+) -> torch.Tensor:
+    if p != 2:
+        raise CaptureError(f"A gradient is taken through torch.cdist with p={p}; of p=2 alone one is exported.")
+    along = torch.where(cdist == 0, torch.zeros_like(grad), grad / cdist)
+    return x1 * along.sum(-1, keepdim=True) - along @ x2
+
+
+def _replication_pad_backward(grad_output: torch.Tensor, input: torch.Tensor, padding: _Numbers) -> torch.Tensor:
+    """Each axis gives what was repeated back to where it stood."""
+    gradient = grad_output
+    for axis in range(1, len(padding) // 2 + 1):
+        size = input.shape[-axis]
+        place = torch.arange(gradient.shape[-axis], device=gradient.device) - padding[2 * axis - 2]
+        sizes = list(gradient.shape)
+        sizes[-axis] = size
+        gradient = gradient.new_zeros(sizes).index_add(gradient.dim() - axis, place.clamp(0, size - 1), gradient)
+    return gradient
 
 
 def _convolution_backward(

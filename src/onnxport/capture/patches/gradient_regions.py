@@ -123,6 +123,11 @@ def _aliased(node: _Node) -> tuple[_Node | None, list[_Node]]:
     return shared, written
 
 
+def writes(node: _Node) -> bool:
+    """Whether a call writes to one of its arguments."""
+    return bool(_aliased(node)[1])
+
+
 def _has_fractions(node: _Node) -> bool:
     value = node.meta.get("val")
     return _is_fractional(value) if isinstance(value, torch.Tensor) else isinstance(value, list | tuple)
@@ -215,10 +220,15 @@ def check_differentiable(node: _Node, values: Mapping[_Node, Any]) -> None:
     name = node.target._schema.name if isinstance(node.target, OpOverload) else ""
     if not _has_fractions(node) or name.endswith("_like") or name.startswith("aten::new_"):
         return
-    if any(isinstance(values[one], torch.Tensor) and values[one].requires_grad for one in node.all_input_nodes):
+    through = node.all_input_nodes[0] if node.target is operator.getitem else node
+    given = [values[one] for one in node.all_input_nodes]
+    if through is not node and isinstance(through.target, OpOverload) and len(through.target._schema.returns) > 1:
+        # What a function computes on the way and gives beside its results has no gradient, though its results have.
+        given = pytree.tree_leaves(given)
+    if any(isinstance(one, torch.Tensor) and one.requires_grad for one in given):
         raise CaptureError(
-            f"A gradient is taken through {node.target}, of which none is exported. Leave the gradient out, or write "
-            "that part of the model with other operators."
+            f"A gradient is taken through {through.target}, of which none is exported. Leave the gradient out, or "
+            "write that part of the model with other operators."
         )
 
 

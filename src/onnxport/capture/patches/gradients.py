@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from onnxport.capture.patches.gradient_formulas import backward_formulas
-from onnxport.capture.patches.gradient_regions import DifferentiatedCalls, calls_between, check_differentiable
+from onnxport.capture.patches.gradient_regions import DifferentiatedCalls, calls_between, check_differentiable, writes
 from onnxport.capture.patches.replacing import attributes_replaced
 from onnxport.errors import CaptureError
 from onnxport.torch_internals import pytree
+from onnxport.torch_internals.fake_tensors import proxy_tensor
 from onnxport.torch_internals.gradients import (
     BACKWARD,
     FUNCTION_TRANSFORMS,
@@ -45,8 +47,15 @@ def gradients_recorded() -> Iterator[None]:
     transforms = FUNCTION_TRANSFORMS
     engine = getattr(*BACKWARD)
     gradients = _Gradients(engine, torch.is_grad_enabled())
+    track: Callable[..., object] = proxy_tensor.track_tensor
+
+    def track_tensor(tensor: torch.Tensor, proxy: torch.fx.Proxy, *, tracer: Any, **options: object) -> object:
+        gradients.note_recording(tensor, proxy.node, tracer.tensor_tracker.get(tensor))
+        return track(tensor, proxy, tracer=tracer, **options)
+
     rows: list[tuple[object, str, object]] = [
         (*BACKWARD, _running_backward(engine, gradients)),
+        (proxy_tensor, "track_tensor", track_tensor),
         (transforms, "_autograd_grad", _unless_recording(transforms._autograd_grad, gradients.of_function)),
         (transforms, "_jvp_with_argnums", _unless_recording(transforms._jvp_with_argnums, gradients.pushed)),
     ]
@@ -79,10 +88,12 @@ def _running_backward(engine: _Engine, gradients: _Gradients) -> _Engine:
     ) -> Any:
         if get_proxy_mode() is None:
             return engine(outputs, directions, retain_graph, create_graph, inputs, allow_unreachable, accumulate_grad)
-        # A result has no gradient of its own to torch where kernels of ours gave it.
+        into = inputs if inputs or not accumulate_grad else _leaves()
+        if not any(tensor.requires_grad for tensor in into):
+            raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn")
+        # To torch a result has no gradient where a kernel of ours gave it.
         pairs = zip(outputs, directions, strict=True)
         along = [torch.ones_like(one) if direction is None else direction for one, direction in pairs]
-        into = inputs if inputs or not accumulate_grad else _leaves()
         found = gradients.of(outputs, into, along)
         # The model's code, and torch's, ask whether there is a gradient of the gradient.
         found = tuple(one if one is None else one.requires_grad_() if create_graph else one.detach() for one in found)
@@ -123,6 +134,19 @@ class _Gradients:
 
     engine: _Engine
     enabled: bool
+    #: The call that gave a tensor, where one since has returned it as it was (`x.contiguous()`).
+    first: WeakTensorKeyDictionary = field(default_factory=WeakTensorKeyDictionary)
+
+    def note_recording(self, tensor: torch.Tensor, node: torch.fx.Node, known: Any) -> None:
+        """Note that a call is about to be recorded as the one that gave a tensor. ``known`` is what was, if any."""
+        if known is None or writes(node):
+            self.first.pop(tensor, None)
+        elif tensor not in self.first:
+            self.first[tensor] = known.proxy.node
+
+    def _node_of(self, tensor: torch.Tensor) -> torch.fx.Node | None:
+        first: torch.fx.Node | None = self.first.get(tensor)
+        return recorded_tensor(tensor) if first is None else first
 
     def of_function(
         self,
@@ -160,7 +184,7 @@ class _Gradients:
         """The gradients of recorded tensors with respect to others, as calls in the graph; None where there is none."""
         mode = get_proxy_mode()
         assert mode is not None
-        ends, starts = [recorded_tensor(one) for one in outputs], [recorded_tensor(one) for one in inputs]
+        ends, starts = [recorded_tensor(one) for one in outputs], [self._node_of(one) for one in inputs]
         known = [node for node in dict.fromkeys(starts) if node is not None]
         region = calls_between(mode.tracer.graph, known, [node for node in ends if node is not None], grad=self.enabled)
         used = [pair for pair in zip(ends, directions, strict=True) if pair[0] is not None and pair[0] in region.used]
@@ -205,8 +229,9 @@ class _Gradients:
         if not pairs:
             return (None,) * len(inputs)
         differentiated, along = zip(*pairs, strict=True)
+        # As if their gradients were to follow: else some formulas read what has none.
         wanted = tuple(values[node] for node in inputs)
-        found: _Found = self.engine(differentiated, along, False, False, wanted, True, False)
+        found: _Found = self.engine(differentiated, along, True, True, wanted, True, False)
         return found
 
 

@@ -306,6 +306,7 @@ PATCHES: tuple[Patch, ...] = (
     Patch(
         replaces=(
             "torch.autograd._engine_run_backward",
+            "torch.fx.experimental.proxy_tensor.track_tensor",
             *(
                 f"torch._functorch.eager_transforms.{name}"
                 for name in (

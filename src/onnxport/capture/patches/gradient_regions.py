@@ -123,7 +123,7 @@ def _aliased(node: _Node) -> tuple[_Node | None, list[_Node]]:
     return shared, written
 
 
-def writes(node: _Node) -> bool:
+def is_write(node: _Node) -> bool:
     """Whether a call writes to one of its arguments."""
     return bool(_aliased(node)[1])
 

@@ -19,7 +19,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from onnxport.capture.patches.gradient_formulas import backward_formulas
-from onnxport.capture.patches.gradient_regions import DifferentiatedCalls, calls_between, check_differentiable, writes
+from onnxport.capture.patches.gradient_regions import DifferentiatedCalls, calls_between, check_differentiable, is_write
 from onnxport.capture.patches.replacing import attributes_replaced
 from onnxport.errors import CaptureError
 from onnxport.torch_internals import pytree
@@ -139,7 +139,7 @@ class _Gradients:
 
     def note_recording(self, tensor: torch.Tensor, node: torch.fx.Node, known: Any) -> None:
         """Note that a call is about to be recorded as the one that gave a tensor. ``known`` is what was, if any."""
-        if known is None or writes(node):
+        if known is None or is_write(node):
             self.first.pop(tensor, None)
         elif tensor not in self.first:
             self.first[tensor] = known.proxy.node

@@ -11,10 +11,10 @@ import torch
 from torch import _numpy
 from torch._numpy._ndarray import ndarray as Array
 
-__all__ = ["Array", "array_functions", "dtype_of"]
+__all__ = ["Array", "array_functions", "dtype_of_arrays"]
 
 
-def dtype_of(dtype: Any) -> torch.dtype:
+def dtype_of_arrays(dtype: Any) -> torch.dtype:
     """The type of torch's for one that numpy has a name for."""
     made: torch.dtype = getattr(torch, np.dtype(dtype).name)
     return made

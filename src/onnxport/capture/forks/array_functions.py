@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from onnxport.torch_internals.arrays import Array, array_functions, dtype_of
+from onnxport.torch_internals.arrays import Array, array_functions, dtype_of_arrays
 
 _BY_TENSOR: Mapping[str, Callable[..., torch.Tensor]] = {
     name: getattr(torch, name)
@@ -34,7 +34,7 @@ def functions_of_numbers() -> Iterator[tuple[object, str, object]]:
     yield torch.SymFloat, "__array_function__", _function
     yield Array, "__array_ufunc__", _universal_of_tensors
     yield Array, "__array_function__", _function_of_tensors
-    yield Array, "astype", lambda array, dtype, *_, **__: Array(array.tensor.to(dtype_of(dtype), copy=True))
+    yield Array, "astype", lambda array, dtype, *_, **__: Array(array.tensor.to(dtype_of_arrays(dtype), copy=True))
     # Asked here and not in a file of torch's, what the model's code asks is a decision, and what it runs over a loop.
     for asked in (bool, int, float):
         yield Array, f"__{asked.__name__}__", _asked(asked)

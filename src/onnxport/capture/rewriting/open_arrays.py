@@ -16,7 +16,7 @@ import torch
 from onnxport.capture.patches.tensor_numbers import ListedTensor
 from onnxport.capture.rewriting.open_lists import ModelFunction, ModelValue, OpenItems, OpenList, OpenRange, stacked
 from onnxport.capture.rewriting.open_numbers import as_tensor
-from onnxport.torch_internals.arrays import Array, array_functions, dtype_of
+from onnxport.torch_internals.arrays import Array, array_functions, dtype_of_arrays
 
 _OPEN_NUMBERS = (torch.SymInt, torch.SymFloat)
 _OPEN = (*_OPEN_NUMBERS, torch.Tensor, ListedTensor, OpenItems, OpenList)
@@ -24,7 +24,7 @@ _OPEN = (*_OPEN_NUMBERS, torch.Tensor, ListedTensor, OpenItems, OpenList)
 
 def _filled(fill: Callable[..., torch.Tensor]) -> ModelFunction:
     def make(shape: ModelValue, dtype: ModelValue = float, order: str = "C") -> torch.Tensor:
-        return fill(_sizes(shape), dtype=dtype_of(dtype))
+        return fill(_sizes(shape), dtype=dtype_of_arrays(dtype))
 
     return make
 
@@ -32,7 +32,7 @@ def _filled(fill: Callable[..., torch.Tensor]) -> ModelFunction:
 def _full(shape: ModelValue, fill_value: ModelValue, dtype: ModelValue = None, order: str = "C") -> torch.Tensor:
     value = as_tensor(fill_value)
     own = value.to(torch.float64) if value.dtype.is_floating_point else value
-    return own.to(own.dtype if dtype is None else dtype_of(dtype)).expand(_sizes(shape)).clone()
+    return own.to(own.dtype if dtype is None else dtype_of_arrays(dtype)).expand(_sizes(shape)).clone()
 
 
 def _sizes(shape: ModelValue) -> list[ModelValue]:
@@ -43,7 +43,7 @@ def _arange(start: ModelValue, stop: ModelValue = None, step: ModelValue = 1, dt
     start, stop = (0, start) if stop is None else (start, stop)
     whole = all(isinstance(one, int | torch.SymInt) for one in (start, stop, step))
     made = torch.arange(start, stop, step, dtype=torch.int64 if whole else torch.float64)
-    return made if dtype is None else made.to(dtype_of(dtype))
+    return made if dtype is None else made.to(dtype_of_arrays(dtype))
 
 
 def _linspace(
@@ -51,7 +51,7 @@ def _linspace(
 ) -> torch.Tensor:
     points = torch.linspace(start, stop, num if endpoint else num + 1, dtype=torch.float64)
     points = points if endpoint else points[:num]
-    return points if dtype is None else points.to(dtype_of(dtype))
+    return points if dtype is None else points.to(dtype_of_arrays(dtype))
 
 
 def _on_diagonals(relation: Callable[..., torch.Tensor]) -> ModelFunction:
@@ -59,7 +59,7 @@ def _on_diagonals(relation: Callable[..., torch.Tensor]) -> ModelFunction:
 
     def make(N: ModelValue, M: ModelValue = None, k: ModelValue = 0, dtype: ModelValue = float) -> torch.Tensor:
         rows, columns = torch.arange(N), torch.arange(N if M is None else M)
-        return relation(columns, rows.unsqueeze(1) + k).to(dtype_of(dtype))
+        return relation(columns, rows.unsqueeze(1) + k).to(dtype_of_arrays(dtype))
 
     return make
 
@@ -79,7 +79,7 @@ def _shared_array(items: ModelValue, dtype: ModelValue = None, **_: ModelValue) 
         made = _in_rows(items)
     else:
         made = torch.tensor(items, dtype=torch.float64 if _has_float(items) else None)
-    return made if dtype is None else made.to(dtype_of(dtype))
+    return made if dtype is None else made.to(dtype_of_arrays(dtype))
 
 
 def _in_rows(items: OpenList) -> torch.Tensor:

@@ -178,7 +178,8 @@ def page(found: list[Outcome]) -> str:
         "|---|---|---|---|---|",
     ]
     for row in sorted(found, key=lambda row: (row.task, row.kind)):
-        note = row.note.replace("|", "\\|").replace("\n", " ")
+        # Brackets beside each other would be a link.
+        note = row.note.replace("|", "\\|").replace("\n", " ").replace("](", "] (")
         lines.append(f"| {row.kind} | {row.task} | {row.outcome} | {row.axes} | {note} |")
     return "\n".join(lines) + "\n"
 

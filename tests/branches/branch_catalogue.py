@@ -24,6 +24,12 @@ def count_of_a_shape(self: Any, x: Any) -> Any:
     return x * 2 if x.shape.numel() > 10 else x - 1
 
 
+@program([(torch.rand(h, w),) for h, w in ((10, 12), (7, 8), (4, 5), (9, 10), (13, 6))], axes=({0: "h", 1: "w"},))
+def cropped_at_the_centre(self: Any, x: Any) -> Any:
+    top, left = int(round((x.shape[0] - 4) / 2.0)), int(round((x.shape[1] - 5) / 2.0))
+    return x[top : top + 4, left : left + 5]
+
+
 @program([(torch.ones(h, w),) for h, w in ((4, 6), (6, 4), (5, 5), (1, 9))], axes=({0: "h", 1: "w"},))
 def truth_that_differs_from_a_known_one(self: Any, x: Any) -> Any:
     if (x.dim() == 2) ^ (x.shape[0] / x.shape[1] < 1.0):

@@ -1,5 +1,7 @@
 """Quotients of sizes that are made whole: ``math.ceil(n / 2)`` is ``(n + 1) // 2``, ``int(n / 2)`` and ``n // 2`` one.
 
+``round(n / 2)`` is the even one of the two nearest.
+
 So is what is less by a fraction: ``torch.arange(0.5, n)`` has ``math.ceil(n - 0.5)`` elements, which is ``n``. Whether
 one is whole already is a question of a remainder: ``(n / 2).is_integer()`` is ``n % 2 == 0``.
 
@@ -32,8 +34,8 @@ def quotients_made_whole() -> Iterator[tuple[object, str, object]]:
 
     def divided(size: torch.SymInt, by: object) -> object:
         quotient = divide(size, by)
-        if isinstance(quotient, torch.SymFloat) and type(by) is int and by > 0:
-            setattr(quotient, _OPERANDS, (size, by, 0.0))
+        if isinstance(quotient, torch.SymFloat) and type(by) in (int, float) and by > 0 and by == int(by):  # type: ignore[operator,call-overload]
+            setattr(quotient, _OPERANDS, (size, int(by), 0.0))  # type: ignore[call-overload]
         return quotient
 
     subtract: Callable[..., Any] = torch.SymInt.__sub__
@@ -72,6 +74,7 @@ def quotients_made_whole() -> Iterator[tuple[object, str, object]]:
         yield torch.SymInt, reflected, division_checked(getattr(torch.SymInt, reflected), reflected=True)
     for name in ("__ceil__", "__floor__", "__trunc__"):
         yield torch.SymFloat, name, _made_whole(name, getattr(torch.SymFloat, name))
+    yield torch.SymFloat, "__round__", _rounded(vars(torch.SymFloat)["__round__"])
     yield torch.SymFloat, "is_integer", _is_whole
     yield torch.SymInt, "__round__", _rounded_to_tens
 
@@ -93,8 +96,23 @@ def _rounded_to_tens(size: Any, digits: int | None = None) -> object:
     if digits is None or digits >= 0:
         return size
     unit = 10**-digits
-    below, rest = size // unit, size % unit
-    return (below + (2 * rest + below % 2 + unit - 1) // (2 * unit)) * unit
+    return _nearest(size, unit) * unit
+
+
+def _nearest(size: Any, by: int) -> Any:
+    """The whole number that is nearest to a quotient, of two as near the even one."""
+    below, rest = size // by, size % by
+    return below + (2 * rest + below % 2 + by - 1) // (2 * by)
+
+
+def _rounded(original: Callable[..., object]) -> Callable[..., object]:
+    def rounded(number: torch.SymFloat, digits: int | None = None) -> object:
+        size, by, without = getattr(number, _OPERANDS, _NONE)
+        if digits is not None or size is None or not float(without).is_integer():
+            return original(number, digits)
+        return _nearest(size - int(without), by)
+
+    return rounded
 
 
 def _is_whole(number: torch.SymFloat) -> object:

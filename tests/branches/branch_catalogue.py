@@ -1596,3 +1596,12 @@ def truths_in_turn_that_become_one(self: Any, x: Any) -> Any:
     if x.shape[0] % 2 == 0:
         return x.view(-1, 2, 3).mean(1)
     return x
+
+
+@program(SIGNS)
+def more_layers_than_runs(self: Any, x: Any) -> Any:
+    for bound, layer in zip((0, 1, -1, 2, -2, 3, -3, 4), [*self.layers, *self.layers], strict=True):
+        x = layer(x) if x.sum() > bound else x + 0.1
+        if x.max() > 1:
+            x = x / 2
+    return x

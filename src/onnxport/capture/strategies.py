@@ -350,6 +350,9 @@ def _first_path(
     try:
         return completed(run, (), example)
     except Exception as error:
+        again = partial(_first_path, strategy, request, recorder)
+        if isinstance(error, LoopOnData) and (opened := request.rewriting.with_branches_opened(again)) is not None:
+            return opened
         if isinstance(error, InputError) or not request.rewriting.in_force:
             raise
         if request.rewriting.choosing.withdraw():

@@ -135,6 +135,18 @@ class Helpers:
         chosen = self.number_chosen(test, ways, ("value",), {})
         return plain() if chosen is None else chosen[0]
 
+    def either_opened(
+        self,
+        test: object,
+        one: Callable[[], object],
+        other: Callable[[], object],
+        plain: Callable[[object], object],
+    ) -> object:
+        """What a ternary gives, of which one run may capture both sides."""
+        ways = (lambda value: (one(),)), (lambda value: (other(),))
+        taken = self.branch_taken(test, ways, ("value",), ("value",), {})
+        return plain(test) if taken is None else taken[0]
+
     def joined_truths(self, test: Callable[[], Any], plain: Callable[[], Any]) -> object:
         """A condition of several truths that sizes tell, as one; else what Python makes of them, one by one."""
         if not self._choosing.may():

@@ -28,10 +28,11 @@ from onnxport.capture.rewriting.identities import functions_with_identities
 from onnxport.capture.rewriting.opened_branches import OpenedBranches
 from onnxport.capture.rewriting.syntax import rewritten_definition, with_plain_identities
 from onnxport.capture.rewriting.syntax_parts import HELPERS, OWN, first_line
-from onnxport.errors import OnnxExporterError, Problem
+from onnxport.errors import CaptureError, OnnxExporterError, Problem
 from onnxport.source_files import nodes_of_file
 
 _Refusal = TypeVar("_Refusal", bound=OnnxExporterError)
+_Captured = TypeVar("_Captured")
 
 
 @dataclass
@@ -143,6 +144,22 @@ class Rewriting:
                 self.begin_anew(before, opens=opens)
 
         return put_back
+
+    def with_branches_opened(self, run: Callable[[], _Captured]) -> _Captured | None:
+        """A run with branches of which one captures both ways, where a line decides too often for others.
+
+        None where it can't be captured so either, or was already.
+        """
+        if self.branches.allowed or self.branches.refused:
+            return None
+        before = self.state
+        self.begin_anew(before, opens=True)
+        try:
+            return run()
+        except CaptureError:
+            # What is refused is the run without them, which says why.
+            self.begin_anew(before, opens=False)
+            return None
 
     def begin_anew(self, state: RewritingState, *, opens: bool) -> None:
         """Rewrite what was rewritten in a state, with branches of which one run captures both ways or without."""

@@ -50,6 +50,7 @@ from onnxport.capture.rewriting.syntax_parts import (
     OWN,
     assigned_by,
     call_of,
+    either_opened,
     first_line,
     flag_lowered,
     goes_on,
@@ -439,7 +440,7 @@ class _Rewriter(_Identities):
             test = self._on_sizes(node.test)
             return placed(node, helper("number_either", test, *sides, ast.Lambda(nothing, plain)))
         if not self._in_body:
-            return self._with_joined_test(node)
+            return either_opened(self._with_joined_test(node), self._opens and not self._is_caught)
         nothing = ast.arguments([], [], None, [], [], None, [])
         ways = [ast.Lambda(nothing, self.visit(value)) for value in (node.body, node.orelse)]
         return placed(node, helper("either", self._truth(node.test), *ways))

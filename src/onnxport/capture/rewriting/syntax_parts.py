@@ -49,6 +49,16 @@ def of_item(target: ast.expr, value: ast.expr, item: str) -> ast.Lambda:
     return ast.Lambda(_one_argument(item), ast.Subscript(one, ast.Constant(0), ast.Load()))
 
 
+def either_opened(node: ast.IfExp, opens: bool) -> ast.expr:
+    """A ternary of which one run captures both sides, where only run time knows which is taken, if it ``opens`` any."""
+    nothing = ast.arguments([], [], None, [], [], None, [])
+    sides = [ast.Lambda(nothing, copy.deepcopy(side)) for side in (node.body, node.orelse)]
+    if not opens or any(isinstance(inner, ast.NamedExpr | ast.Await | ast.Yield) for inner in ast.walk(node)):
+        return node
+    plain = ast.IfExp(ast.Name(f"{OWN}asked", ast.Load()), node.body, node.orelse)
+    return placed(node, helper("either_opened", node.test, *sides, ast.Lambda(_one_argument(f"{OWN}asked"), plain)))
+
+
 def call_of(name: str) -> ast.Call:
     """A call of a function without arguments."""
     return ast.Call(ast.Name(name, ast.Load()), [], [])

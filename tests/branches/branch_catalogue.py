@@ -24,6 +24,32 @@ def count_of_a_shape(self: Any, x: Any) -> Any:
     return x * 2 if x.shape.numel() > 10 else x - 1
 
 
+def _padded_to_whole_windows(x: Any, kernel: int, stride: int) -> Any:
+    """As audio codecs do before each of their layers."""
+    before = kernel - stride
+    windows = (x.shape[-1] - kernel + before) / stride + 1
+    after = (math.ceil(windows) - 1) * stride + kernel - before - x.shape[-1]
+    assert before >= 0 and after >= 0, (before, after)
+    return F.pad(x, (before, after))
+
+
+@program([(torch.rand(1, 1, n),) for n in (192, 100, 37, 193, 255)], axes=({2: "t"},))
+def asserted_in_each_layer(self: Any, x: Any) -> Any:
+    for kernel, stride in [(7, 1), (3, 1), (4, 2), (3, 1), (4, 2), (3, 1), (8, 4), (3, 1)]:
+        x = F.avg_pool1d(_padded_to_whole_windows(x, kernel, stride), kernel, stride)
+    return x
+
+
+@program(rows(4, 3, 5, 6, 7, 9, 10))
+def asserted_and_caught(self: Any, x: Any) -> Any:
+    assert x.shape[0] > 2
+    try:
+        assert x.shape[0] % 2 == 0
+        return x * 2
+    except AssertionError:
+        return x * 3
+
+
 @program([(torch.rand(h, w),) for h, w in ((10, 12), (7, 8), (4, 5), (9, 10), (13, 6))], axes=({0: "h", 1: "w"},))
 def cropped_at_the_centre(self: Any, x: Any) -> Any:
     top, left = int(round((x.shape[0] - 4) / 2.0)), int(round((x.shape[1] - 5) / 2.0))  # noqa: RUF046 - as models do

@@ -14,6 +14,8 @@ from onnxport.torch_internals.symbolic_sizes import TracingContext
 _OF_OPERATORS = frozenset({"RuntimeError", "ValueError", "IndexError", "LookupError", "Exception", "BaseException"})
 OF_DIVISIONS = frozenset({"ZeroDivisionError", "ArithmeticError", "Exception", "BaseException"})
 """What a division by 0 raises."""
+OF_ASSERTIONS = frozenset({"AssertionError", "Exception", "BaseException"})
+"""What an ``assert`` raises."""
 
 
 def catching_frame(kinds: frozenset[str] = _OF_OPERATORS) -> FrameType | None:

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import sympy  # type: ignore[import-untyped]
 import torch
 
+from onnxport.capture.diagnosis.caught_errors import OF_ASSERTIONS, catching_frame
 from onnxport.capture.diagnosis.empty_axes import note_size_read
 from onnxport.capture.diagnosis.guards import Followed
 from onnxport.capture.diagnosis.user_lines import Asker, asked_by, asker, frame_of_caller, line_of_caller
@@ -32,6 +33,7 @@ from onnxport.capture.forks.cutting import cuts_left_open
 from onnxport.capture.forks.data_truths import comparisons_of_data, conditions_compared, unordered_numbers
 from onnxport.capture.forks.expressions import (
     frame_of_source,
+    is_assertion,
     is_condition_of_while,
     is_for_message,
     is_in_counted_loop,
@@ -80,7 +82,8 @@ class Decision:
     """A truth that Python code asked for: of which expression, how it was answered, by whom and on which line.
 
     ``index`` counts the decisions of one run; the call of ``onnxport::decided`` that marks it has the same.
-    ``checks`` is how many guards operators had left by then.
+    ``checks`` is how many guards operators had left by then. Where it is ``asserted``, the model raises on the other
+    way.
     """
 
     index: int
@@ -90,6 +93,7 @@ class Decision:
     by: Asker
     where: str
     checks: int
+    asserted: bool = False
 
     def same_question(self, other: Decision) -> bool:
         """Whether another run asked the same at this point."""
@@ -261,7 +265,9 @@ class Schedule:
             if self._at_line[where] > MOST_AT_ONE_LINE:
                 raise self._refuse(_repeated(where))
         checks = len(condition.node.shape_env.guards)
-        self.decisions.append(Decision(index, expression, outcome, of_data, by, where, checks))
+        frame = frame_of_caller()
+        asserted = frame is not None and is_assertion(frame) and catching_frame(OF_ASSERTIONS) is None
+        self.decisions.append(Decision(index, expression, outcome, of_data, by, where, checks, asserted))
         self.known[expression] = outcome
         note_remainder(condition.node.shape_env, expression, outcome)
         DECIDED(condition, index, outcome)

@@ -114,6 +114,12 @@ def is_for_message(frame: FrameType) -> bool:
     return place is not None and any(is_within(place, part) for part in _messages(frame.f_code.co_filename))
 
 
+def is_assertion(frame: FrameType) -> bool:
+    """Whether what a frame asks right now is the condition of an ``assert``, or part of it."""
+    place = place_of(frame)
+    return place is not None and any(is_within(place, one.test) for one in _assertions(frame.f_code.co_filename))
+
+
 def is_for_memory(frame: FrameType) -> bool:
     """Whether what a frame asks right now decides only if tensors are copied: ``x = x.contiguous()``."""
     place = place_of(frame)
@@ -129,6 +135,12 @@ def is_within(place: _Place, node: ast.expr | ast.stmt) -> bool:
         return False
     line, last_line, column, last_column = place
     return (span[0], span[2]) <= (line, column) and (last_line, last_column) <= (span[1], span[3])
+
+
+@functools.lru_cache(maxsize=64)
+def _assertions(filename: str) -> tuple[ast.Assert, ...]:
+    """The ``assert`` statements of a file."""
+    return tuple(node for node in nodes_of_file(filename) if isinstance(node, ast.Assert))
 
 
 @functools.lru_cache(maxsize=64)

@@ -125,7 +125,7 @@ class Explorer:
         """The run that goes the other way at a decision; None where there is none, which is noted."""
         decision = path.decisions[depth]
         if not decision.of_data and (is_tangled(decision.expression) or _is_repeated(path.decisions[: depth + 1])):
-            if lines := _lines_without_end(path.decisions):
+            if not decision.asserted and (lines := _lines_without_end(path.decisions)):
                 raise _without_end(lines)
             self._follow(decision, "what it asks is computed of sizes again and again, as in a loop")
             return None
@@ -199,6 +199,11 @@ class Explorer:
         return example.at(sizes)
 
     def _follow(self, decision: Decision, reason: str) -> None:
+        if decision.asserted:
+            # On the other way the model raises, wherever that is: no value of the file is another.
+            note = f"What is asserted is not checked by the file: {reason}."
+            self.events.add("note", "capture", note, where=decision.where)
+            return
         followed = Followed(decision.expression, decision.outcome, decision.by, decision.where, reason)
         self.followed.append(followed)
 
@@ -279,7 +284,7 @@ def _lines_without_end(decisions: Sequence[Decision]) -> list[str]:
     Where one line asks again and again, each time is a way out. Where two do, or one does in each of two calls, they
     multiply.
     """
-    asked = Counter(decision.where for decision in decisions if not decision.of_data)
+    asked = Counter(decision.where for decision in decisions if not (decision.of_data or decision.asserted))
     often = [where for where, count in asked.most_common() if count > MOST_AT_ONE_LINE]
     return often if len(often) > 1 or any(asked[where] > 2 * MOST_AT_ONE_LINE for where in often) else []
 

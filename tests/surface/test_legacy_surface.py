@@ -47,7 +47,7 @@ def test_nodes_are_named_by_their_modules(kind: str) -> None:
     model = Layered().eval()
     given: Any = model if kind == "module" else torch.jit.trace(model, (X,))
     program = onnxport.export(given, (X,), dynamo=False)
-    assert [node.name for node in program.model.graph] == _as_torch_onnx(model)
+    assert [node.name for node in program.model_proto.graph.node] == _as_torch_onnx(model)
 
 
 class ByShape(nn.Module):

@@ -16,6 +16,7 @@ import onnx
 import onnx_ir as ir
 
 from onnxport.errors import OnnxExporterError, Problem
+from onnxport.torch_internals.fake_tensors import disable_current_modes
 from onnxport.weights.arrangement import Arrangement, arrange
 from onnxport.weights.in_place import WeightsInPlace
 from onnxport.weights.inner_shapes import forget_inner_shapes, leave_sizes_to_the_reader
@@ -198,11 +199,13 @@ def _arrangement(model: ir.Model, selection: Selection) -> Arrangement:
         return Arrangement(dict(graph.initializers))
     outputs = graph.outputs if selection.outputs is None else selection.outputs
     stays = (lambda tensor: False) if selection.in_place is None else selection.in_place.holds
-    arrangement = arrange(graph, outputs, stays)
-    if selection.computed_weights != "never":
-        compute_written_weights(graph, outputs, arrangement, selection.computed_weights)
-    if selection.fold_batch_norm:
-        fold_written_norms(graph, outputs, arrangement)
+    # A mode that makes all new tensors fake would make views of weights so.
+    with disable_current_modes():
+        arrangement = arrange(graph, outputs, stays)
+        if selection.computed_weights != "never":
+            compute_written_weights(graph, outputs, arrangement, selection.computed_weights)
+        if selection.fold_batch_norm:
+            fold_written_norms(graph, outputs, arrangement)
     return arrangement
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import sympy  # type: ignore[import-untyped]
 import torch
 
-from onnxport.capture.patches.replacing import items_replaced
+from onnxport.capture.patches.replacing import attributes_replaced, items_replaced
 from onnxport.errors import warn
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.fake_tensors import FakeTensor, disable_current_modes
@@ -113,7 +113,13 @@ def sizes_kept_symbolic(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
                 known.update(symbol for size in tensor.shape for symbol in _free_symbols(size))
         for env, symbols in environments.values():
             undo.enter_context(_without_numbers(env, symbols))
+        # Nor may numpy take part, as it may in the model's own code: what it counts here is in no graph.
+        undo.enter_context(attributes_replaced([(FakeTensor, "numpy", _refuse_numpy)]))
         yield
+
+
+def _refuse_numpy(tensor: torch.Tensor, *, force: bool = False) -> object:
+    raise RuntimeError("numpy() was called on a tensor without values")
 
 
 @contextlib.contextmanager

@@ -120,8 +120,12 @@ def _convolution_backward(
     )
     into_input = into_weight = into_bias = None
     if output_mask[0]:
-        back = _transposed if not transposed else _plain
-        into_input = back(grad_output, weight, input.shape[2:], stride, padding, dilation, groups)
+        into_input = (
+            # The gradient of a transposed convolution is the convolution.
+            _convolution(grad_output, weight, stride, padding, dilation, groups)
+            if transposed
+            else _transposed(grad_output, weight, input.shape[2:], stride, padding, dilation, groups)
+        )
     if output_mask[1]:
         if groups != 1 or transposed:
             raise CaptureError(
@@ -160,19 +164,6 @@ def _transposed(
     for axis, (before, size) in enumerate(zip(padding, sizes, strict=True), 2):
         whole = whole.narrow(axis, before, size)
     return whole
-
-
-def _plain(
-    gradient: torch.Tensor,
-    weight: torch.Tensor,
-    sizes: _Numbers,
-    stride: _Numbers,
-    padding: _Numbers,
-    dilation: _Numbers,
-    groups: int,
-) -> torch.Tensor:
-    """The gradient of a transposed convolution is the convolution."""
-    return _convolution(gradient, weight, stride, padding, dilation, groups)
 
 
 def _into_weight(

@@ -55,7 +55,7 @@ def differ(one: Any, other: Any) -> bool:
     return one is not other
 
 
-@pytest.mark.parametrize("patch", SHARED, ids=lambda patch: patch.replaces[0])
+@pytest.mark.parametrize("patch", SHARED, ids=lambda patch: next(iter(patch.replaces), patch.why))
 def test_a_row_replaces_what_it_names_and_nothing_else(patch: Patch) -> None:
     assert patch.enter is not None
     before = states(SHARED)
@@ -72,7 +72,7 @@ def test_every_row_says_why_and_until_when() -> None:
         assert (patch.enter is None) == bool(patch.entered_in)
 
 
-@pytest.mark.parametrize("patch", OTHERS, ids=lambda patch: patch.replaces[0])
+@pytest.mark.parametrize("patch", OTHERS, ids=lambda patch: next(iter(patch.replaces), patch.why))
 def test_a_row_that_takes_arguments_is_entered_where_it_says(patch: Patch) -> None:
     module = importlib.import_module(patch.entered_in)
     assert "onnxport.capture.patches.replacing" in Path(module.__file__ or "").read_text(encoding="utf-8")

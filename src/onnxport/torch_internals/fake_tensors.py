@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 __all__ = [
     "CHOICES_OF_CONVOLUTIONS",
+    "REBUILDING_SIZES",
     "DataDependentOutputException",
     "DisableTorchFunction",
     "DynamicOutputShapeException",
@@ -50,6 +51,9 @@ disable_current_modes = _disable_current_modes
 CHOICES_OF_CONVOLUTIONS = tuple(
     (torch._C, name) for name in ("_select_conv_backend", "_conv_determine_backend_memory_format")
 )
+
+# What records a size that torch builds of its expression, owner and name: none of that name in torch 2.9.
+REBUILDING_SIZES = tuple((proxy_tensor, name) for name in ("_sym_register",) if hasattr(proxy_tensor, name))
 
 # The kernels that a tensor asks for, as text.
 dispatch_keys_of = _dispatch_key_set

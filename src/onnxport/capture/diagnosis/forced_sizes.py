@@ -111,7 +111,9 @@ class Recorder:
 
         listeners = [("_set_replacement", record), ("_log_guard", record_guard)]
         listeners.append(("guard_or_defer_runtime_assert", record_requirement))
-        cut = {_SLICE: _noting_parts(op_implementations_dict[_SLICE])}
+        # Until torch 2.10 a slice has no rule of its own for fake tensors, but one for any tensor.
+        rules = {_SLICE: op_implementations_dict[_SLICE]} if _SLICE in op_implementations_dict else {}
+        cut = {operator: _noting_parts(rule) for operator, rule in rules.items()}
         with (
             attributes_replaced([(ShapeEnv, name, listener) for name, listener in listeners]),
             items_replaced(op_implementations_dict, cut),

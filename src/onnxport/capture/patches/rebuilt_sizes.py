@@ -15,14 +15,16 @@ from typing import Any
 import torch
 
 from onnxport.capture.patches.replacing import attributes_replaced
-from onnxport.torch_internals.fake_tensors import proxy_tensor
+from onnxport.torch_internals.fake_tensors import REBUILDING_SIZES, proxy_tensor
 
 
 def extremes_of_two() -> contextlib.AbstractContextManager[None]:
     """While this is open, the largest and least of sizes are recorded two at a time."""
     names = {"_nary_sym_max": torch.sym_max, "_nary_sym_min": torch.sym_min}
     of_two = {vars(proxy_tensor)[name]: join for name, join in names.items() if name in vars(proxy_tensor)}
-    register: Callable[..., None] = vars(proxy_tensor)["_sym_register"]
+    if not REBUILDING_SIZES:
+        return contextlib.nullcontext()
+    register: Callable[..., None] = getattr(*REBUILDING_SIZES[0])
 
     def _sym_register(tracer: object, function: Any, args: tuple[Any, ...], out: object) -> None:
         join: Callable[[Any, Any], Any] | None = of_two.get(function)
@@ -31,4 +33,4 @@ def extremes_of_two() -> contextlib.AbstractContextManager[None]:
         else:
             register(tracer, join, (functools.reduce(join, args[:-1]), args[-1]), out)
 
-    return attributes_replaced([(proxy_tensor, "_sym_register", _sym_register)])
+    return attributes_replaced([(*REBUILDING_SIZES[0], _sym_register)])

@@ -32,6 +32,7 @@ from onnxport.capture.patches.sliding_pools import pooled_by_any_size
 from onnxport.capture.patches.tensor_numbers import numbers_in_and_out_of_tensors
 from onnxport.capture.patches.unread_facts import unread_facts_left_out
 from onnxport.capture.patches.unsolved import divisions_left_unsolved
+from onnxport.torch_internals.fake_tensors import REBUILDING_SIZES
 from onnxport.torch_internals.operators import BEFORE_HIGHER_ORDER_CALLS, CHECKS_OF_OPERANDS
 from onnxport.torch_internals.symbolic_sizes import config as symbolic_config
 
@@ -259,7 +260,7 @@ PATCHES: tuple[Patch, ...] = (
         enter=shapes_told_at_once,
     ),
     Patch(
-        replaces=("torch.fx.experimental.proxy_tensor._sym_register",),
+        replaces=tuple(f"{module.__name__}.{name}" for module, name in REBUILDING_SIZES),
         why="The largest of two sizes that a body has by its expression only is recorded as a function that torch's "
         "check of graphs refuses.",
         known="torch 2.13",

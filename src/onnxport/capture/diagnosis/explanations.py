@@ -67,7 +67,8 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         "Compute with tensors up to the result, or do that part before or after the exported model.",
     ),
     Explanation(
-        r"\.numpy\(\) is not supported|numpy function unsupported|no implementation found for 'numpy\.|Can't call numpy\(\)",
+        r"\.numpy\(\) is not supported|numpy function unsupported|Can't call numpy\(\)"
+        r"|no implementation found for 'numpy\.",
         "The model calls NumPy, or a library that needs arrays; only torch operators become part of a graph.",
         "Write it with torch operators, or wrap it with torch.library.custom_op and give it a translation.",
     ),

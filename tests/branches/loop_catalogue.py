@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -333,6 +334,37 @@ def flag_of_an_operator(self: Any, x: Any) -> Any:
 
 
 # What loops change besides variables
+
+
+class _Mean:
+    def __init__(self) -> None:
+        self.sum, self.count = 0.0, 0
+
+    def update(self, value: Any) -> None:
+        self.sum = self.sum + value
+        self.count += 1
+
+    @property
+    def value(self) -> Any:
+        return self.sum / self.count
+
+
+@dataclasses.dataclass
+class _State:
+    hidden: Any
+    kept: list[Any] = dataclasses.field(default_factory=list)
+
+
+@over_axis()
+def objects_of_ones_own(self: Any, x: Any) -> Any:
+    mean, states = _Mean(), [_State(x.new_zeros(x.shape[0], 3)) for _ in range(2)]
+    for row in x.unbind(1):
+        mean.update(row)
+        for state in states:
+            state.hidden = torch.tanh(self.one(row) + state.hidden)
+            row = state.hidden
+            state.kept.append(row)
+    return mean.value, torch.stack([torch.stack(state.kept) for state in states])
 
 
 @over_axis()

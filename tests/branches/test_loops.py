@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import re
 from collections import deque
 from types import SimpleNamespace
@@ -190,7 +191,28 @@ class Splits(torch.nn.Module):
         return self.forward(x[:half]) + self.forward(x[half:]).relu()
 
 
+class Counts(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        numbers, outs = itertools.count(1), []
+        for row in x:  # culprit
+            outs.append(row * next(numbers))
+        return torch.stack(outs)
+
+
+class Sends(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def halves(past: torch.Tensor) -> Any:
+            while True:
+                past = past * 0.5 + (yield past)
+
+        means = halves(torch.zeros(3))
+        next(means)
+        return torch.stack([means.send(row) for row in x])  # culprit
+
+
 REFUSED: dict[type[torch.nn.Module], str] = {
+    Counts: "it changes what is in `numbers`, a count",
+    Sends: "it changes what is in `means`, a generator",
     Left: "it may be left before its end",
     Chooses: "`best` is a tensor after one way and None after the other",
     Grows: r"`y` has \d axes before an iteration and \d after it",

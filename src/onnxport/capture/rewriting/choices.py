@@ -113,7 +113,7 @@ class OpenChoice(OpenBlock):
             sides = []
             read: list[Operand] = []
             for number, (way, watch) in enumerate(zip(self.ways, given, strict=True)):
-                around = Surroundings(way, self.places)
+                around = Surroundings(way, self.places, dict(zip(self.names, watch.own, strict=False)))
                 self._reading.in_block.clear()
                 try:
                     with learning():

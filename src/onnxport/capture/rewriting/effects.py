@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -17,7 +17,8 @@ from typing import Any
 import torch
 
 from onnxport.capture.patches.tensor_numbers import ListedTensor
-from onnxport.capture.rewriting.variables import ITEMS_ONLY, UNDEFINED, contents_of
+from onnxport.capture.rewriting.contents import contents_of, has_contents, same_contents
+from onnxport.capture.rewriting.variables import UNDEFINED
 from onnxport.source_files import is_users_file
 
 # What every module has, and no code of a model changes in a loop.
@@ -57,9 +58,9 @@ class Place:
 class Surroundings:
     """What the places that a function can reach hold, at one moment."""
 
-    def __init__(self, function: object, known: Sequence[Place]) -> None:
+    def __init__(self, function: object, known: Sequence[Place], variables: Mapping[str, object]) -> None:
         skipped = {(id(place.owner), place.key) for place in known}
-        found = (place for place in _reachable(function) if (id(place.owner), place.key) not in skipped)
+        found = (place for place in _reachable(function, variables) if (id(place.owner), place.key) not in skipped)
         self._held = [(place, value := place.read(), _content(value)) for place in found]
 
     def changed(self) -> list[Place]:
@@ -67,7 +68,7 @@ class Surroundings:
         changed = []
         for place, value, content in self._held:
             now = place.read()
-            if now is value and _same(_content(value), content):
+            if now is value and same_contents(_content(value), content):
                 continue
             changed.append(place)
             place.write(value)
@@ -75,8 +76,8 @@ class Surroundings:
         return changed
 
 
-def _reachable(function: object) -> Iterator[Place]:
-    waiting: list[tuple[object, str]] = [(function, "")]
+def _reachable(function: object, variables: Mapping[str, object]) -> Iterator[Place]:
+    waiting: list[tuple[object, str]] = [(function, ""), *((value, name) for name, value in variables.items())]
     seen: set[int] = set()
     while waiting:
         owner, path = waiting.pop()
@@ -131,14 +132,7 @@ def _content(value: object) -> list[Any]:
         return [tuple, *value]
     if isinstance(value, dict):
         return [dict, *value.values(), *value]
-    return [type(value), *contents_of(value)] if isinstance(value, ITEMS_ONLY) else []
-
-
-def _same(one: Sequence[object], other: Sequence[object]) -> bool:
-    if len(one) != len(other):
-        return False
-    pairs = zip(one, other, strict=True)
-    return all(a is b or (type(a) is int and type(b) is int and a == b) for a, b in pairs)
+    return [type(value), *contents_of(value)] if has_contents(value) else []
 
 
 def _refill(value: object, content: Sequence[Any]) -> None:

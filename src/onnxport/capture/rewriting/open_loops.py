@@ -112,7 +112,7 @@ class OpenLoop(OpenBlock):
         with sampling(), Reading() as self._reading:
             known = symbols_so_far()
             self._watched = watch = Watch(self.values, self.variables, known, self.count)
-            around = Surroundings(self.body, self.places)
+            around = Surroundings(self.body, self.places, dict(zip(self.names, watch.own, strict=False)))
             self._reading.in_block.clear()
             try:
                 with learning():

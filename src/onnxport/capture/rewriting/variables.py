@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from onnxport.capture.patches.tensor_numbers import ListedTensor
 from onnxport.capture.replay.values.items import handle_of
 from onnxport.capture.replay.values.sequences import handle_operator
 from onnxport.capture.replay.values.stand_ins import ItemType, Sequenced, parts_of, rebuilt
+from onnxport.capture.rewriting.contents import ITEMS_ONLY
 from onnxport.capture.rewriting.open_lists import OpenList, OpenRows, OpenRun, Size
 from onnxport.capture.rewriting.open_numbers import as_tensor
 
@@ -23,14 +22,6 @@ class _Undefined:
 
 
 UNDEFINED = _Undefined()
-
-# Containers of which a loop carries nothing: one that an iteration changes is refused.
-ITEMS_ONLY = (set, deque, bytearray, ListedTensor)
-
-
-def contents_of(container: Any) -> list[object]:
-    """What is in one of these: it was changed where that is other objects, or in another order."""
-    return container.contents if isinstance(container, ListedTensor) else list(container)
 
 
 class Variable:

@@ -12,9 +12,9 @@ from onnxport.capture.patches.tensor_numbers import ListedTensor
 from onnxport.capture.replay.values.items import common_type, is_inner, item_type_of, without_inner_sizes
 from onnxport.capture.replay.values.stand_ins import ItemType, ReplayValue
 from onnxport.capture.rewriting.collected_rows import CollectingRows, may_be_rows
+from onnxport.capture.rewriting.contents import contents_of, has_contents, same_contents
 from onnxport.capture.rewriting.open_lists import OpenList, Size
 from onnxport.capture.rewriting.variables import (
-    ITEMS_ONLY,
     UNDEFINED,
     Carried,
     Collecting,
@@ -25,7 +25,6 @@ from onnxport.capture.rewriting.variables import (
     Variable,
     Varying,
     WatchedList,
-    contents_of,
     parts_in,
 )
 from onnxport.errors import with_article
@@ -72,7 +71,7 @@ class Watch:
             self._parts[id(value)] = parts_in(value)
             for part in self._parts[id(value)]:
                 self._note(part)
-        elif isinstance(value, ITEMS_ONLY):
+        elif has_contents(value):
             self._items[id(value)] = contents_of(value)
 
     def gave(self, leaf: object) -> bool:
@@ -92,10 +91,7 @@ class Watch:
         if isinstance(container, dict):
             return True  # of other keys than before, or the variable has parts
         given = self._items.get(id(container))
-        if given is None or not isinstance(container, ITEMS_ONLY):
-            return False
-        now = contents_of(container)
-        return len(given) != len(now) or any(a is not b for a, b in zip(given, now, strict=True))
+        return given is not None and not same_contents(given, contents_of(container))
 
 
 def variable_of(name: str, before: Any, own: object, after: object, watch: Watch, *, needed: bool) -> Variable:

@@ -121,7 +121,7 @@ def test_encoder_and_decoder_generate_what_the_model_generates(task: str, kind: 
         # Prompts are what the decoder goes on from.
         given = {"input_features": torch.randn(1, 16, 256, generator=torch.Generator().manual_seed(0))}
         first = session.generate([], 8, eos_token_ids=(), inputs=given)[0]
-        begun = [[session.start_token_id, *first[:3]]]
+        begun = [[*session.begins.tokens, *first[:3]]]
         assert session.generate(begun, 5, eos_token_ids=(), inputs=given)[0] == first[3:]
     # The check is one that can fail.
     torch.nn.init.normal_(next(weight for name, weight in model.named_parameters() if "fc2.weight" in name))

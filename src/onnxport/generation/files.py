@@ -13,6 +13,7 @@ import torch
 from onnxport.errors import InputError
 from onnxport.generation.decoder_model import DecoderModel
 from onnxport.generation.runs import groups_of, run_file
+from onnxport.generation.starts import Start
 from onnxport.program.runtime import Initializer
 from onnxport.provenance import HEARD_WHOLE
 
@@ -27,11 +28,15 @@ Tensors: TypeAlias = Mapping[str, torch.Tensor]
 
 @dataclass(frozen=True)
 class Beginning:
-    """What a decoder begins with: its first tokens, which of them are no padding, and what it is given besides."""
+    """What a decoder begins with: its first tokens, which of them are no padding, and what it is given besides.
+
+    ``read`` are the tokens that an encoder has read, if it reads any.
+    """
 
     tokens: torch.Tensor
     mask: torch.Tensor
     given: Tensors = field(default_factory=dict)
+    read: torch.Tensor | None = None
 
 
 class Files(ABC):
@@ -41,13 +46,13 @@ class Files(ABC):
         self.decoder = decoder
 
     @abstractmethod
-    def begin(self, prompts: Rows, inputs: Tensors, start: int, padding: int) -> Beginning:
+    def begin(self, prompts: Rows, inputs: Tensors, start: Start, padding: int) -> Beginning:
         """Run what comes before the decoder.
 
         Args:
             prompts: The tokens of each row.
             inputs: What the files take besides tokens.
-            start: The token that a decoder behind an encoder starts with.
+            start: What a decoder behind an encoder starts with where there is no prompt.
             padding: The token to fill up shorter rows with.
         """
 
@@ -55,7 +60,7 @@ class Files(ABC):
 class DecoderAlone(Files):
     """A language model in one file, or with one more for the first call."""
 
-    def begin(self, prompts: Rows, inputs: Tensors, start: int, padding: int) -> Beginning:
+    def begin(self, prompts: Rows, inputs: Tensors, start: Start, padding: int) -> Beginning:
         """The prompts, padded on the left."""
         return Beginning(*left_padded(_prompts(prompts), padding), inputs)
 
@@ -69,7 +74,7 @@ class FeaturesAndText(Files):
         named = encoder.get_modelmeta().custom_metadata_map.get(HEARD_WHOLE, "")
         self.whole = [name for name in named.split(",") if name]
 
-    def begin(self, prompts: Rows, inputs: Tensors, start: int, padding: int) -> Beginning:
+    def begin(self, prompts: Rows, inputs: Tensors, start: Start, padding: int) -> Beginning:
         """The prompts, padded on the left, and the features of all their images or recordings."""
         for name in self.whole:
             if name in inputs and not bool(inputs[name].all()):
@@ -95,7 +100,7 @@ class EncoderAndDecoder(Files):
         super().__init__(decoder)
         self.encoder = encoder
 
-    def begin(self, prompts: Rows, inputs: Tensors, start: int, padding: int) -> Beginning:
+    def begin(self, prompts: Rows, inputs: Tensors, start: Start, padding: int) -> Beginning:
         """The start token, or prompts that are no input of the encoder's, behind what the encoder reads."""
         taken = {value.name for value in self.encoder.get_inputs()}
         read = {name: tensor for name, tensor in inputs.items() if name in taken}
@@ -111,8 +116,19 @@ class EncoderAndDecoder(Files):
         given = {name.replace("present.", "past_key_values.", 1): value for name, value in encoded.items()}
         if "attention_mask" in read:
             given["encoder_attention_mask"] = read["attention_mask"]
-        first = _prompts(prompts) if prompts else [[start]] * batch
-        return Beginning(*left_padded(first, padding), given)
+        first = _prompts(prompts) if prompts else self._started(start, batch, given)
+        return Beginning(*left_padded(first, padding), given, read.get("input_ids"))
+
+    def _started(self, start: Start, batch: int, given: Tensors) -> Rows:
+        """The first tokens of each row; of those that are left open the decoder says which is the likeliest."""
+        tokens = torch.tensor([start.tokens] * batch)
+        if not start.choices:
+            return tokens.tolist()
+        decoding = self.decoder.start(batch, tokens.shape[1], given)
+        scores = decoding.advance(tokens, torch.ones_like(tokens))[:, list(start.choices)]
+        chosen = torch.tensor(start.choices)[scores.argmax(-1)]
+        behind = torch.tensor(start.behind, dtype=torch.int64).expand(batch, -1)
+        return torch.cat([tokens, chosen.unsqueeze(1), behind], dim=1).tolist()
 
 
 def open_files(folder: Path, initializer: Initializer) -> Files:

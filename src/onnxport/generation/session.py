@@ -14,6 +14,8 @@ import torch
 from onnxport.errors import InputError, with_plain_errors
 from onnxport.generation.choice import Choice
 from onnxport.generation.files import open_files
+from onnxport.generation.rules import Rule, TokenRules
+from onnxport.generation.starts import Start
 from onnxport.program.runtime import Initializer, default_session
 
 if TYPE_CHECKING:
@@ -47,10 +49,15 @@ class Session:
         self.folder = Path(folder)
         self.files = open_files(self.folder, initializer)
         self.model = self.files.decoder
-        self.eos_token_ids = _token_ids(self._setting("eos_token_id"))
-        self.pad_token_id = next(iter(_token_ids(self._setting("pad_token_id"))), 0)
-        starts = [_token_ids(self._setting(f"{kind}_token_id")) for kind in ("decoder_start", "bos")]
-        self.start_token_id = next((token for found in starts for token in found), 0)
+        self._settings = _read_settings(self.folder)
+        # As in transformers: where there are settings of generation, the configuration has no say in how it goes on.
+        stated = self._settings[0].get
+        self.eos_token_ids = _token_ids(stated("eos_token_id"))
+        self.pad_token_id = next(iter(_token_ids(self._named("pad_token_id"))), 0)
+        starts = [_token_ids(self._named(f"{kind}_token_id")) for kind in ("decoder_start", "bos")]
+        first = next((token for found in starts for token in found), 0)
+        self.begins = Start.from_settings(stated, first)
+        self.rules = TokenRules.from_settings(stated)
         self._tokenizer: Tokenizer | None = None
 
     @overload
@@ -61,6 +68,7 @@ class Session:
         *,
         choice: Choice = ...,
         eos_token_ids: Sequence[int] | None = ...,
+        rules: TokenRules | None = ...,
         on_step: Callable[[list[int | None]], None] | None = ...,
         inputs: Mapping[str, torch.Tensor] | None = ...,
     ) -> list[str]: ...
@@ -72,6 +80,7 @@ class Session:
         *,
         choice: Choice = ...,
         eos_token_ids: Sequence[int] | None = ...,
+        rules: TokenRules | None = ...,
         on_step: Callable[[list[int | None]], None] | None = ...,
         inputs: Mapping[str, torch.Tensor] | None = ...,
     ) -> list[list[int]]: ...
@@ -82,6 +91,7 @@ class Session:
         *,
         choice: Choice = Choice(),  # noqa: B008 - frozen
         eos_token_ids: Sequence[int] | None = None,
+        rules: TokenRules | None = None,
         on_step: Callable[[list[int | None]], None] | None = None,
         inputs: Mapping[str, torch.Tensor] | None = None,
     ) -> list[str] | list[list[int]]:
@@ -89,11 +99,13 @@ class Session:
 
         Args:
             prompts: Texts, for which the folder must have a ``tokenizer.json``, or lists of tokens. An encoder of texts
-                reads them; where it reads something else, the decoder goes on from them, and from its start token where
-                there are none.
+                reads them; where it reads something else, the decoder goes on from them; where there are none, from its
+                start token and what ``generation_config.json`` says of language and task.
             max_new_tokens: The most tokens to generate for each.
             choice: How tokens are chosen: greedily, unless it says otherwise.
             eos_token_ids: Tokens that end a row; the default is what ``generation_config.json`` says, ``()`` is none.
+            rules: Which tokens may come next; the default is what ``generation_config.json`` says (penalties, tokens
+                that are forced or suppressed), ``TokenRules()`` is any.
             on_step: Called with the token of each row as soon as there is one.
             inputs: What the files take besides tokens, as the model's processor makes it: ``pixel_values``,
                 ``input_features``; ``token_type_ids`` and ``position_ids`` of the prompts where they are special.
@@ -103,7 +115,10 @@ class Session:
         """
         rows = [self._encoded(prompt) if isinstance(prompt, str) else list(prompt) for prompt in prompts]
         generated: list[list[int]] = [[] for _ in rows]
-        for step in self.stream(rows, max_new_tokens, choice=choice, eos_token_ids=eos_token_ids, inputs=inputs):
+        steps = self.stream(
+            rows, max_new_tokens, choice=choice, eos_token_ids=eos_token_ids, rules=rules, inputs=inputs
+        )
+        for step in steps:
             generated += [[] for _ in step.tokens[len(generated) :]]
             for row, token in zip(generated, step.tokens, strict=True):
                 row.extend([] if token is None else [token])
@@ -120,18 +135,20 @@ class Session:
         *,
         choice: Choice = Choice(),  # noqa: B008 - frozen
         eos_token_ids: Sequence[int] | None = None,
+        rules: TokenRules | None = None,
         inputs: Mapping[str, torch.Tensor] | None = None,
     ) -> Iterator[GeneratedStep]:
         """Generate step by step: one token for each row of tokens."""
-        begun = self.files.begin(prompts, {} if inputs is None else inputs, self.start_token_id, self.pad_token_id)
+        begun = self.files.begin(prompts, {} if inputs is None else inputs, self.begins, self.pad_token_id)
         ends = self.eos_token_ids if eos_token_ids is None else frozenset(eos_token_ids)
         choose = choice.chooser()
         tokens, mask = begun.tokens, begun.mask
-        going = [True] * len(tokens)
-        decoding = self.model.start(len(tokens), tokens.shape[1] + max_new_tokens, begun.given)
+        going, seen, most = [True] * len(tokens), tokens, tokens.shape[1] + max_new_tokens
+        followed = (self.rules if rules is None else rules).followed(tokens.shape[1], most, ends, begun.read)
+        decoding = self.model.start(len(tokens), most, begun.given)
         for _ in range(max_new_tokens):
             logits = decoding.advance(tokens, mask)
-            chosen = choose(logits)
+            chosen = choose(_ruled(logits, seen, followed))
             yield GeneratedStep(
                 [int(token) if active else None for token, active in zip(chosen, going, strict=True)], logits
             )
@@ -139,6 +156,8 @@ class Session:
             if not any(going):
                 return
             tokens = chosen.unsqueeze(1)
+            if followed:
+                seen = torch.cat([seen, tokens], dim=1)
             mask = torch.cat([mask, torch.ones_like(tokens)], dim=1)
 
     @property
@@ -155,20 +174,33 @@ class Session:
                     "Texts need the package tokenizers (pip install tokenizers); lists of tokens do without."
                 ) from error
             self._tokenizer = Tokenizer.from_file(str(path))
+            # Some were saved as they made batches of one length; prompts are filled up here, and cut nowhere.
+            self._tokenizer.no_padding()
+            self._tokenizer.no_truncation()
         return self._tokenizer
 
     def _encoded(self, text: str) -> list[int]:
         return list(self.tokenizer.encode(text).ids)
 
-    def _setting(self, name: str) -> object:
-        """What the folder's own files say of generation, the more specific one first."""
-        for file in ("generation_config.json", "config.json"):
-            path = self.folder / file
-            if path.is_file():
-                value = json.loads(path.read_text(encoding="utf-8")).get(name)
-                if value is not None:
-                    return value
-        return None
+    def _named(self, name: str) -> object:
+        """What the folder's own files say under a name, the more specific one first."""
+        return next((value for one in self._settings if (value := one.get(name)) is not None), None)
+
+
+def _read_settings(folder: Path) -> list[dict[str, object]]:
+    """The settings of generation, where a folder has them, and the configuration."""
+    paths = [folder / name for name in ("generation_config.json", "config.json")]
+    return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.is_file()] or [{}]
+
+
+def _ruled(logits: torch.Tensor, seen: torch.Tensor, rules: Sequence[Rule]) -> torch.Tensor:
+    """Scores to choose by: the logits, or what rules make of them, in 32 bits as in transformers."""
+    if not rules:
+        return logits
+    scores = logits.float()
+    for rule in rules:
+        scores = rule(scores, seen)
+    return scores
 
 
 def _token_ids(value: object) -> frozenset[int]:

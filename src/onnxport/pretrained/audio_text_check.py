@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from onnxport.errors import Problem
-from onnxport.generation import Session
+from onnxport.generation import Session, TokenRules
 from onnxport.generation.files import FeaturesAndText, left_padded
 from onnxport.pretrained.model_inputs import draw_tokens, placeholder
 from onnxport.pretrained.plain_generation import NEW_TOKENS, generate_plainly, token_differences
@@ -38,6 +38,6 @@ def check_audio_text(model: object, folder: Path) -> list[Problem]:
         tokens, mask = left_padded(prompts, 0)
         result = generate_plainly(model, {"input_ids": tokens, "attention_mask": mask, **heard})
         expected = result.sequences[:, tokens.shape[1] :].tolist()
-        found = session.generate(prompts, NEW_TOKENS, eos_token_ids=(), inputs=heard)
+        found = session.generate(prompts, NEW_TOKENS, eos_token_ids=(), rules=TokenRules(), inputs=heard)
         problems += token_differences(model, expected, found, result.logits, f"a batch of {batch}")
     return problems

@@ -144,8 +144,15 @@ def _described(
     }
     buffers = program.model.metadata_props.get(CACHE_BUFFERS, "").split()
     shared = {f"{PAST}.{name}" for name in states} <= set(buffers)
+    return {"genai_config.json": {"model": section, "search": _search(model, length, shared)}}
+
+
+def _search(model: Model, length: int, shared: bool) -> dict[str, object]:
+    """How the runtime generates: the likeliest token, by the rules of the model's settings that it knows."""
+    settings = getattr(model, "generation_config", None)
+    rules = {name: getattr(settings, name, None) for name in ("min_length", "repetition_penalty")}
     search = {"do_sample": False, "max_length": length, "num_beams": 1, "past_present_share_buffer": shared}
-    return {"genai_config.json": {"model": section, "search": search}}
+    return search | {name: value for name, value in rules.items() if value is not None}
 
 
 def speech_genai_config(model: Model, parts: Sequence[Part], programs: Sequence[ONNXProgram]) -> Described:
@@ -191,8 +198,7 @@ def speech_genai_config(model: Model, parts: Sequence[Part], programs: Sequence[
             "outputs": {"logits": "logits"} | _patterns(PRESENT, "present", "decoder."),
         },
     }
-    search = {"do_sample": False, "max_length": length, "num_beams": 1, "past_present_share_buffer": False}
-    return {"genai_config.json": {"model": section, "search": search}}
+    return {"genai_config.json": {"model": section, "search": _search(model, length, False)}}
 
 
 def _patterns(prefix: str, side: str, part: str = "", kinds: Collection[str] = ("key", "value")) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from onnxport.errors import Problem
-from onnxport.generation import Session
+from onnxport.generation import Session, TokenRules
 from onnxport.generation.files import left_padded
 from onnxport.pretrained.plain_generation import NEW_TOKENS, generate_plainly, token_differences
 
@@ -24,7 +24,7 @@ def check_tokens(model: object, folder: Path) -> list[Problem]:
     for lengths in _LENGTHS:
         prompts = _prompts(model, lengths)
         expected, logits = _library_tokens(model, prompts)
-        found = session.generate(prompts, NEW_TOKENS, eos_token_ids=())
+        found = session.generate(prompts, NEW_TOKENS, eos_token_ids=(), rules=TokenRules())
         batch = f"prompts of {' and '.join(map(str, lengths))} tokens"
         problems += token_differences(model, expected, found, logits, batch)
     return problems

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from onnxport.errors import Problem
-from onnxport.generation import Session
+from onnxport.generation import Session, TokenRules
 from onnxport.pretrained.greedy import check_tokens
 from onnxport.pretrained.images import TYPES, find_images, prompts_with_images
 from onnxport.pretrained.library_loop import first_call
@@ -38,6 +38,6 @@ def check_image_text(model: object, folder: Path) -> list[Problem]:
         if positions is not None and positions.dim() > 2:
             inputs["position_ids"] = positions
         expected = result.sequences[:, -NEW_TOKENS:].tolist()
-        found = session.generate(prompts, NEW_TOKENS, eos_token_ids=(), inputs=inputs)
+        found = session.generate(prompts, NEW_TOKENS, eos_token_ids=(), rules=TokenRules(), inputs=inputs)
         problems += token_differences(model, expected, found, result.logits, f"a batch of {batch}")
     return problems

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from onnxport.errors import Problem
-from onnxport.generation import Session
+from onnxport.generation import Session, TokenRules
+from onnxport.generation.starts import Start
 from onnxport.pretrained.model_inputs import find_inputs, main_input
 from onnxport.pretrained.parts import Tensors
 from onnxport.pretrained.plain_generation import NEW_TOKENS, generate_plainly, token_differences
@@ -23,8 +24,8 @@ def check_seq2seq(model: object, folder: Path) -> list[Problem]:
     for sizes in (example, *others):
         given = {name: tensor for name, tensor in found.made(sizes).items() if name != "decoder_input_ids"}
         expected, logits = _library_tokens(model, given)
-        session.start_token_id = int(expected[0, 0])
-        tokens = session.generate(no_prompts, NEW_TOKENS, eos_token_ids=(), inputs=given)
+        session.begins = Start([int(expected[0, 0])])
+        tokens = session.generate(no_prompts, NEW_TOKENS, eos_token_ids=(), rules=TokenRules(), inputs=given)
         problems += token_differences(model, expected[:, 1:].tolist(), tokens, logits, f"a batch of {sizes['batch']}")
     return problems
 

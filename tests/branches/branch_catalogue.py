@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import contextlib
 import functools
 import math
@@ -1631,3 +1632,28 @@ def more_layers_than_runs(self: Any, x: Any) -> Any:
         if x.max() > 1:
             x = x / 2
     return x
+
+
+_STEPS = torch.tensor([0.0, 0.25, 0.5, 0.75, 1.0])
+
+
+@program(rows(4, 1, 7), ifs=0)
+def steps_of_a_solver(self: Any, x: Any) -> Any:
+    # Truths of a buffer and of a tensor of the file's, however many: the model's values answer them.
+    assert (self.table[1:, 0] > self.table[:-1, 0]).all()
+    seen = torch.empty(4, *x.shape)
+    seen[0], reached = x, 1
+    for start, end in itertools.pairwise(_STEPS):
+        x = x + (end - start) * self.one(x)
+        while reached < 4 and end >= _STEPS[reached] + 0.1:
+            seen[reached], reached = x, reached + 1
+        for row in self.table[:7]:
+            x = x + row if row[0] > 8 else x
+    return seen[:reached], x
+
+
+@program(rows(4, 1, 7), ifs=1)
+def a_buffer_that_was_written_to(self: Any, x: Any) -> Any:
+    own = self.table[0] * 1
+    own += x.sum()
+    return x + 1 if own[0] > 0 else x - 1

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import as_tensor, linspace, tensor
+from torch.nn.functional import one_hot, pad
 
 import onnxport
 from cases import Wrapped
@@ -364,7 +367,55 @@ CUT: dict[str, Case] = {
     ),
 }
 
-CASES = {**RESIZED, **POOLED, **TRANSFORMED, **OF_MATRICES, **OTHERS, **CUT}
+_LINES, _NUMBERS, _ON_LINES = [(6,)], [[(1,)], [(11,)]], [{0: "n"}]
+# Numbers by sizes where bindings want plain ones, and functions that code has imported by their names.
+SCALARS: dict[str, Case] = {
+    "imported-by-name": (
+        lambda x: (tensor(x.shape[0]) * as_tensor([x.shape[0], 2.5]), linspace(0, 1, x.shape[0]) + x),
+        _LINES,
+        _NUMBERS,
+        _ON_LINES,
+    ),
+    "imported-one-hot": (lambda x: one_hot(torch.arange(x.shape[0]), x.shape[0]), _LINES, _NUMBERS, _ON_LINES),
+    "new-tensor": (
+        lambda x: (x.new_tensor([x.shape[0], 2]), x.new_tensor(x.shape[0], dtype=torch.int32)),
+        _LINES,
+        _NUMBERS,
+        _ON_LINES,
+    ),
+    "padded-with": (
+        lambda x: (F.pad(x, (1, x.shape[0]), value=x.shape[0] * 0.5), pad(x, (2, 0), value=x.shape[0] - 1)),
+        _LINES,
+        _NUMBERS,
+        _ON_LINES,
+    ),
+    "in-the-place-of-nan": (
+        lambda x: (x.log().nan_to_num(x.shape[0]), torch.nan_to_num(x / 0, posinf=x.shape[0], neginf=-x.shape[0])),
+        _LINES,
+        _NUMBERS,
+        _ON_LINES,
+    ),
+    "quantile": (
+        lambda x: (x.quantile(1 / x.shape[0]), torch.nanquantile(x, 0.5 ** x.shape[0])),
+        _LINES,
+        _NUMBERS,
+        _ON_LINES,
+    ),
+    "attention": (
+        lambda x: F.scaled_dot_product_attention(x[None], x[None], x[None], scale=math.log(x.shape[0] + 1)),
+        [(6, 4)],
+        [[(1, 4)], [(11, 4)]],
+        _ON_LINES,
+    ),
+    "slopes": (
+        lambda x: (F.leaky_relu(x, 1 / x.shape[0]), F.elu(x, 0.1 * x.shape[0]), F.celu(x, 1 / x.shape[0])),
+        _LINES,
+        _NUMBERS,
+        _ON_LINES,
+    ),
+}
+
+CASES = {**RESIZED, **POOLED, **TRANSFORMED, **OF_MATRICES, **OTHERS, **CUT, **SCALARS}
 CLOSE = {"rtol": 1e-4, "atol": 2e-5}
 
 
@@ -396,7 +447,7 @@ def test_an_input_that_is_given_another_shape(reshape: str) -> None:
 
 
 def test_every_row_is_there() -> None:
-    assert len(CASES) == sum(map(len, (RESIZED, POOLED, TRANSFORMED, OF_MATRICES, OTHERS, CUT)))
+    assert len(CASES) == sum(map(len, (RESIZED, POOLED, TRANSFORMED, OF_MATRICES, OTHERS, CUT, SCALARS)))
 
 
 @pytest.mark.parametrize("size", [10, 30, 41, 90])

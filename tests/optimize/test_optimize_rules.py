@@ -31,6 +31,16 @@ ROWS = {
         "(float[2] x) => (float[2] y, bool[2] m) { a, m = Dropout(x) y = Relu(a) }",
         ["Dropout", "Relu"],
     ),
+    "truth that is asked of its number": (
+        "(float[2] x) => (float[2] y) <float limit = {0}, int64 zero = {0}> "
+        "{ m = ReduceMax<keepdims = 0>(x) t = Greater(m, limit) i = Cast<to = 7>(t) e = Equal(i, zero) n = Not(e) y = Where(n, x, m) }",
+        ["ReduceMax", "Greater", "Where"],
+    ),
+    "truth whose number is one": (
+        "(float[2] x) => (bool[2] y) <float limit = {0}, int64 one = {1}> "
+        "{ t = Greater(x, limit) i = Cast<to = 7>(t) y = Equal(i, one) }",
+        ["Greater"],
+    ),
     "zeros before a maximum": (
         "(float[1,1,4,4] x) => (float[1,1,5,5] y) <int64[8] pads = {0,0,1,1,0,0,1,1}> "
         "{ a = Abs(x) b = Pad(a, pads) y = MaxPool<kernel_shape = [2, 2]>(b) }",

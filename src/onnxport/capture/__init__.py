@@ -19,6 +19,7 @@ from onnxport.capture.diagnosis.kept_values import report_kept_values
 from onnxport.capture.exploring import Explored, explore, with_fewer_decisions
 from onnxport.capture.forks.choosing import Choosing
 from onnxport.capture.forks.paths import Fork
+from onnxport.capture.forks.settled import buffers_known
 from onnxport.capture.naming import name_axes, user_inputs
 from onnxport.capture.patches import one_export_at_a_time
 from onnxport.capture.patches.distributed import distributed_weights_local
@@ -182,6 +183,7 @@ def _made_ready(model: object, tensors: Sequence[torch.Tensor]) -> Iterator[None
         distributed_weights_local(model),
         rows_of_packed_tables(model),
         weight_attributes_kept(model),
+        buffers_known(model),
         exporting(),
         scripts_replayed(model),
         outside_of_inference_mode(),

@@ -29,6 +29,7 @@ __all__ = [
     "note_remainder",
     "optimization_hint",
     "recorded_call",
+    "recorded_constant",
     "recorded_size",
     "recorded_tensor",
     "truth_in_range",
@@ -90,6 +91,15 @@ def recorded_tensor(tensor: object) -> torch.fx.Node | None:
         return None
     found: torch.fx.Node | None = get_proxy_slot(tensor, mode.tracer, None, lambda slot: slot.proxy.node)
     return found
+
+
+def recorded_constant(node: torch.fx.Node) -> torch.Tensor | None:
+    """The tensor that the graph which is being recorded has as an attribute; None where a node is no such attribute."""
+    mode = get_proxy_mode()
+    if mode is None or node.op != "get_attr":
+        return None
+    found = getattr(getattr(mode.tracer, "root", None), str(node.target), None)
+    return found if type(found) is torch.Tensor else None
 
 
 def recorded_size(expression: sympy.Basic) -> torch.SymInt | None:

@@ -6,7 +6,7 @@ import torch
 
 from onnxport.aten.elementwise.arithmetic import clamp, larger
 from onnxport.aten.elementwise.functions import expm1
-from onnxport.translate import Builder, Number, Tensor, one_node, translates
+from onnxport.translate import Builder, Dim, Number, Tensor, one_node, translates
 from onnxport.translate.ranges import beyond_int32
 
 
@@ -36,7 +36,9 @@ def threshold(op: Builder, self: Tensor, threshold: Number, value: Number) -> Te
 
 
 @translates("aten::leaky_relu")
-def leaky_relu(op: Builder, self: Tensor, negative_slope: Number) -> Tensor:
+def leaky_relu(op: Builder, self: Tensor, negative_slope: Number | Dim) -> Tensor:
+    if isinstance(negative_slope, Dim):
+        return op.Where(self > 0, self, self * negative_slope)
     return op.LeakyRelu(self, alpha=negative_slope)
 
 
@@ -68,18 +70,19 @@ def prelu(op: Builder, self: Tensor, weight: Tensor) -> Tensor:
 
 
 @translates("aten::elu")
-def elu(op: Builder, self: Tensor, alpha: float, scale: float, input_scale: float) -> Tensor:
-    if scale == 1 and input_scale == 1:
+def elu(op: Builder, self: Tensor, alpha: float | Dim, scale: float, input_scale: float) -> Tensor:
+    if scale == 1 and input_scale == 1 and not isinstance(alpha, Dim):
         return op.Elu(self, alpha=alpha)
-    below = expm1(op, self if input_scale == 1 else self * input_scale) * (alpha * scale)
+    below = expm1(op, self if input_scale == 1 else self * input_scale)
+    below = below * alpha * scale if isinstance(alpha, Dim) else below * (alpha * scale)
     return op.Where(self > 0, self if scale == 1 else self * scale, below)
 
 
 @translates("aten::celu")
-def celu(op: Builder, self: Tensor, alpha: float) -> Tensor:
-    if self.dtype == torch.float32:
+def celu(op: Builder, self: Tensor, alpha: float | Dim) -> Tensor:
+    if self.dtype == torch.float32 and not isinstance(alpha, Dim):
         return op.Celu(self, alpha=alpha)
-    # ONNX's own takes single precision only.
+    # ONNX's own takes single precision only, and a number that does not vary.
     return op.Elu(self / alpha) * alpha
 
 

@@ -2,21 +2,26 @@
 
 ``nn.TransformerDecoder`` compares the mask that it is given with a causal one: ``if (mask == causal).all()``. A mask
 that the model makes itself is computed of numbers in the code. Where its sizes are known, so is the truth; where they
-vary, both sides may still be computed alike.
+vary, both sides may still be computed alike. A buffer of the model is what it is when the model is exported
+(``while self.steps[i] < 0.5``).
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch.fx import Node
 
-from onnxport.torch_internals.fake_tensors import disable_current_modes
+from onnxport.capture.patches.replacing import attributes_replaced
+from onnxport.torch_internals.fake_tensors import FakeTensor, disable_current_modes
+from onnxport.torch_internals.layers import stateless
 from onnxport.torch_internals.operators import OpOverload
-from onnxport.torch_internals.symbolic_sizes import recorded_call
+from onnxport.torch_internals.symbolic_sizes import recorded_call, recorded_constant, recorded_tensor
 
 aten = torch.ops.aten
 
@@ -41,16 +46,58 @@ _PLACING: frozenset[object] = frozenset(
 
 _OF_THE_TENSOR = ("dtype", "layout", "device", "pin_memory")
 
+#: What stands in for the buffers of the model in the run, with the buffers.
+_buffers: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+
+@contextlib.contextmanager
+def buffers_known(model: object) -> Iterator[None]:
+    """While this is open, truths may be computed of the buffers that a model has."""
+    held = [
+        (module, name, buffer)
+        for module in (model.modules() if isinstance(model, torch.nn.Module) else ())
+        for name, buffer in module._buffers.items()
+        if type(buffer) is torch.Tensor and buffer.device.type != "meta"
+    ]
+    if not held:
+        yield
+        return
+    put_in_place = stateless._reparametrize_module
+
+    @contextlib.contextmanager
+    def noting_buffers(*args: Any, **kwargs: Any) -> Iterator[None]:
+        with put_in_place(*args, **kwargs):
+            stand_ins = [(module._buffers.get(name), buffer) for module, name, buffer in held]
+            _buffers[:] = [(one, buffer) for one, buffer in stand_ins if isinstance(one, FakeTensor)]
+            yield
+
+    with attributes_replaced([(stateless, "_reparametrize_module", noting_buffers)]):
+        try:
+            yield
+        finally:
+            _buffers.clear()
+
 
 def settled_truth(condition: torch.SymBool) -> bool | None:
     """The truth of a condition on data that is the same for all inputs; None where they may change it."""
     node = recorded_call(condition)
     if node is None:
         return None
-    computed = _computed_of_numbers(node)
+    known = _known_values(node)
+    computed = _computed_of_numbers(node, known)
     if not (computed or _equals_itself(node)) or _is_written_to(node):
         return None
-    return bool(_value(node, {})) if computed else True
+    return bool(_value(node, known)) if computed else True
+
+
+def _known_values(node: Node) -> dict[Node, Any]:
+    """The buffers among the inputs of the graph, and tensors that the model's code holds."""
+    given = [each for each in _leading_to(node) if each.op in ("placeholder", "get_attr")]
+    known = {each: constant for each in given if (constant := recorded_constant(each)) is not None}
+    if len(known) < len(given):
+        found = ((recorded_tensor(stand_in), buffer) for stand_in, buffer in _buffers)
+        known |= {input: buffer for input, buffer in found if input is not None and input.op == "placeholder"}
+    return known
 
 
 def _leading_to(node: Node) -> set[Node]:
@@ -64,17 +111,32 @@ def _leading_to(node: Node) -> set[Node]:
     return seen
 
 
-def _computed_of_numbers(node: Node) -> bool:
-    """Whether all that leads to a call is computed of plain numbers, and little enough to compute it now."""
+def _computed_of_numbers(node: Node, known: dict[Node, Any]) -> bool:
+    """Whether all that leads to a call is known or computed of plain numbers, and little enough to compute it now."""
     calls = _leading_to(node)
-    return len(calls) <= _MOST_CALLS and all(_is_repeatable(call) and _is_small(call) for call in calls)
+    if len(calls) > _MOST_CALLS:
+        return False
+    return all((call in known or _is_repeatable(call)) and _is_small(call) for call in calls)
 
 
 def _is_written_to(node: Node) -> bool:
     """Whether a call has written to anything that leads to a truth, perhaps through a view of it."""
     parts = _leading_to(node)
     writes = (call for call in node.graph.nodes if call.op == "call_function" and _is_write(call))
-    return any(not parts.isdisjoint(_leading_to(call)) for call in writes)
+    return any(not parts.isdisjoint(_leading_to(into)) for call in writes for into in _written_by(call))
+
+
+def _written_by(call: Node) -> list[Node]:
+    """What a call writes to."""
+    parameters = call.target._schema.arguments  # type: ignore[union-attr]
+    into = [
+        call.kwargs.get(parameter.name, call.args[place] if place < len(call.args) else None)
+        for place, parameter in enumerate(parameters)
+        if parameter.alias_info is not None and parameter.alias_info.is_write
+    ]
+    return [
+        each for one in into for each in (one if isinstance(one, list | tuple) else [one]) if isinstance(each, Node)
+    ]
 
 
 def _is_write(call: Node) -> bool:
@@ -85,6 +147,8 @@ def _is_write(call: Node) -> bool:
 def _is_repeatable(call: Node) -> bool:
     """Whether a call is an operator that gives the same each time."""
     target = call.target
+    if target is operator.getitem:
+        return True
     if call.op != "call_function" or not isinstance(target, OpOverload) or target.namespace != "aten":
         return False
     return not _is_write(call) and torch.Tag.nondeterministic_seeded not in target.tags

@@ -207,6 +207,13 @@ ENTERED_ELSEWHERE: tuple[Patch, ...] = (
         entered_in="onnxport.capture.patches.weight_attributes",
     ),
     Patch(
+        replaces=("torch.nn.utils.stateless._reparametrize_module",),
+        why="What stands in for a buffer is noted, so that a branch on the buffer is taken as its values have it.",
+        known="all",
+        until="never: a fake tensor has no values",
+        entered_in="onnxport.capture.forks.settled",
+    ),
+    Patch(
         replaces=("torch.autograd.Function.forward",),
         why="A function with a symbolic method is kept whole, however `apply` was reached.",
         known="all",

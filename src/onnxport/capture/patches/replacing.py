@@ -22,7 +22,10 @@ Kernel: TypeAlias = Callable[..., object]
 Kernels: TypeAlias = Mapping[DispatchKey, Kernel]
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
+_Function = TypeVar("_Function", bound=Callable[..., object])
 _ABSENT = object()
+#: Functions of modules that have another in their place, with that one.
+_instead_of: dict[object, object] = {}
 
 
 @contextlib.contextmanager
@@ -47,8 +50,16 @@ def kernels_replaced(kernels: Mapping[OpOverload, Kernels]) -> Iterator[None]:
 def attributes_replaced(rows: Sequence[tuple[object, str, object]]) -> Iterator[None]:
     """While this is open, modules and classes have these attributes; one that was inherited is so again afterwards."""
     saved = [(owner, name, vars(owner).get(name, _ABSENT)) for owner, name, _ in rows]
+    functions = {
+        before: value
+        for (owner, _, before), (_, _, value) in zip(saved, rows, strict=True)
+        if isinstance(owner, types.ModuleType) and callable(before)
+    }
+    instead_before = dict(_instead_of)
 
     def undo() -> None:
+        _instead_of.clear()
+        _instead_of.update(instead_before)
         for owner, name, before in reversed(saved):
             if before is not _ABSENT:
                 setattr(owner, name, before)
@@ -58,7 +69,15 @@ def attributes_replaced(rows: Sequence[tuple[object, str, object]]) -> Iterator[
     with undone_after(undo):
         for owner, name, value in rows:
             setattr(owner, name, value)
+        _instead_of.update(functions)
         yield
+
+
+def in_place_of(function: _Function) -> _Function:
+    """What is in the place of a function now: code that imported it by its name has the function itself."""
+    while function in _instead_of:
+        function = _instead_of[function]  # type: ignore[assignment]
+    return function
 
 
 @contextlib.contextmanager

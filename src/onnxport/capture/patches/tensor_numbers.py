@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from onnxport.capture.patches.replacing import attributes_replaced
+from onnxport.capture.patches.replacing import attributes_replaced, in_place_of
+from onnxport.capture.patches.varying_scalars import written_for_numbers_that_vary
 from onnxport.torch_internals.arrays import Array
 from onnxport.torch_internals.fake_tensors import FakeTensor, FunctionalTensor
 
@@ -232,6 +233,11 @@ def _at_any_place(original: _Override) -> _Override:
             return _set_item, args, kwargs
         if name == "__getitem__" and isinstance(args[0], _TRACED) and _is_truth(args[1]):
             return _rows_if, args, kwargs
+        if name == "new_tensor" and _varies(args[1]):
+            return _new_tensor, args, kwargs
+        # Code that did `from torch import tensor` calls torch's own.
+        func = in_place_of(func)
+        func = written_for_numbers_that_vary(func, args, kwargs) or func
         return original(self, func, args, kwargs)
 
     return _override
@@ -249,6 +255,12 @@ def _set_item(tensor: torch.Tensor, index: Any, value: Any) -> None:
         getitem(*args, **kwargs)[rest] = value
     else:
         tensor[index] = value
+
+
+def _new_tensor(
+    like: torch.Tensor, data: Any, *, dtype: torch.dtype | None = None, device: torch.device | None = None, **_: object
+) -> torch.Tensor:
+    return _stacked(data, like.dtype if dtype is None else dtype, like.device if device is None else device)
 
 
 def _rows_if(tensor: torch.Tensor, condition: torch.Tensor) -> torch.Tensor:

@@ -18,10 +18,11 @@ from onnxport.optimize.rules.padding import RULES as PADDING
 from onnxport.optimize.rules.pattern import Rule
 from onnxport.optimize.rules.quantized import RULES as QUANTIZED
 from onnxport.optimize.rules.transposes import RULES as TRANSPOSES
+from onnxport.optimize.rules.truths import RULES as TRUTHS
 
 #: Nothing-to-do rules come first: they leave less for the ones that combine two nodes.
 RULES: tuple[Rule, ...] = (
-    *NEUTRAL, *CASTS, *LAYOUT, *BROADCAST, *NORMS, *ATTENTION, *PADDING, *ACTIVATIONS, *TRANSPOSES, *QUANTIZED,
+    *NEUTRAL, *CASTS, *LAYOUT, *BROADCAST, *NORMS, *ATTENTION, *PADDING, *ACTIVATIONS, *TRANSPOSES, *QUANTIZED, *TRUTHS,
 )  # fmt: skip
 
 BY_OPERATOR: dict[str, tuple[Rule, ...]] = {

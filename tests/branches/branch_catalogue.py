@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import contextlib
 import functools
+import itertools
 import math
 from typing import Any
 

@@ -33,7 +33,8 @@ ROWS = {
     ),
     "truth that is asked of its number": (
         "(float[2] x) => (float[2] y) <float limit = {0}, int64 zero = {0}> "
-        "{ m = ReduceMax<keepdims = 0>(x) t = Greater(m, limit) i = Cast<to = 7>(t) e = Equal(i, zero) n = Not(e) y = Where(n, x, m) }",
+        "{ m = ReduceMax<keepdims = 0>(x) t = Greater(m, limit) "
+        "i = Cast<to = 7>(t) e = Equal(i, zero) n = Not(e) y = Where(n, x, m) }",
         ["ReduceMax", "Greater", "Where"],
     ),
     "truth whose number is one": (

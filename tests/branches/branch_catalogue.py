@@ -57,6 +57,22 @@ def cropped_at_the_centre(self: Any, x: Any) -> Any:
     return x[top : top + 4, left : left + 5]
 
 
+_IMAGES = [(torch.linspace(0, 1, h * w).reshape(1, 1, h, w),) for h, w in ((16, 20), (20, 16), (9, 40), (7, 7))]
+
+
+@program(_IMAGES, axes=({2: "h", 3: "w"},))
+def resized_by_a_quotient_of_sizes(self: Any, x: Any) -> Any:
+    factor = min(16.0 / min(x.shape[2:]), 24.0 / max(x.shape[2:]))
+    x = F.interpolate(x, scale_factor=factor, mode="bilinear", recompute_scale_factor=True)
+    height, width = (int(math.ceil(float(size) / 8.0) * 8.0) for size in x.shape[2:])
+    whole = x.new_full((1, 1, height, width), 0.5)
+    whole[:, :, : x.shape[2], : x.shape[3]].copy_(x)
+    for _ in range(2):
+        whole = F.batch_norm(F.avg_pool2d(whole, 3, 2, 1), torch.zeros(1), torch.ones(1))
+    long = int(x.shape[3] * (20.0 / x.shape[2]))
+    return whole, F.interpolate(x, size=(20, long))
+
+
 @program([(torch.ones(h, w),) for h, w in ((4, 6), (6, 4), (5, 5), (1, 9))], axes=({0: "h", 1: "w"},))
 def truth_that_differs_from_a_known_one(self: Any, x: Any) -> Any:
     if (x.dim() == 2) ^ (x.shape[0] / x.shape[1] < 1.0):

@@ -7,23 +7,28 @@ one is whole already is a question of a remainder: ``(n / 2).is_integer()`` is `
 
 torch takes the first for a function of a real number, of which it proves little and slowly. The two are the same for
 every size that a double holds, as a quotient that is not whole is further from the next than a double is off.
+
+Nothing can be proven of a size that is a quotient by another (``int(h * (320 / min(h, w)))``), and what layers compute
+of it grows without end. It is a number of its own, which is read from a tensor.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 import torch
+import torch.nn.functional as F
 
 from onnxport.capture.forks.caught_checks import division_checked
-from onnxport.torch_internals.symbolic_sizes import free_unbacked_symbols
-from onnxport.torch_internals.sympy_functions import ValueRanges, bound_sympy
+from onnxport.torch_internals.symbolic_sizes import free_unbacked_symbols, made_size_of_image
+from onnxport.torch_internals.sympy_functions import FloatTrueDiv, IntTrueDiv, ValueRanges, bound_sympy
 
 _LARGEST = 1 << 32
 _OPERANDS = "_onnxport_operands"
+_ROUNDING = {"__ceil__": torch.ceil, "__floor__": torch.floor, "__trunc__": torch.trunc}
 #: A size, what it is divided by, and what is taken from it before.
 _NONE = (None, 1, 0.0)
 
@@ -46,6 +51,14 @@ def quotients_made_whole() -> Iterator[tuple[object, str, object]]:
             setattr(found, _OPERANDS, (size, 1, number))
         return found
 
+    multiply: Callable[..., Any] = torch.SymInt.__mul__
+
+    def multiplied(size: torch.SymInt, by: object) -> object:
+        product = multiply(size, by)
+        if isinstance(product, torch.SymFloat) and isinstance(by, float) and by.is_integer() and abs(by) < _LARGEST:
+            setattr(product, _OPERANDS, (size * int(by), 1, 0.0))
+        return product
+
     as_real: Callable[..., Any] = torch.SymInt.__sym_float__
     divide_real: Callable[..., Any] = torch.SymFloat.__truediv__
 
@@ -65,6 +78,7 @@ def quotients_made_whole() -> Iterator[tuple[object, str, object]]:
 
     yield torch.SymInt, "__sym_float__", made_real
     yield torch.SymInt, "__sub__", less
+    yield torch.SymInt, "__mul__", multiplied
     yield torch.SymFloat, "__truediv__", divided_real
     yield torch.SymInt, "__truediv__", division_checked(divided)
     for name in ("floordiv", "mod"):
@@ -76,12 +90,17 @@ def quotients_made_whole() -> Iterator[tuple[object, str, object]]:
         yield torch.SymFloat, name, _made_whole(name, getattr(torch.SymFloat, name))
     yield torch.SymFloat, "__round__", _rounded(vars(torch.SymFloat)["__round__"])
     yield torch.SymFloat, "is_integer", _is_whole
+    yield F, "_sym_int", _of_image(made_size_of_image)
     yield torch.SymInt, "__round__", _rounded_to_tens
 
 
 def _made_whole(name: str, original: Callable[[torch.SymFloat], object]) -> Callable[[torch.SymFloat], object]:
     def whole(number: torch.SymFloat) -> object:
         size, by, without = getattr(number, _OPERANDS, _NONE)
+        if size is not None and by == 1 and without == 0:
+            return size
+        if size is None and _is_ratio(number.node.expr):
+            return _number_of_its_own(number, _ROUNDING[name])
         if size is None or (name == "__trunc__" and (without > 0 or _may_be_negative(size.node.expr))):
             return original(number)
         return (
@@ -108,6 +127,8 @@ def _nearest(size: Any, by: int) -> Any:
 def _rounded(original: Callable[..., object]) -> Callable[..., object]:
     def rounded(number: torch.SymFloat, digits: int | None = None) -> object:
         size, by, without = getattr(number, _OPERANDS, _NONE)
+        if digits is None and size is None and _is_ratio(number.node.expr):
+            return _number_of_its_own(number, torch.round)
         if digits is not None or size is None or not float(without).is_integer():
             return original(number, digits)
         return _nearest(size - int(without), by)
@@ -120,6 +141,44 @@ def _is_whole(number: torch.SymFloat) -> object:
     if size is None:
         return number == torch.sym_float(math.floor(number))
     return float(without).is_integer() and (size - int(without)) % by == 0
+
+
+def _is_ratio(expression: sympy.Basic) -> bool:
+    """Whether a number is computed of quotients of sizes by sizes."""
+    return any(part.args[1].free_symbols for part in expression.atoms(FloatTrueDiv, IntTrueDiv))
+
+
+def _number_of_its_own(number: torch.SymFloat, rounding: Callable[[torch.Tensor], torch.Tensor]) -> torch.SymInt:
+    """A whole number of which nothing is known but whether it may be negative."""
+    whole: Any = rounding(torch.scalar_tensor(number, dtype=torch.float64)).to(torch.int64).item()  # type: ignore[arg-type]
+    if not _may_be_negative(number.node.expr):
+        torch._check(whole >= 0)
+    return whole  # type: ignore[no-any-return]
+
+
+def _of_image(original: Callable[..., object]) -> Callable[..., object]:
+    """What ``interpolate`` makes a size by."""
+
+    def size(number: object) -> object:
+        found = original(number)
+        _note_image(found)
+        return found
+
+    return size
+
+
+def note_sizes_of_image(function: object, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
+    """Note the sizes that an image is resized to, which are none of 0."""
+    if function is F.interpolate:
+        sizes = kwargs.get("size", args[1] if len(args) > 1 else None)
+        for size in sizes if isinstance(sizes, list | tuple) else (sizes,):
+            _note_image(size)
+
+
+def _note_image(size: object) -> None:
+    """Let torch know of a number of data that images have it for a size: others are no images."""
+    if isinstance(size, torch.SymInt) and free_unbacked_symbols(size.node.expr):
+        torch._check(size >= 1)
 
 
 def _may_be_negative(expression: sympy.Basic) -> bool:

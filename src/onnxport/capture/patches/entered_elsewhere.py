@@ -54,11 +54,14 @@ ENTERED_ELSEWHERE: tuple[Patch, ...] = (
             *(f"torch.SymInt.__{name}__" for name in ("repr", "divmod", "round", "hash")),
             *(f"torch.SymInt.__{r}{name}__" for r in ("", "r") for name in ("truediv", "floordiv", "mod")),
             *(f"torch.SymFloat.{name}" for name in ("is_integer", "__ceil__", "__floor__", "__trunc__")),
+            "torch.SymInt.__mul__",
+            "torch.nn.functional._sym_int",
             "torch.SymBool.__eq__",
             "torch.SymBool.__ne__",
         ),
         why="Python makes a plain number of a size, or text, or as many rows as the example has: the function that "
-        "does is rewritten, so that it does not. Of math.ceil(n / 2) torch proves little: it is (n + 1) // 2.",
+        "does is rewritten, so that it does not. Of math.ceil(n / 2) torch proves little: it is (n + 1) // 2, and of "
+        "int(h * (320 / min(h, w))) nothing: it is a number of its own.",
         known="torch 2.13",
         until="never: int, range, len and text of Python are plain",
         entered_in="onnxport.capture.forks.decisions",

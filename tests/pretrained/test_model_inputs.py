@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 import small_models
 import torch
-from transformers import BertForPreTraining, LayoutLMv3Config, LayoutLMv3ForTokenClassification
+from transformers import (
+    BertConfig,
+    BertForPreTraining,
+    BigBirdConfig,
+    BigBirdForMaskedLM,
+    EncoderDecoderConfig,
+    EncoderDecoderModel,
+    LayoutLMv3Config,
+    LayoutLMv3ForTokenClassification,
+)
 
 from onnxport.errors import InputError, OnnxExporterWarning
 from onnxport.generation.files import FeaturesAndText
@@ -18,6 +27,7 @@ from onnxport.pretrained.checkpoint import load_checkpoint
 from onnxport.pretrained.images import find_images, prompts_with_images
 from onnxport.pretrained.library_loop import counted_positions
 from onnxport.pretrained.model_inputs import find_inputs, main_input
+from onnxport.pretrained.padding_masks import with_masks
 from onnxport.pretrained.parts import Part
 from onnxport.pretrained.plain_generation import generate_plainly
 from onnxport.pretrained.sounds import find_sounds
@@ -64,6 +74,26 @@ LAYOUTS: dict[str, tuple[str, str, str, dict[str, tuple[Any, ...]]]] = {
         "narrow",
         {"input_ids": ("batch", "sequence"), "attention_mask": ("batch", "sequence")},
     ),
+    "samples that a mask says are none": (
+        "ctc",
+        "data2vec-audio",
+        "narrow",
+        {"input_values": ("batch", "samples"), "attention_mask": ("batch", "samples")},
+    ),
+    "samples normed over a recording": ("ctc", "wav2vec2", "narrow", {"input_values": ("batch", "samples")}),
+    "an image of sound, time first": (
+        "audio-classification",
+        "audio-spectrogram-transformer",
+        "narrow",
+        {"input_values": ("batch", 1024, 16)},
+    ),
+    # Types are looked up among the words: none of them is another thing than zeros.
+    "types that would be words": (
+        "text-classification",
+        "gpt2",
+        "narrow",
+        {"input_ids": ("batch", "sequence"), "attention_mask": ("batch", "sequence")},
+    ),
     "films under the name of images": (
         "feature-extraction",
         "videomae",
@@ -80,7 +110,7 @@ LAYOUTS: dict[str, tuple[str, str, str, dict[str, tuple[Any, ...]]]] = {
         "ctc",
         "granite_speech5_ctc",
         "narrow",
-        {"input_features": ("batch", "frames", 64)},
+        {"input_features": ("batch", "frames", 64), "attention_mask": ("batch", "frames")},
     ),
     # Windows are made as small as an image that is smaller, and stay so.
     "attributes that are fitted to the last input": (
@@ -96,7 +126,7 @@ LAYOUTS: dict[str, tuple[str, str, str, dict[str, tuple[Any, ...]]]] = {
 def test_inputs_that_a_model_takes(row: str) -> None:
     task, kind, way, layouts = LAYOUTS[row]
     model = small_models.small_model(kind, find_task(task), way)
-    found = find_inputs(model, (model.main_input_name,))[0]
+    found = with_masks(model, find_inputs(model, (model.main_input_name,)))[0]
     assert found.layouts == layouts
     with torch.no_grad():
         model(**found.made(found.sizes()[0]))
@@ -290,7 +320,8 @@ def test_the_main_input_is_what_the_encoder_takes(task: str, kind: str, name: st
 
 def test_patches_behind_their_places_are_encoded() -> None:
     encoder, _ = find_task("image-to-text").parts(small_models.small_model("pix2struct", find_task("image-to-text")))
-    assert encoder.axes == {"flattened_patches": {0: "batch", 1: "patches"}}
+    rows = {0: "batch", 1: "encoder_sequence"}
+    assert encoder.axes == {"flattened_patches": rows, "attention_mask": rows}
     patches = encoder.inputs(encoder.sizes)["flattened_patches"]
     assert patches[0, :4, :2].tolist() == [[1, 1], [1, 2], [1, 3], [2, 1]]
 
@@ -307,3 +338,38 @@ def test_a_decoder_that_takes_one_token_at_a_time_is_said() -> None:
         _, decoder = find_task("text2text-generation").parts(model)
     assert decoder.axes["decoder_input_ids"] == {0: "batch"}
     assert decoder.inputs(decoder.sizes)["decoder_input_ids"].shape == (2, 1)
+
+
+def test_looking_for_inputs_leaves_no_trace() -> None:
+    # Its code takes another attention for good once it has seen a short text.
+    config = BigBirdConfig(
+        vocab_size=40, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, block_size=4
+    )
+    model = BigBirdForMaskedLM(config).eval()
+    find_task("fill-mask").parts(model)
+    assert model.bert.attention_type == model.bert.encoder.layer[0].attention.attention_type == "block_sparse"
+
+
+def test_a_decoder_is_given_tokens_of_its_own_vocabulary() -> None:
+    small = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    decoder = BertConfig(vocab_size=20, is_decoder=True, add_cross_attention=True, **small).to_dict()
+    config = EncoderDecoderConfig(encoder=BertConfig(vocab_size=500, **small).to_dict(), decoder=decoder)
+    _, step = find_task("text2text-generation").parts(EncoderDecoderModel(config).eval())
+    assert int(step.inputs(step.sizes)["decoder_input_ids"].max()) < 20
+
+
+@pytest.mark.parametrize(
+    ("kind", "task", "mask", "heard_whole"),
+    [
+        # What the encoder returns is as long as its mask, which the decoder takes, too.
+        ("pix2struct", "image-to-text", ("batch", "encoder_sequence"), None),
+        # It is shorter, so that a recording is heard whole.
+        ("speech_to_text", "automatic-speech-recognition", None, "attention_mask"),
+        # The mask changes nothing.
+        ("whisper", "automatic-speech-recognition", None, None),
+    ],
+)
+def test_masks_of_padding(kind: str, task: str, mask: Any, heard_whole: str | None) -> None:
+    encoder, _ = find_task(task).parts(small_models.small_model(kind, find_task(task)))
+    assert encoder.axes.get("attention_mask") == (None if mask is None else dict(enumerate(mask)))
+    assert encoder.metadata.get(HEARD_WHOLE) == heard_whole

@@ -27,6 +27,7 @@ from onnxport.generation import Choice, Session
 from onnxport.pretrained import checkpoint, greedy
 from onnxport.pretrained.folder import write_configuration
 from onnxport.pretrained.states import find_states
+from onnxport.program.runtime import RuntimeSession
 
 SMALL: dict[str, Any] = {
     "vocab_size": 99,
@@ -231,3 +232,23 @@ def test_what_is_refused_is_said(tmp_path: Path) -> None:
         find_states(torch.nn.Linear(1, 1), lambda batch, length, cache: [object()], lambda kind: kind)
     with pytest.raises(InputError, match=r"has no model\.onnx"):
         Session(tmp_path)
+
+
+def test_what_fails_in_comparing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = built("llama")
+    with monkeypatch.context() as patch, pytest.raises(DifferenceError, match=r"model\.onnx fails: RuntimeError: size"):
+        patch.setattr(RuntimeSession, "run", _failing)
+        patch.setattr(greedy, "_LENGTHS", ())
+        onnxport.export_pretrained(model, tmp_path)
+    with monkeypatch.context() as patch, pytest.raises(InputError, match=r"itself can't generate.*--no-verify"):
+        patch.setattr(LlamaForCausalLM, "prepare_inputs_for_generation", _failing)
+        onnxport.export_pretrained(model, tmp_path)
+    monkeypatch.setattr(LlamaForCausalLM, "forward", _failing)
+    with pytest.raises(InputError, match=r"LlamaForCausalLM does not run with .* RuntimeError\('size'\)"):
+        onnxport.export_pretrained(model, tmp_path)
+
+
+def _failing(
+    self: object, input_ids: object = None, past_key_values: object = None, use_cache: bool = True, **more: object
+) -> None:
+    raise RuntimeError("size")

@@ -11,6 +11,7 @@ import torch
 from onnxport.errors import OnnxExporterWarning
 from onnxport.onnx_build.opsets import DEFAULT_OPSET
 from onnxport.pretrained.parts import Part, Tensors, differences, export_part
+from onnxport.verification import VerificationInfo
 
 
 class Chooser(torch.nn.Module):
@@ -54,6 +55,32 @@ def test_what_is_no_tie_differs(tmp_path: Path) -> None:
     with pytest.warns(OnnxExporterWarning, match="best of model.onnx can't be compared"):
         (problem,) = differences(part, tmp_path)
     assert "scores differs" in problem.what
+
+
+class Deep(torch.nn.Module):
+    """Layers in which roundings add up; the file is that of a model which rounds once, at the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(32, 32, bias=False) for _ in range(12))
+
+    def deep(self, tensors: Tensors, dtype: torch.dtype = torch.bfloat16) -> Tensors:
+        x = tensors["x"].to(dtype)
+        for layer in self.layers:
+            x = torch.nn.functional.layer_norm(x + torch.tanh(x @ layer.weight.to(dtype) * 3), (32,))
+        return {"y": x.to(torch.bfloat16)}
+
+
+@pytest.mark.filterwarnings("error::onnxport.errors.OnnxExporterWarning")
+def test_roundings_to_few_digits_that_add_up_are_no_choice(tmp_path: Path) -> None:
+    module, x = Deep().eval(), torch.randn(4, 32, generator=torch.Generator().manual_seed(0))
+    part = Part("model", module, module.deep, lambda sizes: {"x": x}, {}, {}, (), ("y",))
+    whole = dataclasses.replace(part, forward=lambda tensors: module.deep(tensors, torch.float32))
+    export_part(whole, opset_version=DEFAULT_OPSET, target="onnx").save(tmp_path / part.file)
+    expected, found = (one.forward({"x": x})["y"] for one in (part, whole))
+    assert not VerificationInfo.from_tensors("y", expected, found).matches
+    assert differences(part, tmp_path) == []
 
 
 def _flipped(part: Part, tensors: Tensors) -> Tensors:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from onnxport.errors import InputError
-from onnxport.generation.runs import groups_of, run_file
+from onnxport.generation.runs import DTYPES, as_taken, groups_of, run_file
 from onnxport.program.runtime import from_ort_value, to_ort_value
 from onnxport.provenance import ANEW_FROM, CACHE_BUFFERS
 from onnxport.weights.torch_tensor import TorchTensor
@@ -31,15 +31,6 @@ _NEW = "sequence"
 _TOKENS = ("input_ids", "decoder_input_ids")
 _TYPES = "token_types"
 _KNOWN = (*_TOKENS, "inputs_embeds", "attention_mask", "position_ids", _TYPES, "encoder_attention_mask")
-_DTYPES = {
-    "tensor(float)": torch.float32,
-    "tensor(float16)": torch.float16,
-    "tensor(bfloat16)": torch.bfloat16,
-    "tensor(double)": torch.float64,
-    "tensor(int64)": torch.int64,
-    "tensor(int32)": torch.int32,
-    "tensor(bool)": torch.bool,
-}
 
 
 class DecoderModel:
@@ -91,7 +82,7 @@ class DecoderModel:
         for name, value in self.states.items():
             sizes = {"batch": batch, "past": positions if name in self.buffers else 0}
             shape = [size if isinstance(size, int) else sizes[size] for size in value.shape]
-            made[name] = to_ort_value(TorchTensor(torch.zeros(shape, dtype=_DTYPES[value.type])))
+            made[name] = to_ort_value(TorchTensor(torch.zeros(shape, dtype=DTYPES[value.type])))
         return made
 
 
@@ -150,7 +141,7 @@ class Decoding:
         lacking = [value.name for value in taken if value.name not in given]
         if lacking:
             raise InputError(f"The prompt needs {', '.join(lacking)}: pass them as inputs=, by name.")
-        inputs = {value.name: given[value.name].to(_DTYPES[value.type]).contiguous() for value in taken}
+        inputs = as_taken({value.name: given[value.name] for value in taken}, session)
         groups = groups_of(inputs, taken)
         results = [run_file(session, group) for group in groups]
         found = {name: torch.cat([result[name] for result in results]) for name in results[0]}
@@ -171,7 +162,7 @@ class Decoding:
         if "inputs_embeds" in wanted:
             given |= self._embedded(tokens, mask)
         given |= {name: self._given[name] for name in wanted if name not in given}
-        return {name: given[name].to(_DTYPES[value.type]).contiguous() for name, value in wanted.items()}
+        return {name: given[name].to(DTYPES[value.type]).contiguous() for name, value in wanted.items()}
 
     def _positions(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Where the new tokens are: after those that are no padding, or after what the prompt says of its own.
@@ -201,7 +192,7 @@ class Decoding:
         has_prompt = tokens.shape[1] == mask.shape[1]
         none = torch.zeros(0, int(rows.shape[1]))
         features = self._given.get(rows.name, none) if has_prompt else none
-        feeds = {"input_ids": tokens.contiguous(), rows.name: features.to(_DTYPES[rows.type]).contiguous()}
+        feeds = {"input_ids": tokens.contiguous(), rows.name: features.to(DTYPES[rows.type]).contiguous()}
         values = {name: to_ort_value(TorchTensor(tensor)) for name, tensor in feeds.items()}
         names = [value.name for value in embedding.get_outputs()]
         results = embedding.run_with_ort_values(names, values)

@@ -12,7 +12,7 @@ import torch
 
 from onnxport.errors import InputError
 from onnxport.generation.decoder_model import DecoderModel
-from onnxport.generation.runs import groups_of, run_file
+from onnxport.generation.runs import as_taken, groups_of, run_file
 from onnxport.generation.starts import Start
 from onnxport.program.runtime import Initializer
 from onnxport.provenance import HEARD_WHOLE
@@ -71,20 +71,16 @@ class FeaturesAndText(Files):
     def __init__(self, decoder: DecoderModel, encoder: onnxruntime.InferenceSession) -> None:
         super().__init__(decoder)
         self.encoder = encoder
-        named = encoder.get_modelmeta().custom_metadata_map.get(HEARD_WHOLE, "")
-        self.whole = [name for name in named.split(",") if name]
 
     def begin(self, prompts: Rows, inputs: Tensors, start: Start, padding: int) -> Beginning:
         """The prompts, padded on the left, and the features of all their images or recordings."""
-        for name in self.whole:
-            if name in inputs and not bool(inputs[name].all()):
-                raise InputError(f"The encoder hears all of a recording, and {name} leaves some of it out: cut it off.")
+        _check_heard(self.encoder, inputs)
         taken = [value.name for value in self.encoder.get_inputs()]
         others = {name: tensor for name, tensor in inputs.items() if name not in taken}
         tokens, mask = left_padded(_prompts(prompts), padding)
         if all(name in inputs for name in taken):
             (name, *_) = (value.name for value in self.encoder.get_outputs())
-            others[name] = self.features({name: inputs[name] for name in taken})
+            others[name] = self.features(as_taken({name: inputs[name] for name in taken}, self.encoder))
         return Beginning(tokens, mask, others)
 
     def features(self, encoded: Tensors) -> torch.Tensor:
@@ -102,8 +98,9 @@ class EncoderAndDecoder(Files):
 
     def begin(self, prompts: Rows, inputs: Tensors, start: Start, padding: int) -> Beginning:
         """The start token, or prompts that are no input of the encoder's, behind what the encoder reads."""
+        _check_heard(self.encoder, inputs)
         taken = {value.name for value in self.encoder.get_inputs()}
-        read = {name: tensor for name, tensor in inputs.items() if name in taken}
+        read = as_taken({name: tensor for name, tensor in inputs.items() if name in taken}, self.encoder)
         if "input_ids" in taken and "input_ids" not in read:
             tokens, mask = right_padded(_prompts(prompts), padding)
             read |= {name: value for name, value in (("input_ids", tokens), ("attention_mask", mask)) if name in taken}
@@ -129,6 +126,14 @@ class EncoderAndDecoder(Files):
         chosen = torch.tensor(start.choices)[scores.argmax(-1)]
         behind = torch.tensor(start.behind, dtype=torch.int64).expand(batch, -1)
         return torch.cat([tokens, chosen.unsqueeze(1), behind], dim=1).tolist()
+
+
+def _check_heard(encoder: onnxruntime.InferenceSession, inputs: Tensors) -> None:
+    """Refuse masks that leave something of a recording out, where the file hears all of it."""
+    named = encoder.get_modelmeta().custom_metadata_map.get(HEARD_WHOLE, "")
+    for name in named.split(","):
+        if name in inputs and not bool(inputs[name].all()):
+            raise InputError(f"The encoder hears all of a recording, and {name} leaves some of it out: cut it off.")
 
 
 def open_files(folder: Path, initializer: Initializer) -> Files:

@@ -13,6 +13,16 @@ if TYPE_CHECKING:
     import onnxruntime
 
 Tensors: TypeAlias = Mapping[str, torch.Tensor]
+DTYPES = {
+    "tensor(float)": torch.float32,
+    "tensor(float16)": torch.float16,
+    "tensor(bfloat16)": torch.bfloat16,
+    "tensor(double)": torch.float64,
+    "tensor(int64)": torch.int64,
+    "tensor(int32)": torch.int32,
+    "tensor(bool)": torch.bool,
+}
+"""Element types by what onnxruntime calls them."""
 
 
 def run_file(session: onnxruntime.InferenceSession, inputs: Tensors) -> dict[str, torch.Tensor]:
@@ -20,6 +30,12 @@ def run_file(session: onnxruntime.InferenceSession, inputs: Tensors) -> dict[str
     names = [value.name for value in session.get_outputs()]
     found = dict(zip(names, RuntimeSession(session).run(names, inputs), strict=True))
     return {name: tensor for name, tensor in found.items() if isinstance(tensor, torch.Tensor)}
+
+
+def as_taken(inputs: Tensors, session: onnxruntime.InferenceSession) -> dict[str, torch.Tensor]:
+    """Inputs in the element types that a file takes: processors make masks and pixels of other ones."""
+    types = {value.name: DTYPES[value.type] for value in session.get_inputs()}
+    return {name: tensor.to(types[name]).contiguous() for name, tensor in inputs.items()}
 
 
 def groups_of(inputs: Tensors, taken: Sequence[onnxruntime.NodeArg]) -> list[Tensors]:

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 import torch
 
-from onnxport.errors import DifferenceError, InputError, with_plain_errors
+from onnxport.errors import DifferenceError, InputError, OnnxExporterError, Problem, with_plain_errors
 from onnxport.pretrained.adapters import AdapterUse, leave_open, without_wrapper
 from onnxport.pretrained.checkpoint import Checkpoint, load_checkpoint, model_task
 from onnxport.pretrained.folder import write_configuration, write_readme, write_tables
-from onnxport.pretrained.parts import Part, comparisons, difference, export_widest
+from onnxport.pretrained.parts import Part, Sizes, comparisons, difference, export_widest
 from onnxport.pretrained.referenced import check_reference, placed_beside
 from onnxport.pretrained.tasks import Task
 from onnxport.program import ONNXProgram
 from onnxport.quantize import Quantization, as_quantization, opset_for
 from onnxport.targets import find_target
+from onnxport.verification import VerificationInfo
 
 
 @dataclass(frozen=True)
@@ -167,10 +169,15 @@ def _quantize(programs: dict[str, ONNXProgram], quantization: str | Quantization
 
 def _verify(task: Task, parts: tuple[Part, ...], model: object, path: Path) -> float:
     """Compare the files with the model; return the largest difference of an output."""
-    compared = [(part, *comparison) for part in parts for comparison in comparisons(part, path)]
-    problems = [difference(part, sizes, info) for part, sizes, info in compared if not info.matches]
+    compared: list[tuple[Part, Sizes, VerificationInfo]] = []
+    problems: list[Problem] = []
+    for part in parts:
+        with _failure_among(problems, part.file):
+            compared += ((part, *comparison) for comparison in comparisons(part, path))
+    problems += [difference(part, sizes, info) for part, sizes, info in compared if not info.matches]
     if task.check is not None:
-        problems += task.check(model, path)
+        with _failure_among(problems, "Generating with the folder"):
+            problems += task.check(model, path)
     if problems:
         raise DifferenceError(
             f"The files in {path} don't do what the model does for {task.name}:",
@@ -178,3 +185,14 @@ def _verify(task: Task, parts: tuple[Part, ...], model: object, path: Path) -> f
             "They are left there to look at, and should not be used.",
         )
     return max((info.max_abs_diff for _, _, info in compared), default=0.0)
+
+
+@contextlib.contextmanager
+def _failure_among(problems: list[Problem], what: str) -> Iterator[None]:
+    """Take it for a difference if the block fails: onnxruntime does not run what torch does."""
+    try:
+        yield
+    except OnnxExporterError:
+        raise
+    except Exception as error:  # noqa: BLE001 - what onnxruntime raises has no class of its own
+        problems.append(Problem(f"{what} fails: {type(error).__name__}: {error}"))

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import torch
 
+from onnxport.capture.preserved import attributes_preserved
 from onnxport.capture.rewriting.open_lists import concatenated
 from onnxport.errors import InputError
 from onnxport.generation.files import left_padded
@@ -99,7 +100,7 @@ def prompts_with_images(images: ImageInputs, batch: int) -> tuple[list[list[int]
     """
     model, generator = images.model, torch.Generator().manual_seed(batch)
     pixels, token = images.prompt_pixels(batch, generator), placeholder(images.model, "image")
-    with torch.no_grad():
+    with torch.no_grad(), attributes_preserved(model):
         rows = len(images.features(images.pixels(1, torch.Generator()), images.numbers(1)))
     words = draw_tokens(model)((batch, 6), generator).tolist()
     prompts = [[*row[1 if batch > 1 and not i else 0 : 2], *([token] * rows), *row[2:]] for i, row in enumerate(words)]
@@ -149,7 +150,7 @@ def find_images(model: Model, *, any_width: bool = False) -> ImageInputs:
 
     def refusal(images: ImageInputs) -> Exception | None:
         try:
-            with torch.no_grad():
+            with torch.no_grad(), attributes_preserved(model):
                 rows = images.features(images.pixels(1, torch.Generator().manual_seed(0)), images.numbers(1))
         except Exception as error:  # noqa: BLE001 - a model says in its own way that it takes no such images
             return error

@@ -6,6 +6,7 @@ only (images of any height and width, or those of its position embeddings), it i
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,7 +58,7 @@ _OTHERS = (
         "batch": 1,
         "images": 1,
         "sounds": 1,
-        "sequence": 17,
+        "sequence": 16,
         "decoder_sequence": 1,
         "height": 128,
         "width": 160,
@@ -131,7 +132,8 @@ def find_inputs(model: Model, principal: Sequence[str], leading: Sequence[str] =
     names = []
     for name in principal:
         names += [name, *(other for other in _COMPANIONS.get(name, ()) if other in takes)]
-    if setting(model.config, "type_vocab_size") == 0 and "token_type_ids" not in principal:
+    is_beside = "token_type_ids" in names and "token_type_ids" not in principal
+    if is_beside and (setting(model.config, "type_vocab_size") == 0 or _types_are_words(model)):
         # There are no types that could be told apart.
         names = [name for name in names if name != "token_type_ids"]
     unknown = [name for name in names if name not in _KINDS]
@@ -158,6 +160,20 @@ def find_inputs(model: Model, principal: Sequence[str], leading: Sequence[str] =
         if not second:
             raise
     return taken({**first, **second})
+
+
+def _types_are_words(model: Model) -> bool:
+    """Whether types of tokens have no table but that of words: none of them is another thing than zeros then."""
+    if setting(model.config, "type_vocab_size", "type_vocab_sizes") is not None:
+        return False
+    tokens = draw_tokens(model)((1, 4), torch.Generator().manual_seed(0))
+    types = (None, torch.zeros_like(tokens), torch.ones_like(tokens))
+    try:
+        with torch.no_grad(), attributes_preserved(model):
+            none, zeros, ones = (model(input_ids=tokens, token_type_ids=each, return_dict=True)[0] for each in types)
+    except Exception:  # noqa: BLE001 - a model that takes no such tokens, or only with others, says it in its own way
+        return False
+    return not torch.equal(none, zeros) and not torch.equal(zeros, ones)
 
 
 def those_taken(
@@ -242,10 +258,24 @@ def setting(config: object, *names: str) -> Any:
 
 def draw_tokens(model: Model) -> Draw:
     """Tokens that mean nothing special."""
-    special = {value for name, value in _settings(model.config) if name.endswith(("_token_id", "_token_index"))}
     # Characters have no vocabulary; they are told apart by as many hashes as there are buckets.
     named = setting(model.config, "vocab_size", "num_hash_buckets")
-    size = int(named or model.get_input_embeddings().num_embeddings)
+    embedding = None
+    with contextlib.suppress(NotImplementedError, AttributeError):
+        # A part of the model that reads no text may name a vocabulary too, and a larger one.
+        embedding = model.get_input_embeddings()
+    held = getattr(embedding, "num_embeddings", None)
+    return _among(min(int(size) for size in (named, held) if size), model)
+
+
+def _draw_decoded(model: Model) -> Draw:
+    """The same for a decoder, which may have a vocabulary of its own."""
+    named = getattr(model.config.get_text_config(decoder=True), "vocab_size", None)
+    return draw_tokens(model) if named is None else _among(int(named), model)
+
+
+def _among(size: int, model: Model) -> Draw:
+    special = {value for name, value in _settings(model.config) if name.endswith(("_token_id", "_token_index"))}
     plain = torch.tensor([token for token in range(min(size, 2000)) if token not in special])
     return lambda shape, generator: plain[torch.randint(0, len(plain), shape, generator=generator)]
 
@@ -333,7 +363,8 @@ def image_layouts(model: Model) -> list[Layout]:
     layouts: list[Layout] = []
     if isinstance(size, Mapping):
         size = tuple(size.values())
-    for batch in ("images", "batch") if is_beside_text else ("batch",):
+    # As many images as there are, one for each text, or one with all the texts that it is searched for.
+    for batch in ("images", "batch", 1) if is_beside_text else ("batch",):
         layouts.append((batch, channels, "height", "width"))
         if size is not None:
             height, width = size if isinstance(size, (list, tuple)) else (size, size)
@@ -426,18 +457,29 @@ def feature_layouts(model: Model) -> list[Layout]:
     sizes = list(dict.fromkeys([*found, *([inner] if isinstance(inner, int) else []), *first]))
     lengths = [setting(config, "max_length"), *(2 * (setting(config, name) or 0) for name in _HALF_LENGTHS)]
     layouts: list[Layout] = []
+    if setting(config, "spec_size") is not None:
+        # An image of one channel.
+        layouts += [("batch", 1, "frames", size) for size in sizes]
     for size in sizes:
         layouts += [("batch", "frames", size), ("batch", size, "frames")]
-        layouts += [("batch", size, length) for length in lengths if length]
+        # Time first: code that turns them into an image may take either, and the libraries' processors give this one.
         layouts += [("batch", length, size) for length in lengths if length]
+        layouts += [("batch", size, length) for length in lengths if length]
     return layouts or [("batch", "frames", 80)]
+
+
+def _series_layouts(model: Model) -> list[Layout]:
+    """Values over the time that a model looks back, of so many variables, or of one that has no axis."""
+    length = int(setting(model.config, "context_length") or 64)
+    channels = int(setting(model.config, "num_input_channels", "input_size") or 1)
+    return [("batch", length, channels), ("batch", length), (1, length)]
 
 
 _KINDS: Mapping[str, _Kind] = {
     "input_ids": _Kind(lambda model: [("batch", "sequence")], draw_tokens, _draw_ended),
     "inputs": _Kind(lambda model: [("batch", "sequence")], draw_tokens),
     "flattened_patches": _Kind(patch_layouts, draw_patches),
-    "decoder_input_ids": _Kind(lambda model: [("batch", "decoder_sequence")], draw_tokens),
+    "decoder_input_ids": _Kind(lambda model: [("batch", "decoder_sequence")], _draw_decoded),
     "attention_mask": _Kind(lambda model: [("batch", "sequence")], draw_mask),
     "token_type_ids": _Kind(_type_layouts, _types),
     "bbox": _Kind(lambda model: [("batch", "sequence", 4)], _boxes, _unit_boxes),
@@ -447,4 +489,5 @@ _KINDS: Mapping[str, _Kind] = {
     "pixel_values_videos": _Kind(_film_layouts, draw_numbers),
     "input_values": _Kind(lambda model: [("batch", "samples"), *feature_layouts(model)], draw_numbers),
     "input_features": _Kind(feature_layouts, draw_numbers),
+    "past_values": _Kind(_series_layouts, draw_numbers),
 }

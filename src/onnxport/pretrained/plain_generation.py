@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from onnxport.capture.preserved import attributes_preserved
-from onnxport.errors import Problem
+from onnxport.errors import InputError, Problem
 from onnxport.pretrained.library import transformers
 from onnxport.pretrained.model_inputs import required_besides
 
@@ -45,6 +45,11 @@ def generate_plainly(model: Any, inputs: Mapping[str, torch.Tensor], *, own_loop
                 return model.generate(**inputs, generation_config=plain)
             # Models of speech have a generate of their own around it, for long recordings and time stamps.
             return library.GenerationMixin.generate(model, **inputs)
+    except Exception as error:
+        raise InputError(
+            f"{type(model).__name__} itself can't generate, so there is nothing to compare the folder with: its "
+            f"generate raises {error!r}. To have the files all the same, export with verify=False (--no-verify)."
+        ) from error
     finally:
         model.generation_config = kept
 

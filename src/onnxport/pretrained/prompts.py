@@ -160,7 +160,7 @@ def _with_features(model: Model, takes: Mapping[str, inspect.Parameter]) -> Iter
         images = find_images(model, any_width=True)
     except InputError:
         return
-    with torch.no_grad():
+    with torch.no_grad(), attributes_preserved(model):
         rows = len(images.features(images.pixels(1, torch.Generator()), images.numbers(1)))
     layouts: dict[str, Layout] = {name: (BATCH, SEQUENCE) for name in _AT_PLACES if name in takes}
     yield PromptInputs(model, rows, layouts, images)

@@ -9,8 +9,10 @@ import torch
 
 from onnxport.errors import Problem
 from onnxport.generation import Session, TokenRules
+from onnxport.generation.files import EncoderAndDecoder
 from onnxport.generation.starts import Start
 from onnxport.pretrained.model_inputs import find_inputs, main_input
+from onnxport.pretrained.padding_masks import MASK, with_masks
 from onnxport.pretrained.parts import Tensors
 from onnxport.pretrained.plain_generation import NEW_TOKENS, generate_plainly, token_differences
 
@@ -19,6 +21,9 @@ def check_seq2seq(model: object, folder: Path) -> list[Problem]:
     """Where greedy tokens of the folder and of ``generate`` differ, but for logits that are nearly equal."""
     session = Session(folder)
     found = find_inputs(model, (main_input(model), "decoder_input_ids"))[0]
+    files = session.files
+    if isinstance(files, EncoderAndDecoder) and MASK in (value.name for value in files.encoder.get_inputs()):
+        found = with_masks(model, [found])[0]
     example, others = found.sizes()
     problems, no_prompts = [], list[list[int]]()
     for sizes in (example, *others):

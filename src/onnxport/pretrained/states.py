@@ -17,11 +17,10 @@ from onnxport.capture.preserved import attributes_preserved
 from onnxport.capture.request.caches import check_cache
 from onnxport.capture.request.input_names import named_leaves
 from onnxport.capture.request.trees import register_containers
-from onnxport.errors import InputError, with_article
+from onnxport.errors import InputError, OnnxExporterError, with_article
 from onnxport.pretrained.dry_run import dry_run
 from onnxport.pretrained.parts import Sizes, Tensors
 from onnxport.torch_internals import pytree
-from onnxport.torch_internals.fake_tensors import DataDependentOutputException, DynamicOutputShapeException
 
 Cache: TypeAlias = Any
 """A cache of transformers, or any container of tensors."""
@@ -114,10 +113,8 @@ def find_states(
     try:
         with dry_run(model):
             caches = _two_sizes(run, empty)
-    except (DataDependentOutputException, DynamicOutputShapeException):
-        # The code reads numbers from tensors, which shapes alone don't have.
-        with attributes_preserved(model), torch.no_grad():
-            caches = _two_sizes(run, empty)
+    except Exception:  # noqa: BLE001 - the code reads numbers, which shapes alone don't have; or it raises in any case
+        caches = _computed(model, run, empty)
     if caches is None:
         return States()
     one, other = caches
@@ -149,6 +146,22 @@ def _growing(sizes: Sequence[tuple[str, torch.Tensor, torch.Tensor]]) -> int:
 def _two_sizes(run: Callable[[int, int, Cache], Cache], empty: Callable[[Cache], Cache]) -> tuple[Cache, Cache] | None:
     kind = run(2, 3, None)
     return None if kind is None else (run(2, 3, empty(kind)), run(5, 7, empty(kind)))
+
+
+def _computed(
+    model: torch.nn.Module, run: Callable[[int, int, Cache], Cache], empty: Callable[[Cache], Cache]
+) -> tuple[Cache, Cache] | None:
+    """The same on tensors with numbers; what a model raises there it raises for whoever calls it."""
+    try:
+        with attributes_preserved(model), torch.no_grad():
+            return _two_sizes(run, empty)
+    except OnnxExporterError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"{type(model).__name__} does not run with the inputs that its configuration describes: it raises "
+            f"{error!r}."
+        ) from error
 
 
 def widened(cache: Cache, layers: Mapping[str, type]) -> Cache:

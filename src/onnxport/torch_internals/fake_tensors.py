@@ -9,8 +9,6 @@ from torch._prims_common import is_contiguous_for_memory_format_or_false
 from torch._subclasses import fake_impls
 from torch._subclasses.fake_impls import get_fast_op_impls, op_implementations_dict
 from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
     FakeTensor,
     FakeTensorMode,
 )
@@ -22,9 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 __all__ = [
     "CHOICES_OF_CONVOLUTIONS",
     "REBUILDING_SIZES",
-    "DataDependentOutputException",
     "DisableTorchFunction",
-    "DynamicOutputShapeException",
     "FakeTensor",
     "FakeTensorMode",
     "FunctionalTensor",

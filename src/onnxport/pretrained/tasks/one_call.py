@@ -9,8 +9,10 @@ from functools import partial
 
 import torch
 
+from onnxport.capture.preserved import attributes_preserved
 from onnxport.errors import InputError, warn, with_article
 from onnxport.pretrained.model_inputs import ModelInputs, find_inputs, main_input
+from onnxport.pretrained.padding_masks import with_masks
 from onnxport.pretrained.parts import Part, Tensors
 from onnxport.pretrained.tasks.task import Model, Task
 
@@ -40,7 +42,7 @@ def one_call_parts(model: Model, principal: Sequence[str] = (), leading: Sequenc
             return output_tensors(forward(**tensors, **inputs.stated, **settings))
 
         example, others = inputs.sizes()
-        with torch.no_grad():
+        with torch.no_grad(), attributes_preserved(model):
             outputs = tuple(call(inputs.made(example)))
         axes, said = inputs.axes(), tuple(inputs.stated.values())
         narrower = partial(part, index + 1)
@@ -62,7 +64,8 @@ def _layouts(model: Model, chosen: tuple[str, ...], beside: Sequence[str], leadi
     for names in dict.fromkeys(((*chosen, *more), chosen)):
         with contextlib.suppress(InputError):
             found += find_inputs(model, names, leading)
-    return found or find_inputs(model, tuple(name for name in chosen if name != _DECODED), leading)
+    found = found or find_inputs(model, tuple(name for name in chosen if name != _DECODED), leading)
+    return with_masks(model, found)
 
 
 def output_tensors(result: object) -> Tensors:

@@ -18,10 +18,12 @@ from onnxport.capture.preserved import attributes_preserved
 from onnxport.errors import InputError, warn
 from onnxport.pretrained.genai import speech_genai_config
 from onnxport.pretrained.library import transformers
-from onnxport.pretrained.model_inputs import ModelInputs, find_inputs, main_input
+from onnxport.pretrained.model_inputs import Layout, ModelInputs, draw_mask, find_inputs, main_input
+from onnxport.pretrained.padding_masks import MASK, padding_mask
 from onnxport.pretrained.parts import Part, Sizes, Tensors
 from onnxport.pretrained.seq2seq_check import check_seq2seq
 from onnxport.pretrained.tasks.task import Model, Task
+from onnxport.provenance import HEARD_WHOLE
 
 Cache: TypeAlias = Any
 
@@ -44,14 +46,22 @@ class EncoderDecoder:
         self.encoder = model.get_encoder()
         self.takes = inspect.signature(model.forward).parameters
         inputs = find_inputs(model, (main_input(model), "decoder_input_ids"))[0]
-        layouts = {
-            name: tuple(_ENCODED if size == "sequence" else size for size in layout)
-            for name, layout in inputs.layouts.items()
-            if name != "decoder_input_ids"
-        }
-        self.inputs = ModelInputs(layouts, inputs.draws)
-        self.tokens = inputs.draws["decoder_input_ids"]
-        with torch.no_grad():
+        layouts = {name: layout for name, layout in inputs.layouts.items() if name != "decoder_input_ids"}
+        self.tokens, mask = inputs.draws["decoder_input_ids"], padding_mask(model, inputs)
+        encoded, draws = {"sequence"}, inputs.draws
+        if mask is not None and self._keeps_length(ModelInputs(layouts, draws), mask):
+            encoded, layouts, draws = (
+                {*encoded, str(mask[-1])},
+                {**layouts, MASK: mask},
+                {**draws, MASK: draw_mask(model)},
+            )
+        # A mask that the decoder would need at another length than what was encoded has no place in its file.
+        self.heard_whole = mask is not None and MASK not in layouts
+        self.inputs = ModelInputs(
+            {name: tuple(_ENCODED if size in encoded else size for size in layout) for name, layout in layouts.items()},
+            draws,
+        )
+        with torch.no_grad(), attributes_preserved(model):
             given = self.inputs.made(self._encoder_sizes[0])
             encoded = self.encoder(**given, return_dict=True)
             # Some encoders return more than hidden states, and the model asks for it by name.
@@ -69,6 +79,13 @@ class EncoderDecoder:
                 "there are none to hand to its decoder."
             )
         self.refusal = self._refusal_of_several()
+
+    def _keeps_length(self, inputs: ModelInputs, mask: Layout) -> bool:
+        """Whether what the encoder returns is as long as a mask of what it reads."""
+        example, (other, *_) = inputs.sizes()
+        with torch.no_grad(), attributes_preserved(self.model):
+            lengths = [self._hidden(inputs.made(sizes)).shape[1] for sizes in (example, other)]
+        return lengths == [sizes[str(mask[-1])] for sizes in (example, other)]
 
     def _refusal_of_several(self) -> Exception | None:
         """What the decoder raises for several tokens behind others; None where it takes them."""
@@ -200,7 +217,17 @@ class EncoderDecoder:
             warn(f"decoder.onnx takes one token at a time. For several the model raises {self.refusal!r}.")
         encoded = ("encoder_hidden_states", *_present("encoder", len(self.cross)))
         return [
-            Part("encoder", self.model, self.encode, self.inputs.made, self.inputs.axes(), example, others, encoded),
+            Part(
+                "encoder",
+                self.model,
+                self.encode,
+                self.inputs.made,
+                self.inputs.axes(),
+                example,
+                others,
+                encoded,
+                metadata={HEARD_WHOLE: MASK} if self.heard_whole else {},
+            ),
             Part(
                 "decoder",
                 self.model,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnxport.graphs import bodies
 from onnxport.optimize.numpy_kernels import KERNELS
 from onnxport.optimize.scope import Array, Scope, constant_node_tensor
 
@@ -21,6 +22,8 @@ def fold(node: ir.Node, scope: Scope) -> bool:
     op_type = node.op_type
     if op_type == "Constant":
         return _lift_constant(node, scope)
+    if _has_no_elements(node.outputs[0]):
+        return _leave_out_nothing(node, scope)
     if op_type == "Shape" or op_type == "Size":
         result = _from_shape(node)
     else:
@@ -34,6 +37,29 @@ def fold(node: ir.Node, scope: Scope) -> bool:
     _store(node, scope, result)
     scope.tally["folded constant"] += 1
     return True
+
+
+def _has_no_elements(value: ir.Value) -> bool:
+    return value.shape is not None and 0 in value.shape.dims and value.shape.is_static()
+
+
+def _leave_out_nothing(node: ir.Node, scope: Scope) -> bool:
+    """Results without elements are literals, whatever they are computed of.
+
+    onnxruntime 1.31 ends the process over an LSTM or GRU of an empty batch, and runs one while it loads a file whose
+    branch for no rows has such a layer.
+    """
+    if scope.in_function or bodies(node) or not all(map(_has_no_elements, node.outputs)):
+        return False
+    if any(value.dtype is None or value.is_graph_output() for value in node.outputs):
+        return False
+    for value in node.outputs:
+        assert value.dtype is not None and value.shape is not None
+        array = np.empty(value.shape.numpy(), dtype=value.dtype.numpy())
+        if scope.counts.get(value, 0):
+            scope.replace(value, scope.literal(array, value.dtype, scope.yield_name(value)))
+    scope.tally["result without elements"] += 1
+    return node in scope.dead
 
 
 def _from_literals(node: ir.Node, scope: Scope) -> Array | None:

@@ -122,7 +122,7 @@ def test_export(folder: Path, line: str, written: str, opset: int, first: int | 
 
 
 REFUSALS = [
-    ("absent.pt", "There is no file absent.pt"),
+    ("absent.pt", "There is no file or folder absent.pt"),
     ("absent.py:Net", "There is no file absent.py"),
     ("absent_module:Net", "There is no Python module absent_module"),
     ("net.py:Other", "net.py has no Other"),
@@ -139,7 +139,7 @@ REFUSALS = [
     ("weights.safetensors", "weights.safetensors holds 2 tensors and no model"),
     ("text.pt", "text.pt is neither a TorchScript file nor one of torch.save"),
     ("junk.pt", "junk.pt is neither a TorchScript file nor one of torch.save"),
-    ("absent.pt --arch net.py:sized(4)", "There is no file absent.pt"),
+    ("absent.pt --arch net.py:sized(4)", "There is no file or folder absent.pt"),
     ("half.safetensors --arch net.py:sized(4)", "the model's bias is not in the file"),
     ("weights.safetensors --arch net.py:sized(5)", "weight: the model has the shape [2, 5], the file [2, 4]"),
     ("weights.safetensors --arch net.py:Net", "weight are in the file and not in the model"),

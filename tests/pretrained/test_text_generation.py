@@ -22,7 +22,7 @@ from transformers import (
 )
 
 import onnxport
-from onnxport.errors import DifferenceError, InputError, OnnxExporterWarning
+from onnxport.errors import DifferenceError, InputError, OnnxExporterWarning, SaveError
 from onnxport.generation import Choice, Session
 from onnxport.pretrained import checkpoint, greedy
 from onnxport.pretrained.folder import write_configuration
@@ -252,3 +252,41 @@ def _failing(
     self: object, input_ids: object = None, past_key_values: object = None, use_cache: bool = True, **more: object
 ) -> None:
     raise RuntimeError("size")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"model_type": "nosuch"}, r"transformers can't read config\.json in .*: .*`nosuch`"),
+        ({"hidden_size": 30}, r"transformers can't read config\.json in .*not a multiple of the number"),
+        ({"vocab_size": 98}, r"transformers can't load .* as LlamaForCausalLM: .*"),
+    ],
+)
+def test_configurations_that_can_not_be_loaded_are_said(settings: dict[str, Any], said: str, tmp_path: Path) -> None:
+    built("llama").save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | settings))
+    with pytest.raises(InputError, match=said):
+        checkpoint.load_checkpoint(tmp_path, None, None)
+
+
+def test_weights_that_no_file_has_are_warned_of(tmp_path: Path) -> None:
+    built("llama").save_pretrained(tmp_path)
+    with pytest.warns(OnnxExporterWarning, match=r"has score\.weight\. These weights of LlamaForSequence.* are random"):
+        checkpoint.load_checkpoint(tmp_path, "text-classification", None)
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(InputError, match=r"can't load .*Error no file named model\.safetensors"):
+        checkpoint.load_checkpoint(tmp_path, None, None)
+    with pytest.raises(InputError, match=r"dtype is torch\.int8; weights are floating-point numbers"):
+        onnxport.export_pretrained(tmp_path, tmp_path / "out", dtype=torch.int8)
+    with pytest.raises(SaveError, match="can't be made: File exists"):
+        onnxport.export_pretrained(built("llama"), tmp_path / "config.json")
+
+
+def test_prompts_that_can_not_be_read_are_said(tmp_path: Path) -> None:
+    onnxport.export_pretrained(built("llama"), tmp_path, verify=False)
+    (tmp_path / "tokenizer.json").write_text("{")
+    with pytest.raises(InputError, match=r"tokenizer\.json can't be read: .* Pass lists of tokens"):
+        Session(tmp_path).generate(["a"])
+    with pytest.raises(InputError, match="The model fails on token 600: it has 99, from 0 on"):
+        Session(tmp_path).generate([[5, 600]])

@@ -99,10 +99,11 @@ def export_command(
             export_checkpoint(asked, answer)
             return
         from onnxport.command_line.call import example_call
-        from onnxport.command_line.models import load_model
+        from onnxport.command_line.models import check_there, load_model
         from onnxport.export_call import export
         from onnxport.weights.saving import check_destination
 
+        check_there(model)
         destination = Path(f"{Path(model.partition(':')[0]).stem}.onnx") if output is None else output
         check_destination(destination)
         loaded = load_model(model, allow_pickle=allow_pickle, arch=arch)

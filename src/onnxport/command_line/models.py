@@ -19,6 +19,13 @@ _KINDS = """A model is a captured program (model.pt2), a TorchScript file (model
 or package.module:name), or one of a library (timm:name, torchvision:name)."""
 
 
+def check_there(reference: str) -> None:
+    """Refuse a file that is not there, before anything else is looked at."""
+    call, path = parse_call(reference), Path(reference)
+    if call.place not in _LIBRARIES and path.suffix != ".py" and not call.name and not path.exists():
+        raise InputError(f"There is no file or folder {reference}. {' '.join(_KINDS.split())}")
+
+
 def load_model(reference: str, *, allow_pickle: bool = False, arch: str | None = None) -> TorchModel:
     """Return the module, TorchScript module or captured program that a reference names.
 
@@ -39,8 +46,7 @@ def load_model(reference: str, *, allow_pickle: bool = False, arch: str | None =
         return _checked(reference, load_python(call, reference))
     if path.is_dir():
         raise InputError(f"{reference} is a folder, not a file. {' '.join(_KINDS.split())}")
-    if not path.exists():
-        raise InputError(f"There is no file {reference}. {' '.join(_KINDS.split())}")
+    check_there(reference)
     return _checked(reference, load_file(path, allow_pickle=allow_pickle))
 
 

@@ -65,6 +65,12 @@ class DecoderModel:
                 f"A decoder takes {', '.join(_KNOWN)} and states; this file takes {', '.join(self.plain)}."
             )
 
+    @property
+    def vocabulary(self) -> int | None:
+        """How many tokens have logits; None where the file leaves it open."""
+        size = next(value.shape[-1] for value in self.session.get_outputs() if value.name == "logits")
+        return size if isinstance(size, int) else None
+
     def start(self, batch: int, positions: int, given: Mapping[str, torch.Tensor] | None = None) -> Decoding:
         """Begin to decode a batch of that many rows and at most so many positions, with nothing seen.
 

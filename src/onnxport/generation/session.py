@@ -147,7 +147,11 @@ class Session:
         followed = (self.rules if rules is None else rules).followed(tokens.shape[1], most, ends, begun.read)
         decoding = self.model.start(len(tokens), most, begun.given)
         for _ in range(max_new_tokens):
-            logits = decoding.advance(tokens, mask)
+            try:
+                logits = decoding.advance(tokens, mask)
+            except Exception as error:
+                _check_tokens(begun.tokens, self.model.vocabulary, error)
+                raise
             chosen = choose(_ruled(logits, seen, followed))
             yield GeneratedStep(
                 [int(token) if active else None for token, active in zip(chosen, going, strict=True)], logits
@@ -173,7 +177,10 @@ class Session:
                 raise InputError(
                     "Texts need the package tokenizers (pip install tokenizers); lists of tokens do without."
                 ) from error
-            self._tokenizer = Tokenizer.from_file(str(path))
+            try:
+                self._tokenizer = Tokenizer.from_file(str(path))
+            except Exception as error:
+                raise InputError(f"{path} can't be read: {error}. Pass lists of tokens in place of texts.") from error
             # Some were saved as they made batches of one length; prompts are filled up here, and cut nowhere.
             self._tokenizer.no_padding()
             self._tokenizer.no_truncation()
@@ -191,6 +198,16 @@ def _read_settings(folder: Path) -> list[dict[str, object]]:
     """The settings of generation, where a folder has them, and the configuration."""
     paths = [folder / name for name in ("generation_config.json", "config.json")]
     return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.is_file()] or [{}]
+
+
+def _check_tokens(tokens: torch.Tensor, vocabulary: int | None, cause: Exception) -> None:
+    """Say of prompts with tokens that a model doesn't have that it is they why it fails."""
+    least, most = int(tokens.min()), int(tokens.max())
+    if vocabulary is not None and (least < 0 or most >= vocabulary):
+        raise InputError(
+            f"The model fails on token {least if least < 0 else most}: it has {vocabulary}, from 0 on. Was the prompt "
+            "made by another model's tokenizer?"
+        ) from cause
 
 
 def _ruled(logits: torch.Tensor, seen: torch.Tensor, rules: Sequence[Rule]) -> torch.Tensor:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from onnxport.errors import InputError, with_article
+from onnxport.errors import InputError, warn, with_article
 from onnxport.pretrained.adapters import adapted_checkpoint, with_adapter
 from onnxport.pretrained.library import transformers
 from onnxport.pretrained.tasks import Model, Task, detect_task, find_task, model_classes, named_class
@@ -58,10 +58,11 @@ def load_checkpoint(
     try:
         config = library.AutoConfig.from_pretrained(str(place))
     except OSError as error:
-        reason = str(error).partition("\n")[0]
         raise InputError(
-            f"{place} is no folder with a checkpoint, and can't be loaded by that name: {reason}"
+            f"{place} is no folder with a checkpoint, and can't be loaded by that name: {_first_line(error)}"
         ) from error
+    except Exception as error:
+        raise InputError(f"transformers can't read config.json in {place}: {_first_line(error)}") from error
     found = _task(config, task)
     kind = _model_class(found, config, by_name=task is None)
     files = tuple(map(mapped_file, _weight_files(directory)))
@@ -77,7 +78,30 @@ def load_checkpoint(
     model = _mapped_model(kind, config, files, wanted)
     if model is not None:
         return Checkpoint(model.eval(), found, files, folders)
-    return Checkpoint(kind.from_pretrained(str(place), dtype=wanted).eval(), found, folders=folders)
+    return Checkpoint(_loaded_model(kind, place, wanted).eval(), found, folders=folders)
+
+
+def _loaded_model(kind: Model, place: str | Path, dtype: torch.dtype) -> Model:
+    """The model as the library loads it, which draws weights that no file has: that is said."""
+    try:
+        model, told = kind.from_pretrained(str(place), dtype=dtype, output_loading_info=True)
+    except Exception as error:
+        raise InputError(f"transformers can't load {place} as {kind.__name__}: {_first_line(error)}") from error
+    lacking = sorted(told["missing_keys"])
+    if lacking:
+        more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+        warn(
+            f"No file in {place} has {', '.join(lacking[:3])}{more}. These weights of {kind.__name__} are random, and "
+            "what follows from them means nothing."
+        )
+    return model
+
+
+def _first_line(error: Exception) -> str:
+    """What the library says first; it goes on with advice."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # Where the first line ends in a colon, the second says it.
+    return " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1]) or type(error).__name__
 
 
 def model_task(model: Model, task: str | None) -> Task:

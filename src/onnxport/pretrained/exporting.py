@@ -12,7 +12,7 @@ from typing import Literal
 
 import torch
 
-from onnxport.errors import DifferenceError, InputError, OnnxExporterError, Problem, with_plain_errors
+from onnxport.errors import DifferenceError, InputError, OnnxExporterError, Problem, SaveError, with_plain_errors
 from onnxport.pretrained.adapters import AdapterUse, leave_open, without_wrapper
 from onnxport.pretrained.checkpoint import Checkpoint, load_checkpoint, model_task
 from onnxport.pretrained.folder import write_configuration, write_readme, write_tables
@@ -102,8 +102,7 @@ def export_pretrained(
     if weights == "reference":
         check_reference(model, quantize)
     started, largest = time.perf_counter(), None
-    if adapters == "inputs" and quantize is not None:
-        raise InputError('Weights that are left open are not quantized: leave out quantize, or adapters="inputs".')
+    _check_weights(dtype, quantize, adapters)
     if isinstance(model, torch.nn.Module):
         plain = without_wrapper(model, adapters)
         loaded = Checkpoint(plain if dtype is None else plain.to(dtype), model_task(plain, task))
@@ -113,8 +112,7 @@ def export_pretrained(
     built, found = loaded.model, loaded.task
     reader = "onnx" if target is None else target
     opset = opset_for(opset_version, None if quantize is None else as_quantization(quantize), find_target(reader))
-    path = Path(out)
-    path.mkdir(parents=True, exist_ok=True)
+    path = _made_folder(out)
     in_place = placed_beside(loaded.files, path) if weights == "reference" else None
     was_training = built.training
     built.eval()
@@ -143,6 +141,22 @@ def export_pretrained(
     finally:
         built.train(was_training)
     return _written(path, found, programs, verify, largest, time.perf_counter() - started)
+
+
+def _check_weights(dtype: torch.dtype | None, quantize: object, adapters: AdapterUse) -> None:
+    if dtype is not None and not dtype.is_floating_point:
+        raise InputError(f"dtype is {dtype}; weights are floating-point numbers. For integers pass quantize.")
+    if adapters == "inputs" and quantize is not None:
+        raise InputError('Weights that are left open are not quantized: leave out quantize, or adapters="inputs".')
+
+
+def _made_folder(out: str | os.PathLike[str]) -> Path:
+    path = Path(out)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SaveError(f"The folder {path} can't be made: {error.strerror}.") from error
+    return path
 
 
 def _written(

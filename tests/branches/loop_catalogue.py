@@ -368,6 +368,30 @@ def objects_of_ones_own(self: Any, x: Any) -> Any:
 
 
 @over_axis()
+def scores_of_tags_by_place(self: Any, x: Any) -> Any:
+    tags, rows = x.argmax(-1).T, torch.arange(x.shape[0])
+    x, score, written = self.one(x).transpose(0, 1), None, torch.zeros(x.shape[1], x.shape[0], 3)
+    for t in range(x.shape[0]):
+        emitted = x[t, rows, tags[t]]
+        score = emitted if score is None else score * 0.5 + emitted
+        written[t, rows, tags[t]] = score.detach()
+        written[t, [0], 1] += 1.0
+    score += self.one.bias.sum()
+    return score, written, x[tags.shape[0] // 2, rows, :2]
+
+
+@over_axis()
+def list_of_each_iteration(self: Any, x: Any) -> Any:
+    total = None
+    for row in x.unbind(1):
+        parts = []
+        for one in row:
+            parts.append(one * 2 if one.sum() > 0 else one)
+        total = torch.stack(parts) if total is None else total + torch.stack(parts)
+    return total
+
+
+@over_axis()
 def lists_cut_and_joined(self: Any, x: Any) -> Any:
     outs, more = [], [x[:, 0] * 5]
     alias = outs

@@ -357,6 +357,7 @@ CASES = [
     ),
     case("aten::nan_to_num", lambda x: x.nan_to_num(), I("b", 4), name="int"),
     case("aten::where.self", lambda c, x, y: torch.where(c, x, y), B("b", 4), R("b", 4), R(1)),
+    case("aten::where.self", lambda c, x, y: torch.where(c.byte(), x, y), B("b", 4), R("b", 4), R(1)),
     case(
         "aten::where.ScalarOther aten::where.ScalarSelf aten::where.Scalar",
         lambda c, x: (

@@ -10,7 +10,6 @@ from torch.fx.experimental import _config, symbolic_shapes
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import DimConstraints, _constrain_range_for_size, free_unbacked_symbols
-from torch.nn import functional
 from torch.utils._sympy.functions import FloorDiv, Mod, PythonMod
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
@@ -26,7 +25,6 @@ __all__ = [
     "free_unbacked_symbols",
     "get_proxy_mode",
     "is_recorded",
-    "made_size_of_image",
     "note_least",
     "note_remainder",
     "optimization_hint",
@@ -48,8 +46,6 @@ config = _config
 
 # A symbol without example that counts something: no more is known of it than that it isn't negative.
 constrain_range_for_size = _constrain_range_for_size
-# By this torch.nn.functional makes the size of an image of the product with a factor.
-made_size_of_image = functional._sym_int  # type: ignore[attr-defined]
 
 
 def optimization_hint(size: int | torch.SymInt, fallback: int) -> int:

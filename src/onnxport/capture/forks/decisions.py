@@ -46,7 +46,7 @@ from onnxport.capture.forks.memory_order import orders_of_memory
 from onnxport.capture.forks.reshaped_inputs import keep_shape_of_input
 from onnxport.capture.forks.settled import settled_truth
 from onnxport.capture.forks.squeezing import squeezed_as_known
-from onnxport.capture.forks.whole_quotients import note_sizes_of_image, quotients_made_whole
+from onnxport.capture.forks.whole_quotients import quotients_made_whole, with_images_noted
 from onnxport.capture.patches.pieces import given
 from onnxport.capture.patches.replacing import attributes_replaced
 from onnxport.errors import CaptureError, OnnxExporterError, Problem
@@ -423,10 +423,9 @@ def _operations(schedule: Schedule, checks: CaughtChecks) -> Iterator[tuple[obje
     def _override(self: object, func: object, args: Any, kwargs: Any) -> object:
         note_size_read(func, args)
         keep_shape_of_input(func, args)
-        note_sizes_of_image(func, args, kwargs)
-        func = squeezed_as_known(schedule.known, func, args)
-        made, *arguments = override(self, *given(func, *schedule.fitting.given(func, args, kwargs)))
-        return checks.noted_after(made), *arguments
+        squeezed = squeezed_as_known(schedule.known, func, args)
+        made, *arguments = override(self, *given(squeezed, *schedule.fitting.given(squeezed, args, kwargs)))
+        return checks.noted_after(with_images_noted(func, made)), *arguments
 
     yield FunctionHandler, "_override", _override
     yield from checks.replacements()

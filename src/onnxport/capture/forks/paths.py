@@ -255,7 +255,7 @@ def completed(run: Run, answers: Sequence[bool], arguments: Arguments) -> tuple[
         except Exception as error:
             taken = schedule.decisions
             made_up = len(taken) > len(answers) and taken[-1].of_data and taken[-1].outcome
-            if not made_up or not raised_by_model(error):
+            if not made_up or not raised_by_model(error) or isinstance(error, OnnxExporterError):
                 raise
         answers = [*(decision.outcome for decision in taken[:-1]), False]
 

@@ -15,7 +15,7 @@ of it grows without end. It is a number of its own, which is read from a tensor.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import sympy  # type: ignore[import-untyped]
@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 
 from onnxport.capture.forks.caught_checks import division_checked
-from onnxport.torch_internals.symbolic_sizes import free_unbacked_symbols, made_size_of_image
+from onnxport.torch_internals.symbolic_sizes import free_unbacked_symbols
 from onnxport.torch_internals.sympy_functions import FloatTrueDiv, IntTrueDiv, ValueRanges, bound_sympy
 
 _LARGEST = 1 << 32
@@ -90,7 +90,6 @@ def quotients_made_whole() -> Iterator[tuple[object, str, object]]:
         yield torch.SymFloat, name, _made_whole(name, getattr(torch.SymFloat, name))
     yield torch.SymFloat, "__round__", _rounded(vars(torch.SymFloat)["__round__"])
     yield torch.SymFloat, "is_integer", _is_whole
-    yield F, "_sym_int", _of_image(made_size_of_image)
     yield torch.SymInt, "__round__", _rounded_to_tens
 
 
@@ -156,23 +155,18 @@ def _number_of_its_own(number: torch.SymFloat, rounding: Callable[[torch.Tensor]
     return whole  # type: ignore[no-any-return]
 
 
-def _of_image(original: Callable[..., object]) -> Callable[..., object]:
-    """What ``interpolate`` makes a size by."""
+def with_images_noted(function: object, call: Callable[..., Any]) -> Callable[..., Any]:
+    """How a function is called, after which no image that it resized has a size of 0."""
+    if function is not F.interpolate:
+        return call
 
-    def size(number: object) -> object:
-        found = original(number)
-        _note_image(found)
-        return found
-
-    return size
-
-
-def note_sizes_of_image(function: object, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
-    """Note the sizes that an image is resized to, which are none of 0."""
-    if function is F.interpolate:
-        sizes = kwargs.get("size", args[1] if len(args) > 1 else None)
-        for size in sizes if isinstance(sizes, list | tuple) else (sizes,):
+    def resized(*args: object, **kwargs: object) -> torch.Tensor:
+        image: torch.Tensor = call(*args, **kwargs)
+        for size in image.shape[2:]:
             _note_image(size)
+        return image
+
+    return resized
 
 
 def _note_image(size: object) -> None:

@@ -55,7 +55,6 @@ ENTERED_ELSEWHERE: tuple[Patch, ...] = (
             *(f"torch.SymInt.__{r}{name}__" for r in ("", "r") for name in ("truediv", "floordiv", "mod")),
             *(f"torch.SymFloat.{name}" for name in ("is_integer", "__ceil__", "__floor__", "__trunc__")),
             "torch.SymInt.__mul__",
-            "torch.nn.functional._sym_int",
             "torch.SymBool.__eq__",
             "torch.SymBool.__ne__",
         ),

@@ -27,7 +27,7 @@ from onnxport.capture.patches.rebuilt_sizes import extremes_of_two
 from onnxport.capture.patches.recurrent import recurrences_of_any_length
 from onnxport.capture.patches.remembered_shapes import shapes_remembered_at_once
 from onnxport.capture.patches.result_types import types_as_computed
-from onnxport.capture.patches.shifts import shifts_of_truth_values
+from onnxport.capture.patches.shifts import bytes_and_truth_values
 from onnxport.capture.patches.sliding_pools import pooled_by_any_size
 from onnxport.capture.patches.tensor_numbers import numbers_in_and_out_of_tensors
 from onnxport.capture.patches.unread_facts import unread_facts_left_out
@@ -131,11 +131,15 @@ PATCHES: tuple[Patch, ...] = (
         enter=unread_facts_left_out,
     ),
     Patch(
-        replaces=_kernels("__lshift__.Scalar", "__lshift__.Tensor", "__rshift__.Scalar", "__rshift__.Tensor"),
-        why="The rule for their dtypes refuses truth values, which their kernels take as whole numbers.",
+        replaces=(
+            *_kernels("__lshift__.Scalar", "__lshift__.Tensor", "__rshift__.Scalar", "__rshift__.Tensor"),
+            "torch._decomp.decomposition_table",
+        ),
+        why="The rule for the dtypes of shifts refuses truth values, which their kernels take as whole numbers; that "
+        "of where refuses bytes, which its kernel takes as truth values.",
         known="torch 2.13",
-        until="torch's meta kernels of both take truth values beside whole numbers",
-        enter=shifts_of_truth_values,
+        until="torch's meta kernels take what their kernels take",
+        enter=bytes_and_truth_values,
     ),
     Patch(
         replaces=_kernels(

@@ -233,6 +233,8 @@ def _at_any_place(original: _Override) -> _Override:
             return _set_item, args, kwargs
         if name == "__getitem__" and isinstance(args[0], _TRACED) and _is_truth(args[1]):
             return _rows_if, args, kwargs
+        if name == "__getitem__" and isinstance(args[0], _TRACED) and takes_two_steps(args[1]):
+            return item_in_two_steps, args, kwargs
         if name == "new_tensor" and _varies(args[1]):
             return _new_tensor, args, kwargs
         # Code that did `from torch import tensor` calls torch's own.
@@ -243,16 +245,42 @@ def _at_any_place(original: _Override) -> _Override:
     return _override
 
 
-def _set_item(tensor: torch.Tensor, index: Any, value: Any) -> None:
+def takes_two_steps(index: object) -> bool:
+    """Whether an index has numbers that only run time knows beside tensors or lists: ``x[t, rows]``."""
+    parts = index if type(index) is tuple else (index,)
+    numbers = [isinstance(part, torch.SymInt) or _is_number(part) for part in parts]
+    others = (
+        isinstance(part, torch.Tensor | list) for part, is_number in zip(parts, numbers, strict=True) if not is_number
+    )
+    return any(numbers) and any(others)
+
+
+def item_in_two_steps(tensor: torch.Tensor, index: Any) -> torch.Tensor:
+    """``tensor[index]``, by the numbers and slices first."""
+    within, rest = _split(index)
+    return _within(tensor, within)[rest]
+
+
+def write_in_two_steps(tensor: torch.Tensor, index: Any, value: Any) -> None:
+    """``tensor[index] = value``, by the numbers and slices first."""
+    within, rest = _split(index)
+    _within(tensor, within)[rest] = value
+
+
+def _within(tensor: torch.Tensor, index: tuple[Any, ...]) -> torch.Tensor:
     from onnxport.torch_internals.exporting import with_open_indices
 
+    getitem, args, kwargs = with_open_indices(torch.Tensor.__getitem__, (tensor, index), {})  # type: ignore[no-untyped-call]
+    view: torch.Tensor = getitem(*args, **kwargs)
+    return view
+
+
+def _set_item(tensor: torch.Tensor, index: Any, value: Any) -> None:
     parts = index if type(index) is tuple else (index,)
     if _is_truth(index):
         _write_if(tensor, index, value)
     elif any(isinstance(part, torch.SymInt) or _is_number(part) for part in parts):
-        within, rest = _split(parts)
-        getitem, args, kwargs = with_open_indices(torch.Tensor.__getitem__, (tensor, within), {})  # type: ignore[no-untyped-call]
-        getitem(*args, **kwargs)[rest] = value
+        write_in_two_steps(tensor, parts, value)
     else:
         tensor[index] = value
 

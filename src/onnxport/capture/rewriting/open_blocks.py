@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from onnxport.capture.diagnosis.user_lines import line_of_caller
 from onnxport.capture.forks.decisions import AskedInLoop
+from onnxport.capture.patches.tensor_numbers import item_in_two_steps, takes_two_steps, write_in_two_steps
 from onnxport.capture.rewriting.effects import Place
 from onnxport.capture.rewriting.variables import UNDEFINED, Variable, WatchedList, leaves_of
 from onnxport.capture.rewriting.watching import Unlike
@@ -113,6 +114,8 @@ def _called(func: Any, args: Any, kwargs: Any) -> Any:
 
     if func is torch.Tensor.__setitem__:
         return _written(*args)
+    if func is torch.Tensor.__getitem__ and takes_two_steps(args[1]):
+        return item_in_two_steps(*args)
     func, args, kwargs = with_open_indices(func, args, kwargs)  # type: ignore[no-untyped-call]
     return func(*args, **kwargs)
 
@@ -120,6 +123,9 @@ def _called(func: Any, args: Any, kwargs: Any) -> Any:
 def _written(tensor: torch.Tensor, index: Any, value: Any) -> None:
     """``tensor[index] = value`` by way of the view, where the index is one of numbers and slices."""
     parts = index if isinstance(index, tuple) else (index,)
+    if takes_two_steps(index):
+        write_in_two_steps(tensor, index, value)
+        return
     if any(isinstance(part, torch.Tensor | list) and not _is_number(part) for part in parts):
         torch.Tensor.__setitem__(tensor, index, value)
         return
@@ -242,7 +248,7 @@ class OpenBlock:
 
     def results(self, states: Sequence[torch.Tensor], stacks: Sequence[torch.Tensor] = ()) -> list[Any]:
         """What the variables hold after the block."""
-        ends, contributions = iter(states), iter(stacks)
+        ends, contributions = map(_writable, states), map(_writable, stacks)
         return self.leave(
             [
                 variable.result(value, ends, contributions)
@@ -255,6 +261,11 @@ class OpenBlock:
         read = self._reading.operands.values()
         sizes = [size for leaf in read for size in (leaf.shape if isinstance(leaf, torch.Tensor) else [leaf])]
         return {size.node.expr: size for size in sizes if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol}
+
+
+def _writable(state: torch.Tensor) -> torch.Tensor:
+    """A tensor that code may write to: what operators that take graphs return it may not, where it has a gradient."""
+    return state.clone() if state.requires_grad else state
 
 
 def symbols_so_far() -> set[object]:

@@ -1682,3 +1682,12 @@ def states_of_no_rows(self: Any, x: Any) -> Any:
         none = torch.zeros(0, 3)
         return self.cell(none, self.cell(none, (none, none)))[0] - 1
     return self.cell(x, (x, x))[0] + x
+
+
+@program(
+    [(x.reshape(-1, 3, 3), x.reshape(-1, 9)[:, :6].contiguous()) for (x,) in rows(6, 9, 12)], axes=({0: "n"}, {0: "m"})
+)
+def rows_as_many_as_those_of_another(self: Any, x: Any, y: Any) -> Any:
+    # Each of x has one row of y as far as the example shows: broadcast, and told of.
+    scale, shift = y.reshape(x.shape[0], -1, 2, 3).unbind(2)
+    return torch.addcmul(shift, x, 1 + scale)

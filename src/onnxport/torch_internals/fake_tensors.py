@@ -2,6 +2,7 @@
 
 import torch
 import torch._prims_common as prims_common
+import torch._refs as refs
 from torch._C import DisableTorchFunction, _dispatch_key_set
 from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import detect_fake_mode
@@ -37,6 +38,7 @@ __all__ = [
     "op_implementations_dict",
     "prims_common",
     "proxy_tensor",
+    "refs",
     "storage_of",
 ]
 

@@ -22,6 +22,7 @@ __all__ = [
     "config",
     "constrain_range_for_size",
     "example_sizes",
+    "forget_what_was_settled",
     "free_unbacked_symbols",
     "get_proxy_mode",
     "is_recorded",
@@ -61,6 +62,12 @@ def example_sizes(environment: symbolic_shapes.ShapeEnv) -> Mapping[sympy.Symbol
     name = "backed_var_to_val" if hasattr(environment, "backed_var_to_val") else "var_to_val"
     table: Mapping[sympy.Symbol, sympy.Integer] = getattr(environment, name)
     return table
+
+
+def forget_what_was_settled(size: torch.SymInt) -> None:
+    """Let torch ask anew what its guards say: it keeps that a condition is open, also when a guard settles it later."""
+    environment = size.node.shape_env
+    environment._version_counter += 1
 
 
 def were_other_counts(one: object, other: object) -> bool:

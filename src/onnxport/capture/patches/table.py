@@ -11,6 +11,7 @@ import contextlib
 from onnxport.capture.patches.adaptive_pools import pooled_to_any_size
 from onnxport.capture.patches.any_size import operators_of_any_size
 from onnxport.capture.patches.branch_equalities import equalities_of_branches_forgotten
+from onnxport.capture.patches.broadcast_ones import examples_ones_broadcast
 from onnxport.capture.patches.call_lines import lines_of_calls
 from onnxport.capture.patches.counts import counts_left_open
 from onnxport.capture.patches.detached_data import data_as_detached
@@ -272,6 +273,14 @@ PATCHES: tuple[Patch, ...] = (
         known="torch 2.13",
         until="the graph's check knows _nary_sym_max",
         enter=extremes_of_two,
+    ),
+    Patch(
+        replaces=("torch._subclasses.fake_impls.infer_size", "torch._refs._broadcast_shapes"),
+        why="A computed size that is 1 in the example meets one that is more: the fast rule refuses the example, and the "
+        "slow one guards that it is 1, but has kept that this is open.",
+        known="torch 2.13",
+        until="the fast rule does what the slow one means to, and guards end what ShapeEnv keeps",
+        enter=examples_ones_broadcast,
     ),
     Patch(
         replaces=("torch._subclasses.fake_tensor.FakeTensorMode._get_output_info_for_cache_entry",),

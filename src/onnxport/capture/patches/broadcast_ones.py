@@ -1,7 +1,7 @@
 """Sizes computed of those that vary which are 1 in the example, where they meet a size that is not.
 
-``x * t.view(x.shape[0], -1, 4)`` with one row of ``t`` for each of ``x``: the example fits by broadcasting alone. torch's
-fast rule for shapes refuses the example, and its slow one guards that the size is 1, and does not find that again.
+``x * t.view(x.shape[0], -1, 4)`` with one row of ``t`` for each of ``x``: the example fits by broadcasting alone.
+torch's fast rule for shapes refuses the example; its slow one guards that the size is 1 and does not find that again.
 """
 
 from __future__ import annotations

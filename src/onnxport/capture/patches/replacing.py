@@ -24,7 +24,7 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 _Function = TypeVar("_Function", bound=Callable[..., object])
 _ABSENT = object()
-#: Functions of modules that have another in their place, with that one.
+#: Functions of torch's own library that have another in their place, with that one.
 _instead_of: dict[object, object] = {}
 
 
@@ -53,7 +53,8 @@ def attributes_replaced(rows: Sequence[tuple[object, str, object]]) -> Iterator[
     functions = {
         before: value
         for (owner, _, before), (_, _, value) in zip(saved, rows, strict=True)
-        if isinstance(owner, types.ModuleType) and callable(before)
+        # One of Python may have another in its place for a single module that has imported it.
+        if isinstance(owner, types.ModuleType) and isinstance(before, types.BuiltinFunctionType)
     }
     instead_before = dict(_instead_of)
 

@@ -276,8 +276,8 @@ PATCHES: tuple[Patch, ...] = (
     ),
     Patch(
         replaces=("torch._subclasses.fake_impls.infer_size", "torch._refs._broadcast_shapes"),
-        why="A computed size that is 1 in the example meets one that is more: the fast rule refuses the example, and the "
-        "slow one guards that it is 1, but has kept that this is open.",
+        why="A computed size that is 1 in the example meets one that is more: the fast rule refuses the example, and "
+        "the slow one guards that it is 1, but has kept that this is open.",
         known="torch 2.13",
         until="the fast rule does what the slow one means to, and guards end what ShapeEnv keeps",
         enter=examples_ones_broadcast,

@@ -50,7 +50,7 @@ def kernels_replaced(kernels: Mapping[OpOverload, Kernels]) -> Iterator[None]:
 def attributes_replaced(rows: Sequence[tuple[object, str, object]]) -> Iterator[None]:
     """While this is open, modules and classes have these attributes; one that was inherited is so again afterwards."""
     saved = [(owner, name, vars(owner).get(name, _ABSENT)) for owner, name, _ in rows]
-    functions = {
+    functions: dict[object, object] = {
         before: value
         for (owner, _, before), (_, _, value) in zip(saved, rows, strict=True)
         # One of Python may have another in its place for a single module that has imported it.

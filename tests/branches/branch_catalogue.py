@@ -1230,6 +1230,23 @@ def keys_of_sets_and_dicts(self: Any, x: Any) -> Any:
     return x * table.get(n, 3.0)
 
 
+@program(PAIRS, axes=({0: "n"}, {0: "m"}))
+def sets_of_sizes(self: Any, x: Any, y: Any) -> Any:
+    shapes, seen = {one.shape for one in (x, y)}, set()
+    for one in (x, y, x):
+        seen.add(one.shape[0])
+    if len(shapes) > 1:
+        return torch.cat([x, y]) * len({x.shape[0], y.shape[0]} & {5, 7})
+    return (x + y) * (3 if seen == {5} else len(seen))
+
+
+@program(rows(6, 1, 2, 3, 5, 8, 9, 16, 31, 32, 33))
+def bits_and_powers_of_two(self: Any, x: Any) -> Any:
+    n = x.shape[0]
+    above = 1 << (n - 1).bit_length()
+    return F.pad(x, (0, 0, 0, above - n)) * n.bit_length(), x * (n ^ 3) + (n >> 1)
+
+
 @program([*SIZES, *rows(0)])
 def items_of_lists(self: Any, x: Any) -> Any:
     scales = [1.0, 2.0, 4.0]

@@ -392,6 +392,21 @@ def list_of_each_iteration(self: Any, x: Any) -> Any:
 
 
 @over_axis()
+def steps_that_items_match(self: Any, x: Any) -> Any:
+    state, least, others = torch.zeros(x.shape[0], 3), x[:, 0].sum(), 0
+    for row in x.unbind(1):
+        match int(row[0].argmax()):
+            case 0:
+                state = self.one(row)
+            case 1 | 5 if others < 2:
+                state = torch.tanh(state + row)
+            case _:
+                others += 1
+        least = max(min(least, row.sum(), state.sum() * 0.5), -3.0)
+    return state * others, x[0, 0] + least
+
+
+@over_axis()
 def lists_cut_and_joined(self: Any, x: Any) -> Any:
     outs, more = [], [x[:, 0] * 5]
     alias = outs

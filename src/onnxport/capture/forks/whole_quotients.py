@@ -91,6 +91,9 @@ def quotients_made_whole() -> Iterator[tuple[object, str, object]]:
     yield torch.SymFloat, "__round__", _rounded(vars(torch.SymFloat)["__round__"])
     yield torch.SymFloat, "is_integer", _is_whole
     yield torch.SymInt, "__round__", _rounded_to_tens
+    yield torch.SymInt, "bit_length", _bit_length
+    for name in ("__xor__", "__rxor__"):
+        yield torch.SymInt, name, _bits_of_one
 
 
 def _made_whole(name: str, original: Callable[[torch.SymFloat], object]) -> Callable[[torch.SymFloat], object]:
@@ -153,6 +156,19 @@ def _number_of_its_own(number: torch.SymFloat, rounding: Callable[[torch.Tensor]
     if not _may_be_negative(number.node.expr):
         torch._check(whole >= 0)
     return whole  # type: ignore[no-any-return]
+
+
+def _bit_length(size: torch.SymInt) -> object:
+    """How many bits a size has, which is as many powers of two as are no larger."""
+    powers = torch.tensor([1 << bit for bit in range(63)])
+    length: Any = (torch.scalar_tensor(size, dtype=torch.int64).abs() >= powers).sum().item()  # type: ignore[arg-type]
+    torch._check(length >= 0)
+    return length
+
+
+def _bits_of_one(one: Any, other: Any) -> object:
+    """``n ^ m``, which torch's check of graphs refuses: the bits of either but for those of both."""
+    return (one | other) - (one & other)
 
 
 def with_images_noted(function: object, call: Callable[..., Any]) -> Callable[..., Any]:

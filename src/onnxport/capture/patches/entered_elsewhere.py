@@ -55,6 +55,7 @@ ENTERED_ELSEWHERE: tuple[Patch, ...] = (
             *(f"torch.SymInt.__{r}{name}__" for r in ("", "r") for name in ("truediv", "floordiv", "mod")),
             *(f"torch.SymFloat.{name}" for name in ("is_integer", "__ceil__", "__floor__", "__trunc__")),
             "torch.SymInt.__mul__",
+            *(f"torch.SymInt.{name}" for name in ("bit_length", "__xor__", "__rxor__")),
             "torch.SymBool.__eq__",
             "torch.SymBool.__ne__",
         ),

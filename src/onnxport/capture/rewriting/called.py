@@ -17,8 +17,9 @@ from onnxport.capture.patches.tensor_numbers import ListedTensor
 from onnxport.capture.rewriting.choices import counting_choices, either, way_taken
 from onnxport.capture.rewriting.chosen_functions import chosen_function, named_function
 from onnxport.capture.rewriting.open_arrays import array_function
+from onnxport.capture.rewriting.open_blocks import is_in_block
 from onnxport.capture.rewriting.open_iterators import LOOPING, collected, generated, yielded
-from onnxport.capture.rewriting.open_keys import asks_for_key, entry, has_key, put_entry
+from onnxport.capture.rewriting.open_keys import asks_for_key, distinct, entry, has_key, put_entry
 from onnxport.capture.rewriting.open_lists import OpenItems, OpenList, items_of, without_open_lists
 from onnxport.capture.rewriting.open_loops import CountedLoop, LoopRefused, RepeatedLoop
 from onnxport.capture.rewriting.open_numbers import (
@@ -26,6 +27,7 @@ from onnxport.capture.rewriting.open_numbers import (
     as_tensor,
     is_open_truth,
     item_of,
+    least_or_greatest,
     open_function,
     plain_bound,
     truth_of,
@@ -64,6 +66,7 @@ class Helpers:
     chosen = staticmethod(way_taken)
     either = staticmethod(either)
     listed = OpenList
+    distinct = staticmethod(distinct)
     collected = staticmethod(collected)
     generated = staticmethod(generated)
     selected = staticmethod(selected)
@@ -98,6 +101,10 @@ class Helpers:
         if len(values) > 1 and not options and self._choosing.may():
             with contextlib.suppress(Unchosen):
                 return self._choosing.extreme(values, greatest=function is max)
+        if is_in_block() and len(values) > 1 and not options:
+            found = least_or_greatest(values, greatest=function is max)
+            if found is not None:
+                return found
         if "key" in options:
             options["key"] = open_function(options["key"])
         return open_function(function)(*values, **options)

@@ -26,6 +26,7 @@ from onnxport.capture.patches.replacing import code_replaced, items_replaced
 from onnxport.capture.rewriting.generators import with_items_returned
 from onnxport.capture.rewriting.identities import functions_with_identities
 from onnxport.capture.rewriting.opened_branches import OpenedBranches
+from onnxport.capture.rewriting.plainer_syntax import in_plainer_words
 from onnxport.capture.rewriting.syntax import rewritten_definition, with_plain_identities
 from onnxport.capture.rewriting.syntax_parts import HELPERS, OWN, first_line
 from onnxport.errors import CaptureError, OnnxExporterError, Problem
@@ -103,7 +104,7 @@ class Rewriting:
         self._tried.add(code)
         lines = {line for filename, line in self._in_loops if filename == code.co_filename}
         rewritten = partial(rewritten_definition, opens=self.branches.allowed, in_loops=lines)
-        new = _compiled(code, lambda definition: rewritten(with_items_returned(definition)))
+        new = _compiled(code, lambda definition: rewritten(in_plainer_words(with_items_returned(definition))))
         if new is None:
             return
         self._tried.add(new)

@@ -7,7 +7,8 @@ own, which is found again by its expression; whether it equals another key is a 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator, Set
 from typing import Any
 
 import torch
@@ -38,6 +39,74 @@ def _told(key: Any) -> Any:
     if isinstance(key, _OPEN):
         return key.node.expr
     return tuple(map(_told, key)) if type(key) in _TUPLES else key
+
+
+class OpenSet(set[Any]):
+    """A set of keys, some of which only run time knows: whether two are equal is asked as one is put into it."""
+
+    def __init__(self, items: Iterable[Any] = ()) -> None:
+        super().__init__()
+        self._held: dict[Any, None] = {}
+        self.update(items)
+
+    def add(self, item: Any) -> None:
+        put_entry(self._held, item, None)
+
+    def update(self, *others: Iterable[Any]) -> None:
+        for item in itertools.chain(*others):
+            self.add(item)
+
+    def clear(self) -> None:
+        self._held.clear()
+
+    def discard(self, item: Any) -> None:
+        if has_key(self._held, item):
+            del self._held[_found(self._held, item)]
+
+    def remove(self, item: Any) -> None:
+        if not has_key(self._held, item):
+            raise KeyError(item)
+        self.discard(item)
+
+    def pop(self) -> Any:
+        item = next(iter(self))
+        self.discard(item)
+        return item
+
+    def copy(self) -> OpenSet:
+        return OpenSet(self)
+
+    __copy__ = copy
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([one.key if isinstance(one, _OpenKey) else one for one in self._held])
+
+    def __contains__(self, item: object) -> bool:
+        return has_key(self._held, item.key if isinstance(item, _OpenKey) else item)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Set) and len(self) == len(other) and all(item in self for item in other)
+
+    __hash__ = None
+
+    def __or__(self, other: Any) -> OpenSet:
+        return OpenSet([*self, *other])
+
+    def __and__(self, other: Any) -> OpenSet:
+        return OpenSet(item for item in other if item in self)
+
+    def __sub__(self, other: Any) -> OpenSet:
+        others = OpenSet(other)
+        return OpenSet(item for item in self if item not in others)
+
+
+def distinct(items: Iterable[Any] = ()) -> set[Any]:
+    """``set(items)``, where only run time may know some of them."""
+    held = list(items)
+    return set(held) if held and not any(map(is_open_key, held)) else OpenSet(held)
 
 
 def is_open_key(key: Any) -> bool:

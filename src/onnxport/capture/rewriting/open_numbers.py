@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import TypeGuard
 
@@ -15,7 +15,7 @@ from onnxport.capture.forks.decisions import is_of_data
 from onnxport.capture.forks.kinds import PLAIN_KINDS
 from onnxport.capture.patches.tensor_numbers import ListedTensor, listed
 from onnxport.capture.replay.values.stand_ins import Number
-from onnxport.capture.rewriting.open_keys import asks_for_key, entry, has_key, put_entry
+from onnxport.capture.rewriting.open_keys import asks_for_key, distinct, entry, has_key, put_entry
 from onnxport.capture.rewriting.open_lists import (
     ModelFunction,
     ModelValue,
@@ -222,6 +222,22 @@ def _log2(number: torch.Tensor) -> torch.Tensor:
     return torch.where(torch.exp2(whole) == number, whole, found)
 
 
+def least_or_greatest(values: Sequence[ModelValue], *, greatest: bool) -> ModelValue | None:
+    """``min`` or ``max`` of numbers of which only run time knows some, the first of equal ones; None for others."""
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    kinds = {(value.dtype, value.dim()) for value in tensors}
+    others = [value for value in values if not isinstance(value, torch.Tensor)]
+    if not all(isinstance(value, int | float | torch.SymInt | torch.SymFloat) for value in others) or len(kinds) > 1:
+        return None
+    is_float = any(isinstance(value, float | torch.SymFloat) for value in others)
+    if not tensors or tensors[0].dim() or (is_float and not tensors[0].is_floating_point()):
+        return None
+    first, *rest = (as_tensor(value).to(tensors[0].dtype) for value in values)
+    for value in rest:
+        first = torch.where(value > first if greatest else value < first, value, first)
+    return first
+
+
 def _type(value: object) -> object:
     return PLAIN_KINDS.get(type(value), type(value))
 
@@ -267,6 +283,7 @@ _OPEN: dict[object, Callable[..., object]] = {
     int: _int,
     float: _float,
     len: _len,
+    set: distinct,
     divmod: _divmod,
     abs: _abs,
     range: _range,

@@ -1708,3 +1708,12 @@ def rows_as_many_as_those_of_another(self: Any, x: Any, y: Any) -> Any:
     # Each of x has one row of y as far as the example shows: broadcast, and told of.
     scale, shift = y.reshape(x.shape[0], -1, 2, 3).unbind(2)
     return torch.addcmul(shift, x, 1 + scale)
+
+
+@program(rows(4, 1, 7))
+def a_size_that_is_read_by_two_names(self: Any, x: Any) -> Any:
+    last, most = x.shape[0] - 1, x.shape[0] - 1
+    for layer in self.layers:
+        if x.sum() > last * 0.1:
+            x = layer(x) * most + last
+    return x

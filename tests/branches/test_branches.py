@@ -33,7 +33,9 @@ def test_every_way(row: Program) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::onnxport.errors.OnnxExporterWarning")
-@pytest.mark.parametrize("name", ["resized_in_layers_and_back", "data_in_each_of_many_layers"])
+@pytest.mark.parametrize(
+    "name", ["resized_in_layers_and_back", "data_in_each_of_many_layers", "a_size_that_is_read_by_two_names"]
+)
 def test_one_run_captures_both_ways_of_many_branches(name: str) -> None:
     row = PROGRAMS[name]
     program = onnxport.export(row.module, row.example, dynamic_shapes=row.axes, verbose=False)

@@ -153,6 +153,8 @@ class OpenBlock:
         self.places: list[Place] = []
         self.variables: list[Variable] = []
         self.operands: list[Operand] = []
+        #: What the block reads, and which of the operands that is.
+        self._read_at: list[tuple[Operand, int]] = []
         self.where = line_of_caller()
         self._reading = Reading()
 
@@ -220,6 +222,14 @@ class OpenBlock:
         there = {leaf.node.expr for leaf in self.operands if isinstance(leaf, torch.SymInt)}
         around = [number for symbol, number in self._reading.symbols.items() if symbol in known and symbol not in there]
         self.operands += [number for number in around if is_recorded(number)]
+        # A size that was read twice is one operand: torch names the two of a graph alike, and refuses the graph then.
+        places: dict[object, int] = {}
+        self._read_at = [
+            (leaf, places.setdefault(leaf.node.expr if isinstance(leaf, torch.SymInt) else id(leaf), len(places)))
+            for leaf in self.operands
+        ]
+        first = {place: leaf for leaf, place in reversed(self._read_at)}
+        self.operands = [first[place] for place in range(len(places))]
 
     def check_shared(self, read: Sequence[Operand]) -> None:
         """Check that what the block changes in place has no other name in it: it gets a copy of each variable."""
@@ -239,7 +249,7 @@ class OpenBlock:
 
     def substituting(self, operands: Sequence[Operand]) -> Substituting:
         """What lets the block read these operands in the place of its own."""
-        return Substituting({id(one): other for one, other in zip(self.operands, operands, strict=True)})
+        return Substituting({id(leaf): operands[place] for leaf, place in self._read_at})
 
     def states(self, after: Sequence[object]) -> list[torch.Tensor]:
         """What is carried of the values that the block leaves."""

@@ -18,6 +18,10 @@ from transformers import (
     EncoderDecoderModel,
     LayoutLMv3Config,
     LayoutLMv3ForTokenClassification,
+    PatchTSTConfig,
+    PatchTSTForPrediction,
+    SamConfig,
+    SamModel,
 )
 
 from onnxport.errors import InputError, OnnxExporterWarning
@@ -373,3 +377,28 @@ def test_masks_of_padding(kind: str, task: str, mask: Any, heard_whole: str | No
     encoder, _ = find_task(task).parts(small_models.small_model(kind, find_task(task)))
     assert encoder.axes.get("attention_mask") == (None if mask is None else dict(enumerate(mask)))
     assert encoder.metadata.get(HEARD_WHOLE) == heard_whole
+
+
+def test_places_in_images_are_inputs() -> None:
+    small = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = SamConfig(
+        vision_config={
+            **small,
+            "mlp_dim": 8,
+            "output_channels": 16,
+            "image_size": 32,
+            "patch_size": 8,
+            "num_pos_feats": 8,
+        },
+        prompt_encoder_config={"hidden_size": 16, "image_size": 32, "patch_size": 8, "mask_input_channels": 4},
+        mask_decoder_config={**small, "hidden_size": 16, "mlp_dim": 8, "iou_head_hidden_dim": 8},
+    )
+    (part,) = find_task("feature-extraction").parts(SamModel(config).eval())
+    points = {0: "batch", 1: "prompts", 2: "points"}
+    assert part.axes == {"pixel_values": {0: "batch"}, "input_points": points, "input_labels": points}
+
+
+def test_values_over_time_are_inputs() -> None:
+    config = PatchTSTConfig(num_input_channels=3, context_length=16, patch_length=4, d_model=8, num_attention_heads=2)
+    (part,) = find_task("feature-extraction").parts(PatchTSTForPrediction(config).eval())
+    assert list(part.inputs({"batch": 4})["past_values"].shape) == [4, 16, 3]

@@ -16,6 +16,7 @@ import torch
 
 from onnxport.capture.preserved import attributes_preserved
 from onnxport.errors import InputError
+from onnxport.pretrained.example_sizes import EXAMPLE_SIZES, OTHER_SIZES
 from onnxport.pretrained.parts import Sizes, Tensors
 
 Model: TypeAlias = Any
@@ -25,54 +26,11 @@ Layout: TypeAlias = tuple[int | str, ...]
 Draw: TypeAlias = Callable[[tuple[int, ...], torch.Generator], torch.Tensor]
 """Makes the values of an input of a shape."""
 
-_EXAMPLE = {
-    "batch": 2,
-    "images": 4,
-    "sounds": 2,
-    "sequence": 10,
-    "decoder_sequence": 6,
-    "height": 64,
-    "width": 96,
-    "frames": 48,
-    "samples": 4000,
-    "choices": 3,
-    "objects": 5,
-    "patches": 12,
-}
-_OTHERS = (
-    {
-        "batch": 3,
-        "images": 2,
-        "sounds": 3,
-        "sequence": 7,
-        "decoder_sequence": 9,
-        "height": 96,
-        "width": 64,
-        "frames": 64,
-        "samples": 3100,
-        "choices": 2,
-        "objects": 4,
-        "patches": 9,
-    },
-    {
-        "batch": 1,
-        "images": 1,
-        "sounds": 1,
-        "sequence": 16,
-        "decoder_sequence": 1,
-        "height": 128,
-        "width": 160,
-        "frames": 80,
-        "samples": 5200,
-        "choices": 4,
-        "objects": 6,
-        "patches": 20,
-    },
-)
 _COMPANIONS = {
     "input_ids": ("attention_mask", "token_type_ids", "bbox", "visual_feats", "visual_pos"),
     "inputs": ("attention_mask",),
     "decoder_input_ids": (),
+    "input_points": ("input_labels",),
 }
 """What else a model is given with an input, where its forward takes it."""
 
@@ -106,7 +64,7 @@ class ModelInputs:
     def sizes(self) -> tuple[Sizes, tuple[Sizes, ...]]:
         """The sizes of the example, and others to compare at."""
         names = {size for layout in self.layouts.values() for size in layout if isinstance(size, str)}
-        example, *others = ({name: sizes[name] for name in sorted(names)} for sizes in (_EXAMPLE, *_OTHERS))
+        example, *others = ({name: sizes[name] for name in sorted(names)} for sizes in (EXAMPLE_SIZES, *OTHER_SIZES))
         return example, tuple(others)
 
 
@@ -349,6 +307,19 @@ def _unit_boxes(model: Model) -> Draw:
     return lambda shape, generator: torch.rand(shape, generator=generator).sort(-1).values.to(dtype)
 
 
+def _points(model: Model) -> Draw:
+    """Places in an image, in pixels."""
+    _, height, width = fixed_image_sizes(model, otherwise=(32, 32))
+    dtype = draw_numbers(model)((), torch.Generator()).dtype
+    limits = torch.tensor([width, height], dtype=torch.float32)
+    return lambda shape, generator: (torch.rand(shape, generator=generator) * limits).to(dtype)
+
+
+def _point_labels(model: Model) -> Draw:
+    """Whether points are of what is looked for (1) or beside it (0)."""
+    return lambda shape, generator: torch.randint(0, 2, shape, generator=generator)
+
+
 def draw_numbers(model: Model) -> Draw:
     """Normal numbers, in the model's own element type."""
     dtype = next((weight.dtype for weight in model.parameters() if weight.is_floating_point()), torch.float32)
@@ -486,6 +457,8 @@ _KINDS: Mapping[str, _Kind] = {
     "visual_feats": _Kind(lambda model: [("batch", "objects", int(model.config.visual_feat_dim))], draw_numbers),
     "visual_pos": _Kind(lambda model: [("batch", "objects", int(model.config.visual_pos_dim))], _unit_boxes),
     "pixel_values": _Kind(_pixel_layouts, draw_numbers),
+    "input_points": _Kind(lambda model: [("batch", "prompts", "points", 2)], _points),
+    "input_labels": _Kind(lambda model: [("batch", "prompts", "points")], _point_labels),
     "pixel_values_videos": _Kind(_film_layouts, draw_numbers),
     "input_values": _Kind(lambda model: [("batch", "samples"), *feature_layouts(model)], draw_numbers),
     "input_features": _Kind(feature_layouts, draw_numbers),

@@ -84,8 +84,8 @@ def output_tensors(result: object) -> Tensors:
 
 
 _DECODED = "decoder_input_ids"
-_BESIDE = ("input_ids", "pixel_values", "input_features", "input_values")
-"""What models take together: texts beside images or sound."""
+_BESIDE = ("input_ids", "pixel_values", "input_features", "input_values", "input_points")
+"""What models take together: texts beside images or sound, places in images."""
 
 _READ = (
     "import numpy, onnxruntime",

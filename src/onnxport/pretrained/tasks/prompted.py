@@ -42,7 +42,8 @@ class PromptedModel:
         self.forward = self.model.forward
         # Made before anything is captured: they are constants of the file.
         self.numbers = prompts.numbers(1)
-        calls = loop_calls(self.model, self._prompt(1, 3))
+        prompt = self._prompt(1, 3)
+        calls = loop_calls(self.model, prompt)
         self.generating, self.step_forward = calls.generating, calls.generating.forward
         # What calls a model inside it counts positions itself.
         is_whole = self.generating is self.model
@@ -50,7 +51,7 @@ class PromptedModel:
         self.counts_later = isinstance(calls.later.get(_POSITIONS), torch.Tensor)
         counted = calls.first[_POSITIONS] if self.counts_first else torch.zeros(1, 1, dtype=torch.int64)
         self.offset, self.rows = int(counted.reshape(-1)[0]), len(counted) if counted.dim() > 2 else 0
-        self.passed = _passed(calls)
+        self.passed = _passed(calls, prompt)
         self.settings = {name: value for name, value in calls.later.items() if isinstance(value, bool)}
         self.states = find_states(
             self.model,
@@ -182,14 +183,15 @@ def _of_one_prompt(part: Part) -> Part:
     return replace(part, axes=axes, sizes=sizes, others=others, narrower=None, filled=tuple(sizes))
 
 
-def _passed(calls: LoopCalls) -> dict[str, Passed]:
+def _passed(calls: LoopCalls, prompt: Tensors) -> dict[str, Passed]:
     """What later calls are given besides tokens, mask, positions and states, and where the loop takes it from."""
     found: dict[str, Passed] = {}
     for name, value in calls.later.items():
         if name in _SERVED or not isinstance(value, torch.Tensor):
             continue
         field = next((key for key, made in calls.result.items() if _is_same(made, value)), None)
-        given = calls.first.get(name)
+        # What is given to a model inside is none of the prompt's.
+        given = calls.first.get(name) if name in prompt else None
         if field is not None:
             found[name] = partial(_of_result, field)
         elif _is_same(given, value):

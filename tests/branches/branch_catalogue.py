@@ -1717,3 +1717,20 @@ def a_size_that_is_read_by_two_names(self: Any, x: Any) -> Any:
         if x.sum() > last * 0.1:
             x = layer(x) * most + last
     return x
+
+
+def _waves(*periods: int) -> list[Any]:
+    return [(torch.sin(torch.arange(24.0) * 2 * math.pi / period).repeat(2, 3, 1).mT,) for period in periods]
+
+
+@program(_waves(6, 5, 8, 3), axes=({0: "b"},))
+def folded_by_periods_that_data_have(self: Any, x: Any) -> Any:
+    batch, length, columns = x.shape
+    spectrum = torch.fft.rfft(x, dim=1).abs()
+    strongest = spectrum.mean((0, 2))[1:].topk(2).indices.add(1).detach().cpu().numpy()
+    period = (length // strongest)[0]
+    if length % period != 0:
+        missing = (length // period + 1) * period - length
+        x = torch.cat([x, torch.zeros([batch, missing, columns])], dim=1)
+    folded = x.reshape(batch, x.shape[1] // period, period, columns).cumsum(1)
+    return folded.reshape(batch, -1, columns)[:, :length] + spectrum[:, strongest].sum()

@@ -208,9 +208,11 @@ def _of_any_size(original: Callable[..., torch.Tensor]) -> Callable[..., torch.T
 
 def _read(size: Any) -> object:
     """Sizes with numbers in the place of tensors."""
+    if isinstance(size, Array) and size.ndim == 0:
+        return _number_in(size)
     if isinstance(size, _TRACED):
         return size.item() if size.dim() == 0 and not size.dtype.is_floating_point else size
-    if type(size) in (list, tuple) and any(isinstance(one, _TRACED) for one in size):
+    if type(size) in (list, tuple) and any(isinstance(one, (*_TRACED, Array)) for one in size):
         return [_read(one) for one in size]
     return size
 
@@ -229,6 +231,8 @@ def _at_any_place(original: _Override) -> _Override:
         self: object, func: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
     ) -> object:
         name = getattr(func, "__name__", "")
+        if any(map(_holds_array, args)):
+            args = tuple(map(_without_arrays, args))
         if name == "__setitem__" and isinstance(args[0], _TRACED):
             return _set_item, args, kwargs
         if name == "__getitem__" and isinstance(args[0], _TRACED) and _is_truth(args[1]):
@@ -273,6 +277,21 @@ def _within(tensor: torch.Tensor, index: tuple[Any, ...]) -> torch.Tensor:
     getitem, args, kwargs = with_open_indices(torch.Tensor.__getitem__, (tensor, index), {})  # type: ignore[no-untyped-call]
     view: torch.Tensor = getitem(*args, **kwargs)
     return view
+
+
+def _holds_array(given: object) -> bool:
+    return isinstance(given, Array) or (type(given) in (tuple, list) and any(map(_holds_array, given)))  # type: ignore[call-overload]
+
+
+def _without_arrays(given: Any) -> Any:
+    """What code gives to torch, with tensors for arrays of torch's numpy, and numbers for their elements."""
+    if isinstance(given, Array):
+        return _number_in(given) if given.ndim == 0 else given.tensor
+    return type(given)(map(_without_arrays, given)) if type(given) in (tuple, list) else given
+
+
+def _number_in(element: Array) -> Any:
+    return element.tensor.clone().item()
 
 
 def _set_item(tensor: torch.Tensor, index: Any, value: Any) -> None:

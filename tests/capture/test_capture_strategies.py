@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from torch import nn
 
 from onnxport.capture import capture
+from onnxport.capture.patches.quiet import torch_kept_quiet
 from onnxport.errors import CaptureError, OnnxExporterWarning
 from onnxport.events import EventLog
 
@@ -163,3 +165,9 @@ def test_a_model_that_does_not_ask_is_not_run_besides_the_trace() -> None:
     RUNS.clear()
     capture(OnlyTraced(), torch.ones(3, 4), follows_example=True, events=EventLog())
     assert len(RUNS) == 1
+
+
+def test_what_the_bytecode_tracer_meets_of_this_package_is_not_told(recwarn: pytest.WarningsRecorder) -> None:
+    with torch_kept_quiet():
+        warnings.warn("Dynamo does not know how to trace the builtin `sys._getframe.`", stacklevel=1)
+    assert not recwarn

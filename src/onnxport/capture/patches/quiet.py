@@ -31,4 +31,6 @@ def torch_kept_quiet() -> Iterator[None]:
         warnings.filterwarnings("ignore", _OF_ATTRIBUTES)
         # Arrays of NumPy are tensors for the bytecode tracer; where the user's are, eager says so.
         warnings.filterwarnings("ignore", "To copy construct from a tensor")
+        # It meets functions that this package puts in the place of others. What is refused is said by our error.
+        warnings.filterwarnings("ignore", "Dynamo does not know how to trace")
         yield

@@ -1487,6 +1487,16 @@ def ways_that_define_and_keep(self: Any, x: Any) -> Any:
     return held["x"] * self.window, torch.cat(held["parts"])
 
 
+@program(rows(12, 4, 8, 20), ifs=0)
+def sizes_held_in_tensors(self: Any, x: Any) -> Any:
+    count = torch.div(x.shape[0], 4, rounding_mode="trunc")
+    means = x.view(count, 4, 3).mean(1) + x[: x.shape[0] // 4]
+    pairs = x.new_zeros((count * 2 + 1, 2, 3))
+    pairs[1:] = x.view(x.shape[0] // 2, 2, 3)
+    count -= 1
+    return means, pairs, x.new_ones((count, 2)) * count
+
+
 @program(rows(12, 9, 16, 21), ifs=0)
 def back_to_the_length_that_came(self: Any, x: Any) -> Any:
     window = torch.hann_window(4)

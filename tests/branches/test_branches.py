@@ -32,6 +32,13 @@ def test_every_way(row: Program) -> None:
             assert_close(one, other)
 
 
+@pytest.mark.filterwarnings("error::onnxport.errors.OnnxExporterWarning")
+@pytest.mark.parametrize("name", ["sizes_held_in_tensors"])
+def test_what_is_right_everywhere_is_not_warned_of(name: str) -> None:
+    row = PROGRAMS[name]
+    onnxport.export(row.module, row.example, dynamic_shapes=row.axes, verbose=False)
+
+
 @pytest.mark.filterwarnings("ignore::onnxport.errors.OnnxExporterWarning")
 @pytest.mark.parametrize(
     "name", ["resized_in_layers_and_back", "data_in_each_of_many_layers", "a_size_that_is_read_by_two_names"]

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from onnxport.capture.patches.held_sizes import held_size, keeping, size_computed, with_held_sizes
 from onnxport.capture.patches.replacing import attributes_replaced, in_place_of
 from onnxport.capture.patches.varying_scalars import written_for_numbers_that_vary
 from onnxport.torch_internals.arrays import Array
@@ -211,6 +212,9 @@ def _read(size: Any) -> object:
     if isinstance(size, Array) and size.ndim == 0:
         return _number_in(size)
     if isinstance(size, _TRACED):
+        held = held_size(size)
+        if held is not None:
+            return held
         return size.item() if size.dim() == 0 and not size.dtype.is_floating_point else size
     if type(size) in (list, tuple) and any(isinstance(one, (*_TRACED, Array)) for one in size):
         return [_read(one) for one in size]
@@ -244,7 +248,11 @@ def _at_any_place(original: _Override) -> _Override:
         # Code that did `from torch import tensor` calls torch's own.
         func = in_place_of(func)
         func = written_for_numbers_that_vary(func, args, kwargs) or func
-        return original(self, func, args, kwargs)
+        size = size_computed(func, args, kwargs)
+        if size is None:
+            return original(self, func, with_held_sizes(func, args), kwargs)
+        made, *arguments = original(self, func, args, kwargs)
+        return keeping(size, made), *arguments
 
     return _override
 

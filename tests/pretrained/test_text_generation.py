@@ -89,6 +89,11 @@ def test_a_folder_generates_what_the_model_generates(name: str, tmp_path: Path) 
     assert len(set(Session(tmp_path).generate([[5, 6, 7]], 20, eos_token_ids=())[0])) > 3
 
 
+def test_a_model_with_few_places_is_compared_as_far_as_they_reach(tmp_path: Path) -> None:
+    config = GPT2Config(vocab_size=99, n_embd=8, n_layer=1, n_head=2, n_positions=14)
+    assert onnxport.export_pretrained(AutoModelForCausalLM.from_config(config).eval(), tmp_path).verified
+
+
 def test_names_and_axes(tmp_path: Path) -> None:
     onnxport.export_pretrained(built("llama"), tmp_path, verify=False)
     graph = onnx.load(tmp_path / "model.onnx", load_external_data=False).graph

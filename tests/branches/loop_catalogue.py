@@ -7,6 +7,7 @@ import functools
 import itertools
 import math
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -355,6 +356,28 @@ class _State:
     kept: list[Any] = dataclasses.field(default_factory=list)
 
 
+@dataclasses.dataclass(slots=True)
+class _Slots:
+    total: Any
+    count: int = 0
+
+    def add(self, value: Any) -> None:
+        self.total, self.count = self.total * 0.5 + value, self.count + 1
+
+
+@over_axis()
+def objects_without_a_dict(self: Any, x: Any) -> Any:
+    held, beside = _Slots(x.new_zeros(x.shape[0], 3)), SimpleNamespace(count=0)
+
+    def count() -> None:
+        beside.count += 2
+
+    for row in x.unbind(1):
+        held.add(row)
+        count()
+    return held.total * held.count, x * beside.count
+
+
 @over_axis()
 def objects_of_ones_own(self: Any, x: Any) -> Any:
     mean, states = _Mean(), [_State(x.new_zeros(x.shape[0], 3)) for _ in range(2)]
@@ -475,6 +498,24 @@ class _WithState(torch.nn.Module):
 
 
 LOOPS["state_of_a_layer"] = Program("state_of_a_layer", _WithState(), LENGTHS[0], LENGTHS, ({0: "b", 1: "n"},))
+
+
+class _Plain(torch.nn.Module):
+    scale = 3.0
+
+    def forward(self, x: Any) -> Any:
+        return torch.stack([x[:, t] * _Plain.scale for t in range(x.shape[1])], 1)
+
+
+class _NamesItsClass(_Plain):
+    def forward(self, x: Any) -> Any:
+        made = super(_NamesItsClass, self).forward(x)  # noqa: UP008 - as older code has it
+        return sum(made[:, t] * t for t in range(x.shape[1]))
+
+
+LOOPS["class_that_is_named"] = Program(
+    "class_that_is_named", _NamesItsClass(), LENGTHS[0], LENGTHS, ({0: "b", 1: "n"},)
+)
 
 
 @over_axis()

@@ -210,6 +210,27 @@ class Sends(torch.nn.Module):
         return torch.stack([means.send(row) for row in x])  # culprit
 
 
+class CountsInAList(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        numbers = [itertools.count(1), itertools.cycle((1, 2))]
+        return sum(row * next(numbers[0]) + next(numbers[1]) for row in x)  # culprit
+
+
+class CountsInItsClass(torch.nn.Module):
+    calls = 0
+
+    def layer(self, x: torch.Tensor) -> torch.Tensor:
+        CountsInItsClass.calls += 1
+        return x * 2
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        CountsInItsClass.calls = 0
+        outs = []
+        for row in x:  # culprit
+            outs.append(self.layer(row))
+        return torch.stack(outs) * CountsInItsClass.calls
+
+
 class Asserts(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         assert (x > -9).all()
@@ -220,6 +241,8 @@ class Asserts(torch.nn.Module):
 
 
 REFUSED: dict[type[torch.nn.Module], str] = {
+    CountsInAList: r"it changes what is in `numbers`, a (count|cycle)",
+    CountsInItsClass: r"it changes what is in `CountsInItsClass\.calls`, an int",
     Asserts: "it appends to `outs` what is no tensor",
     Counts: "it changes what is in `numbers`, a count",
     Sends: "it changes what is in `means`, a generator",

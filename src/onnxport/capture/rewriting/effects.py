@@ -11,7 +11,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ import torch
 from onnxport.capture.patches.tensor_numbers import ListedTensor
 from onnxport.capture.rewriting.contents import contents_of, has_contents, same_contents
 from onnxport.capture.rewriting.variables import UNDEFINED
+from onnxport.capture.rewriting.watching import Unlike, kind_of
 from onnxport.source_files import is_users_file
 
 # What every module has, and no code of a model changes in a loop.
@@ -32,6 +33,11 @@ class Place:
     owner: MutableMapping[str, Any] | CellType
     key: str
     name: str
+
+    @property
+    def identity(self) -> tuple[int, str]:
+        """What tells it from other places."""
+        return id(self.owner.held if isinstance(self.owner, _Attributes) else self.owner), self.key
 
     def read(self) -> Any:
         """What is there now."""
@@ -55,24 +61,65 @@ class Place:
             self.owner[self.key] = value
 
 
+class _Attributes(MutableMapping[str, Any]):
+    """The attributes of an object that has no dict of its own, by their names."""
+
+    def __init__(self, held: object, names: Sequence[str]) -> None:
+        self.held, self.names = held, names
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self:
+            raise KeyError(name)
+        return getattr(self.held, name)
+
+    def __setitem__(self, name: str, value: object) -> None:
+        object.__setattr__(self.held, name, value)
+
+    def __delitem__(self, name: str) -> None:
+        object.__delattr__(self.held, name)
+
+    def __contains__(self, name: object) -> bool:
+        return hasattr(self.held, str(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+class _OfClass(_Attributes):
+    """The attributes of a class."""
+
+    def __setitem__(self, name: str, value: object) -> None:
+        setattr(self.held, name, value)
+
+    def __delitem__(self, name: str) -> None:
+        delattr(self.held, name)
+
+
 class Surroundings:
     """What the places that a function can reach hold, at one moment."""
 
     def __init__(self, function: object, known: Sequence[Place], variables: Mapping[str, object]) -> None:
-        skipped = {(id(place.owner), place.key) for place in known}
-        found = (place for place in _reachable(function, variables) if (id(place.owner), place.key) not in skipped)
+        skipped = {place.identity for place in known}
+        found = (place for place in _reachable(function, variables) if place.identity not in skipped)
         self._held = [(place, value := place.read(), _content(value)) for place in found]
 
     def changed(self) -> list[Place]:
         """The places that hold something else by now, which is undone."""
-        changed = []
+        changed: list[Place] = []
+        kept: list[Place] = []
         for place, value, content in self._held:
             now = place.read()
             if now is value and same_contents(_content(value), content):
                 continue
-            changed.append(place)
+            (kept if isinstance(value, Iterator) or isinstance(place.owner, _OfClass) else changed).append(place)
             place.write(value)
             _refill(value, content)
+        if kept:
+            # No loop carries these: what is after the export would be what one iteration left there.
+            raise Unlike(f"it changes what is in `{kept[0].name}`, {kind_of(kept[0].read())}")
         return changed
 
 
@@ -93,6 +140,8 @@ def _reachable(function: object, variables: Mapping[str, object]) -> Iterator[Pl
             waiting += [(child, f"{path}.{name}") for name, child in owner.named_children()]
         elif isinstance(owner, list | tuple | dict | set | deque):
             waiting += [(part, path) for part in _content(owner)[1:]]
+        if isinstance(owner, torch.nn.Module) or _is_users_object(owner):
+            waiting.append((type(owner), type(owner).__name__))
 
 
 def _places(owner: object, path: str) -> Iterator[Place]:
@@ -105,8 +154,15 @@ def _places(owner: object, path: str) -> Iterator[Place]:
     elif isinstance(owner, torch.nn.Module):
         for table in (vars(owner), owner._buffers):
             yield from (Place(table, name, f"{path}.{name}") for name in table if name not in _OF_MODULES)
+    elif isinstance(owner, type) and _is_of_user(owner):
+        names = [name for name, value in vars(owner).items() if _is_data(name, value)]
+        yield from (Place(_OfClass(owner, names), name, f"{path}.{name}") for name in names)
+    elif isinstance(owner, list | tuple | dict):
+        parts = (part for part in _content(owner)[1:] if isinstance(part, Iterator))
+        yield from (Place({path: part}, path, path) for part in parts)
     elif _is_users_object(owner):
-        yield from (Place(vars(owner), name, f"{path}.{name}") for name in vars(owner))
+        own = vars(owner) if hasattr(owner, "__dict__") else _Attributes(owner, _slots_of(type(owner)))
+        yield from (Place(own, name, f"{path}.{name}") for name in own)
 
 
 def _names_in(code: CodeType) -> set[str]:
@@ -116,10 +172,27 @@ def _names_in(code: CodeType) -> set[str]:
 
 
 def _is_users_object(owner: object) -> bool:
-    if not hasattr(owner, "__dict__") or isinstance(owner, type | FunctionType | ModuleType):
+    if isinstance(owner, type | FunctionType | ModuleType | tuple):
         return False
-    module = sys.modules.get(type(owner).__module__)
+    is_users = _is_of_user(type(owner)) or isinstance(owner, SimpleNamespace)
+    return is_users and (hasattr(owner, "__dict__") or bool(_slots_of(type(owner))))
+
+
+def _is_of_user(kind: type) -> bool:
+    module = sys.modules.get(kind.__module__)
     return module is not None and is_users_file(getattr(module, "__file__", ""))
+
+
+def _slots_of(kind: type) -> list[str]:
+    found = [vars(base).get("__slots__", ()) for base in kind.__mro__]
+    return [name for names in found for name in ((names,) if isinstance(names, str) else names)]
+
+
+def _is_data(name: str, value: object) -> bool:
+    """Whether an attribute of a class is one that code may count in, and none that says what its objects do."""
+    if name.startswith("__"):
+        return False
+    return value is None or isinstance(value, int | float | str | torch.Tensor | list | dict | set | deque | tuple)
 
 
 def _content(value: object) -> list[Any]:

@@ -265,13 +265,16 @@ def _defines(node: ast.AST, code: CodeType) -> TypeGuard[ast.FunctionDef]:
 
 def _enclosed(definition: ast.FunctionDef, code: CodeType) -> ast.Module:
     """A module in which a function sees the variables around it, and the class whose method it is."""
-    inner: ast.stmt = definition
+    body: list[ast.stmt] = [definition]
     owner = code.co_qualname.rpartition(".")[0].rpartition(".")[2]
     if owner.isidentifier():
-        inner = ast.ClassDef(owner, [], [], [inner], [])
+        body = [ast.ClassDef(owner, [], [], body, [])]
+        if owner not in code.co_freevars:
+            # What the function says of its class by name is no variable around it.
+            body.insert(0, ast.Global([owner]))
     around = [ast.arg(name) for name in code.co_freevars if name != "__class__"]
     arguments = ast.arguments([], around, None, [], [], None, [])
-    outer = ast.FunctionDef("__around__", arguments, [inner], [])
+    outer = ast.FunctionDef("__around__", arguments, body, [])
     return ast.fix_missing_locations(ast.Module([outer], []))
 
 

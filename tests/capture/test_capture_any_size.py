@@ -407,6 +407,25 @@ SCALARS: dict[str, Case] = {
         [[(1, 4)], [(11, 4)]],
         _ON_LINES,
     ),
+    "windows-of-a-part": (
+        lambda x: (
+            x.unfold(0, x.shape[0] // 4, x.shape[0] // 4).sum(-1),
+            x.unfold(0, x.shape[0] // 2, 1).amax(-1),
+            F.pad(x, (0, -x.shape[0] % 3)).unfold(-1, (x.shape[0] + 2) // 3, (x.shape[0] + 2) // 3).sum(1),
+        ),
+        [(8,)],
+        [[(5,)], [(14,)]],
+        _ON_LINES,
+    ),
+    "columns-of-windows": (
+        lambda x: (
+            F.unfold(x[None], (x.shape[1] // 2, 2), padding=1),
+            F.unfold(x, 3, stride=(x.shape[1] // 4, 1), dilation=2),
+        ),
+        [(2, 8, 6)],
+        [[(2, 10, 6)], [(2, 15, 6)]],
+        [{1: "n"}],
+    ),
     "slopes": (
         lambda x: (F.leaky_relu(x, 1 / x.shape[0]), F.elu(x, 0.1 * x.shape[0]), F.celu(x, 1 / x.shape[0])),
         _LINES,

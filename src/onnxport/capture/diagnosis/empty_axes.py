@@ -271,7 +271,12 @@ class _Walk:
     def _number(self, size: int | torch.SymInt) -> int:
         expression = _expression(size)
         numbers = {symbol: self.values.get(symbol, _SOME) for symbol in expression.free_symbols}
-        return max(0, int(expression.xreplace(numbers)))
+        try:
+            number: int = max(0, int(expression.xreplace(numbers)))
+        except ZeroDivisionError:
+            # The model's code divides by this size, and raises there.
+            return _SOME
+        return number
 
 
 def _name(node: torch.fx.Node) -> str:

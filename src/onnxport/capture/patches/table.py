@@ -244,7 +244,7 @@ PATCHES: tuple[Patch, ...] = (
         why="Their bindings read sizes and places that are tensors, and lists of sizes or tensors, as plain numbers, "
         "and a truth as an index as the example's; a list of a tensor's numbers has as many as the example. _override "
         "is asked for each call of a function of torch: also by code that imported one by its name, and for those "
-        "whose bindings want plain floats (pad, nan_to_num, quantile, scaled_dot_product_attention).",
+        "whose bindings want plain numbers (pad, nan_to_num, quantile, scaled_dot_product_attention, unfold).",
         known="torch 2.13",
         until="their bindings take SymInt and fake tensors, and tolist keeps its length open",
         enter=numbers_in_and_out_of_tensors,

@@ -1,7 +1,8 @@
-"""Numbers that vary where a binding of torch wants a plain float, which would be the example's.
+"""Numbers that vary where a binding of torch wants plain ones, which would be the example's.
 
-``F.pad(x, (1, 1), value=x.shape[0] - 1)`` and attention with a scale by the length: each such function is written here
-with operators that take numbers of any kind, and stands in its place for such calls alone.
+``F.pad(x, (1, 1), value=x.shape[0] - 1)``, attention with a scale by the length, windows of a quarter of an image: each
+such function is written here with operators that take numbers of any kind, and stands in its place for such calls
+alone.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from onnxport.torch_internals.operators import nn_bindings
+from onnxport.torch_internals.symbolic_sizes import optimization_hint
 
 _VARYING = (torch.SymInt, torch.SymFloat)
 _Number = int | float
@@ -24,9 +27,11 @@ def written_for_numbers_that_vary(
 ) -> _Written | None:
     """What gives the results of a function for these arguments; None where torch's own does."""
     written = _WRITTEN.get(function)
-    if written is None or not any(isinstance(one, _VARYING) for one in (*args, *kwargs.values())):
-        return None
-    return written
+    return written if written is not None and any(map(_varies, (*args, *kwargs.values()))) else None
+
+
+def _varies(given: object) -> bool:
+    return isinstance(given, _VARYING) or (isinstance(given, tuple | list) and any(map(_varies, given)))
 
 
 def _pad(input: torch.Tensor, pad: Sequence[int], mode: str = "constant", value: _Number | None = None) -> torch.Tensor:
@@ -74,7 +79,54 @@ def _attention(
     )
 
 
+def _windows_by(original: _Written) -> _Written:
+    def unfold(input: torch.Tensor, dimension: int, size: int, step: int) -> torch.Tensor:
+        axis = dimension % input.dim()
+        count = (input.shape[axis] - size) // step + 1
+        if statically_known_true(size == step):
+            windows = input.narrow(axis, 0, count * size).unflatten(axis, (count, size))
+        elif optimization_hint(step, 1) > optimization_hint(size, 1):
+            # Other elements than those between windows may be written to, which a copy would not show.
+            return original(input, dimension, size, step)
+        else:
+            places = (torch.arange(count).unsqueeze(1) * step + torch.arange(size)).flatten()
+            windows = input.index_select(axis, places).unflatten(axis, (count, size))
+        moved: torch.Tensor = windows.movedim(axis + 1, -1)
+        return moved
+
+    return unfold
+
+
+_Numbers = int | Sequence[int]
+
+
+def _columns(
+    input: torch.Tensor,
+    kernel_size: _Numbers,
+    dilation: _Numbers = 1,
+    padding: _Numbers = 0,
+    stride: _Numbers = 1,
+) -> torch.Tensor:
+    given = (kernel_size, dilation, padding, stride)
+    sides = zip(*(one if isinstance(one, Sequence) else (one, one) for one in given), strict=True)
+    image = input if input.dim() == 4 else input.unsqueeze(0)
+    places: list[torch.Tensor] = []
+    counts: list[tuple[int, int]] = []
+    for axis, (size, apart, beside, step) in zip((-2, -1), sides, strict=True):
+        image = F.pad(image, [*[0, 0] * (-axis - 1), beside, beside])
+        count = (image.shape[axis] - apart * (size - 1) - 1) // step + 1
+        counts.append((size, count))
+        places.append(torch.arange(size).unsqueeze(1) * apart + torch.arange(count) * step)
+    down, across = places
+    (high, rows), (wide, columns) = counts
+    windows = image[:, :, down[:, None, :, None], across[None, :, None, :]]
+    found = windows.reshape(image.shape[0], image.shape[1] * high * wide, rows * columns)
+    return found if input.dim() == 4 else found.squeeze(0)
+
+
 _WRITTEN: dict[object, _Written] = {
+    torch.Tensor.unfold: _windows_by(torch.Tensor.unfold),
+    F.unfold: _columns,
     F.pad: _pad,
     nn_bindings.pad: _pad,
     torch.nan_to_num: _nan_to_num,

@@ -1744,3 +1744,12 @@ def folded_by_periods_that_data_have(self: Any, x: Any) -> Any:
         x = torch.cat([x, torch.zeros([batch, missing, columns])], dim=1)
     folded = x.reshape(batch, x.shape[1] // period, period, columns).cumsum(1)
     return folded.reshape(batch, -1, columns)[:, :length] + spectrum[:, strongest].sum()
+
+
+@program([(x, x + 1) for (x,) in rows(5, 3, 7)], axes=({0: "n"}, {0: "m"}))
+def a_part_written_over_all_rows(self: Any, x: Any, y: Any) -> Any:
+    # The last part has one row in the example, which is broadcast.
+    part = y.chunk(3)[-1]
+    z = x + part * 2
+    z.copy_(part)
+    return z

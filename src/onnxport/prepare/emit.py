@@ -12,7 +12,7 @@ import torch
 from onnxport.capture.patches import patched_torch
 from onnxport.torch_internals import pytree
 from onnxport.torch_internals.fake_tensors import FakeTensor, FakeTensorMode, enable_python_dispatcher
-from onnxport.torch_internals.symbolic_sizes import were_other_counts
+from onnxport.torch_internals.symbolic_sizes import optimization_hint, were_other_counts
 
 Dim = int | torch.SymInt
 PROVENANCE_META = ("stack_trace", "nn_module_stack", "torch_fn", "source_fn_stack", "from_node", "custom")
@@ -157,7 +157,7 @@ class Emitter:
             both = self.call(aten.broadcast_tensors.default, [value, like], val=[wanted, wanted])
             return self.call(operator.getitem, both, 0, val=wanted)
         grows = padding != 0 or any(
-            isinstance(have, int) and have == 1 and not (isinstance(want, int) and want == 1)
+            optimization_hint(have, 2) == 1 and dim_key(have) != dim_key(want)
             for have, want in zip(given.shape, wanted.shape, strict=True)
         )
         if grows:

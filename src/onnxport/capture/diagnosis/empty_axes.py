@@ -272,11 +272,11 @@ class _Walk:
         expression = _expression(size)
         numbers = {symbol: self.values.get(symbol, _SOME) for symbol in expression.free_symbols}
         try:
-            number: int = max(0, int(expression.xreplace(numbers)))
+            number = int(expression.xreplace(numbers))
         except ZeroDivisionError:
             # The model's code divides by this size, and raises there.
-            return _SOME
-        return number
+            return int(_SOME)
+        return max(0, number)
 
 
 def _name(node: torch.fx.Node) -> str:

@@ -366,6 +366,27 @@ class _Slots:
 
 
 @over_axis()
+def changed_within_what_functions_hold(self: Any, x: Any) -> Any:
+    kept, state, seen = {"all": [], "twice": []}, [[0, x.new_zeros(x.shape[0], 3)]], []
+
+    def keep(row: Any) -> Any:
+        kept["all"].append(row)
+        kept["twice"].append(row * 2)
+        state[0][0] += 1
+        state[0][1] = state[0][1] * 0.5 + row
+        return state[0][1] * state[0][0]
+
+    def numbered(row: Any) -> Any:
+        seen.append(row)
+        return row * len(seen)
+
+    total = x[:, 0] * 0
+    for row in x.unbind(1):
+        total = total + keep(row)
+    return total, torch.stack(kept["all"]) + torch.stack(kept["twice"]), torch.stack(list(map(numbered, x.unbind(1))))
+
+
+@over_axis()
 def objects_without_a_dict(self: Any, x: Any) -> Any:
     held, beside = _Slots(x.new_zeros(x.shape[0], 3)), SimpleNamespace(count=0)
 

@@ -6,6 +6,7 @@ import gc
 import itertools
 import re
 from collections import deque
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -216,6 +217,15 @@ class CountsInAList(torch.nn.Module):
         return sum(row * next(numbers[0]) + next(numbers[1]) for row in x)  # culprit
 
 
+class CountsInAPartial(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        number = partial(lambda held, row: held.append(row) or len(held), [])
+        total = torch.zeros(3)
+        for row in x:  # culprit
+            total = total + row * number(row)
+        return total
+
+
 class CountsInItsClass(torch.nn.Module):
     calls = 0
 
@@ -241,6 +251,7 @@ class Asserts(torch.nn.Module):
 
 
 REFUSED: dict[type[torch.nn.Module], str] = {
+    CountsInAPartial: "it changes what is in `number`, a tuple",
     CountsInAList: r"it changes what is in `numbers`, a (count|cycle)",
     CountsInItsClass: r"it changes what is in `CountsInItsClass\.calls`, an int",
     Asserts: "it appends to `outs` what is no tensor",

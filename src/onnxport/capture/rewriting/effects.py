@@ -11,6 +11,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -22,6 +23,7 @@ from onnxport.capture.rewriting.variables import UNDEFINED
 from onnxport.capture.rewriting.watching import Unlike, kind_of
 from onnxport.source_files import is_users_file
 
+_PACKAGE = __name__.partition(".")[0]
 # What every module has, and no code of a model changes in a loop.
 _OF_MODULES = frozenset(vars(torch.nn.Module()))
 
@@ -98,28 +100,38 @@ class _OfClass(_Attributes):
         delattr(self.held, name)
 
 
+class _Given(dict[str, Any]):
+    """What a function was given beforehand, which nothing else can be put in the place of."""
+
+
 class Surroundings:
     """What the places that a function can reach hold, at one moment."""
 
     def __init__(self, function: object, known: Sequence[Place], variables: Mapping[str, object]) -> None:
         skipped = {place.identity for place in known}
         found = (place for place in _reachable(function, variables) if place.identity not in skipped)
-        self._held = [(place, value := place.read(), _content(value)) for place in found]
+        self._held = [(place, value := place.read(), list(_contents(value, set()))) for place in found]
 
     def changed(self) -> list[Place]:
         """The places that hold something else by now, which is undone."""
         changed: list[Place] = []
-        kept: list[Place] = []
-        for place, value, content in self._held:
-            now = place.read()
-            if now is value and same_contents(_content(value), content):
+        kept: list[tuple[Place, object]] = []
+        for place, value, contents in self._held:
+            others = [pair for pair in contents if not same_contents(_content(pair[0]), pair[1])]
+            if place.read() is value and not others:
                 continue
-            (kept if isinstance(value, Iterator) or isinstance(place.owner, _OfClass) else changed).append(place)
+            gone_on = next((one for one, _ in others if isinstance(one, Iterator)), None)
+            if gone_on is not None or isinstance(place.owner, _OfClass | _Given):
+                kept.append((place, value if gone_on is None else gone_on))
+            else:
+                changed.append(place)
             place.write(value)
-            _refill(value, content)
+            for container, content in others:
+                _refill(container, content)
         if kept:
             # No loop carries these: what is after the export would be what one iteration left there.
-            raise Unlike(f"it changes what is in `{kept[0].name}`, {kind_of(kept[0].read())}")
+            place, value = kept[0]
+            raise Unlike(f"it changes what is in `{place.name}`, {kind_of(value)}")
         return changed
 
 
@@ -134,6 +146,8 @@ def _reachable(function: object, variables: Mapping[str, object]) -> Iterator[Pl
         for place in _places(owner, path):
             yield place
             waiting.append((place.read(), place.name))
+        if isinstance(owner, partial):
+            waiting.append((owner.func, path))
         if isinstance(owner, MethodType):
             waiting += [(owner.__self__, path), (owner.__func__, path)]
         elif isinstance(owner, torch.nn.Module):
@@ -157,9 +171,8 @@ def _places(owner: object, path: str) -> Iterator[Place]:
     elif isinstance(owner, type) and _is_of_user(owner):
         names = [name for name, value in vars(owner).items() if _is_data(name, value)]
         yield from (Place(_OfClass(owner, names), name, f"{path}.{name}") for name in names)
-    elif isinstance(owner, list | tuple | dict):
-        parts = (part for part in _content(owner)[1:] if isinstance(part, Iterator))
-        yield from (Place({path: part}, path, path) for part in parts)
+    elif isinstance(owner, partial):
+        yield Place(_Given({path: (owner.args, owner.keywords)}), path, path)
     elif _is_users_object(owner):
         own = vars(owner) if hasattr(owner, "__dict__") else _Attributes(owner, _slots_of(type(owner)))
         yield from (Place(own, name, f"{path}.{name}") for name in own)
@@ -195,6 +208,19 @@ def _is_data(name: str, value: object) -> bool:
     return value is None or isinstance(value, int | float | str | torch.Tensor | list | dict | set | deque | tuple)
 
 
+def _contents(value: object, seen: set[int]) -> Iterator[tuple[object, list[Any]]]:
+    """A value and the containers in it, with what is in each."""
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    content = _content(value)
+    yield value, content
+    if isinstance(value, list | tuple | dict):
+        for part in content[1:]:
+            if isinstance(part, list | tuple | dict) or has_contents(part):
+                yield from _contents(part, seen)
+
+
 def _content(value: object) -> list[Any]:
     """What is in a container, and how often a tensor was written to."""
     if isinstance(value, torch.Tensor):
@@ -202,7 +228,8 @@ def _content(value: object) -> list[Any]:
     if isinstance(value, list):
         return [list, *(list.__getitem__(value, place) for place in range(list.__len__(value)))]
     if isinstance(value, tuple):
-        return [tuple, *value]
+        # Those of this package make their items when they are first asked for.
+        return [] if type(value).__module__.startswith(_PACKAGE) else [tuple, *value]
     if isinstance(value, dict):
         return [dict, *value.values(), *value]
     return [type(value), *contents_of(value)] if has_contents(value) else []

@@ -73,6 +73,11 @@ class OpenLoop(OpenBlock):
         """The number of iterations, if it is known before the loop."""
         return None
 
+    @property
+    def beside(self) -> Mapping[str, object]:
+        """What an iteration calls besides the body."""
+        return {}
+
     def learn(self) -> None:
         """See what an iteration does with the variables, and what it reads.
 
@@ -112,7 +117,8 @@ class OpenLoop(OpenBlock):
         with sampling(), Reading() as self._reading:
             known = symbols_so_far()
             self._watched = watch = Watch(self.values, self.variables, known, self.count)
-            around = Surroundings(self.body, self.places, dict(zip(self.names, watch.own, strict=False)))
+            own = dict(zip(self.names, watch.own, strict=False))
+            around = Surroundings(self.body, self.places, {**self.beside, **own})
             self._reading.in_block.clear()
             try:
                 with learning():
@@ -227,6 +233,11 @@ class CountedLoop(OpenLoop):
     def count(self) -> Size | None:
         """The number of iterations, if none leaves the loop."""
         return None if self.flag else self.length - self.done
+
+    @property
+    def beside(self) -> Mapping[str, object]:
+        """What makes an item."""
+        return {"items": self.items.at}
 
     def _iterate(self, place: Any, values: Sequence[object]) -> tuple[object, ...]:
         return self.body(self.items.at(place), *values)

@@ -11,7 +11,7 @@ import torch
 import onnxport
 from onnxport.capture import capture
 from onnxport.capture.diagnosis.window_sizes import sizes_of_windows
-from onnxport.errors import CaptureError, OnnxExporterWarning
+from onnxport.errors import OnnxExporterWarning
 from onnxport.events import EventLog
 
 
@@ -164,6 +164,8 @@ def test_guards_of_compiled_functions_are_torchs() -> None:
     [
         (lambda x, y: y + x[x > 0], True),
         (lambda x, y: y.copy_(x[x > 0]), True),
+        (lambda x, y: torch.full_like(x.unique(), 2) + (x.unique() * torch.ones(8)).sum(), True),
+        (lambda x, y: x[x > 0][:, None] * torch.ones(4) + torch.ones(1), False),
         (lambda x, y: x[x > 0].view(y.shape[0], 2), False),
         (lambda x, y: torch.stack([x[x > 0], torch._check(x[x > 0].shape[0] == y.shape[0]) or y]), False),
         (lambda x, y: x.masked_scatter(x > 0, x[x > 0] * 2) + y[:, None], False),
@@ -183,13 +185,15 @@ def test_a_count_that_is_broadcast_against_an_axis_is_an_assumption(function, wa
     assert ["a count of data" in text and __file__ in text for text in told] == [True] * warns
 
 
-def test_a_count_that_meets_a_size_computed_to_1_is_refused() -> None:
+def test_a_count_that_meets_a_size_computed_to_1_follows_the_example() -> None:
     class Model(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x[x.shape[0] // 2 * 2 :, 0] + x[x > 0]
 
-    with pytest.raises(CaptureError, match="a count of data"):
-        capture(Model(), (torch.ones(5, 2),), None, dynamic_shapes=({0: torch.export.Dim.DYNAMIC},), events=EventLog())
+    with pytest.warns(OnnxExporterWarning, match="x_dim0 is odd"):
+        program = onnxport.export(Model(), (torch.ones(5, 2),), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
+    x = torch.linspace(-1, 2, 14).reshape(7, 2)
+    torch.testing.assert_close(program(x)[0], Model()(x))
 
 
 class AddsUpChunks(torch.nn.Module):

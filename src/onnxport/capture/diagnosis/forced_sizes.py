@@ -165,7 +165,7 @@ def _is_part_asked_for(env: ShapeEnv, equality: sympy.Eq) -> bool:
 
 
 def _is_count_of_an_axis(env: ShapeEnv, expression: sympy.Basic) -> bool:
-    """Whether an equality says that a count of data is the size of an axis."""
+    """Whether an equality says that a count of data is the size of an axis, which may be a number."""
     if not isinstance(expression, sympy.Eq) or not expression.free_symbols.isdisjoint(_sizes_of_items.get(env, ())):
         return False
     if _is_part_asked_for(env, expression):
@@ -173,7 +173,7 @@ def _is_count_of_an_axis(env: ShapeEnv, expression: sympy.Basic) -> bool:
     known = example_sizes(env)
     sides = [{symbol in known for symbol in side.free_symbols} for side in expression.args]
     # What was cut to the size of the axis itself is no count that meets it.
-    return sides in ([{True}, {False}], [{False}, {True}])
+    return {False} in sides and any(side in ({True}, set()) for side in sides) and 1 not in expression.args
 
 
 def _example_has_one(env: ShapeEnv, equality: sympy.Eq) -> bool:

@@ -80,7 +80,8 @@ def report_assumptions(
         if _is_branch(expression, decision.by):
             problems.append(Problem(f"It is right only where {shown}: {decision.reason}", decision.where))
     for expression, where in recorder.counts_as_sizes.items():
-        shown = f"{_count_in_words(expression, programs, names, same)}, and neither is 1, which would be broadcast"
+        which = "is not 1" if any(side.is_number for side in expression.args) else "neither is 1"
+        shown = f"{_count_in_words(expression, programs, names, same)}, and {which}, which would be broadcast"
         events.add("assumption", "capture", shown, where=where)
         problems.append(Problem(f"It is right only where {shown}", where))
     found = ((one, *squeezed) for one in programs for squeezed in squeezed_sizes([one.program]))

@@ -48,6 +48,8 @@ class Watch(TorchDispatchMode):
             self.reason = "median of an expanded tensor: torch 2.13 sorts each row in the memory that they share"
         if name in IN_ORDER and any(x.is_floating_point() and bool(x.isnan().any()) for x in tensors):
             self.reason = f"{name} among numbers that are NaN, whose place ONNX leaves to the runtime"
+        if name == "prod" and first.isnan().any() and all(bool(x.isfinite().all()) for x in tensors):
+            self.reason = "a product that is too large before it meets a 0: runtimes multiply in another order"
         if name == "bmm" and tensors[0].shape[-1] == 0 and first.numel() > 0:
             self.reason = "batched matrices with no column: onnxruntime 1.31 leaves the result unwritten"
         if isinstance(first, torch.Tensor) and first.dtype == torch.float16:

@@ -52,4 +52,9 @@ def _ones_among_others(shapes: Sequence[Sequence[_Size]]) -> Iterator[torch.SymI
         sizes = [shape[-axis] for shape in shapes if len(shape) >= axis]
         # What data count is taken for more than 1, as torch does.
         if any(optimization_hint(size, 2) != 1 for size in sizes):
-            yield from (size for size in sizes if isinstance(size, torch.SymInt) and optimization_hint(size, 2) == 1)
+            yield from (size for size in sizes if isinstance(size, torch.SymInt) and _is_computed_one(size))
+
+
+def _is_computed_one(size: torch.SymInt) -> bool:
+    # An axis that is 1 in the example itself is told of as such, with what to do.
+    return not size.node.expr.is_Symbol and optimization_hint(size, 2) == 1

@@ -26,10 +26,6 @@ NOT_PASSED: dict[str, Known] = {
         {"bool static 20": "eager fails"},
     ),
     "broadcast_shapes": Known(_NO_TENSOR, {"float32 static 0": "no tensors", "float32 dynamic 21": "no tensors"}),
-    "combinations": Known(
-        "torch.export loses the size of an intermediate result that depends on values",
-        {"bfloat16 static 35": "not captured"},
-    ),
     "equal": Known(_NO_TENSOR, {"float32 static 0": "no tensors", "complex64 dynamic 17": "no tensors"}),
     "hash_tensor": Known(
         "a hash of the bytes, which has no ONNX form",

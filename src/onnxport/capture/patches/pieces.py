@@ -15,6 +15,7 @@ from typing import Any, SupportsIndex
 import torch
 
 from onnxport.capture.patches.replacing import items_replaced
+from onnxport.torch_internals import pytree
 from onnxport.torch_internals.fake_tensors import FakeTensorMode, get_fast_op_impls
 
 Size = int | torch.SymInt
@@ -190,6 +191,10 @@ class Pieces(tuple[torch.Tensor, ...]):
 
     def __repr__(self) -> str:
         return repr(tuple(self))
+
+
+# Code of models that flattens results by torch's pytree finds the tensors, as in a tuple.
+pytree.register_pytree_node(Pieces, lambda pieces: (list(pieces), None), lambda pieces, _: tuple(pieces))
 
 
 def _joined(pieces: Pieces, dim: int = 0) -> torch.Tensor:

@@ -41,7 +41,7 @@ def outcome(seed: int, folder: Path) -> str:
     return "right"
 
 
-@pytest.mark.parametrize("seed", [*range(12), 1030, 20067])
+@pytest.mark.parametrize("seed", [*range(12), 1030, 20067, 500239])
 def test_random_program(seed: int, tmp_path: Path) -> None:
     assert outcome(seed, tmp_path) == "right"
 

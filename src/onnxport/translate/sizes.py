@@ -258,6 +258,11 @@ def _piecewise(op: Builder, expr: sympy.Basic, args: list[Tensor]) -> Tensor:
     return op.Where(*args)
 
 
+def _if_then_else(op: Builder, expr: sympy.Basic, args: list[Tensor]) -> Tensor:
+    condition, then, otherwise = args
+    return op.Or(op.And(condition, then), op.And(op.Not(condition), otherwise))
+
+
 def _not_equal(op: Builder, expr: sympy.Basic, args: list[Tensor]) -> Tensor:
     return op.Not(op.Equal(*_same_kind(op, args)))
 
@@ -301,5 +306,6 @@ _EMIT: dict[type, Emit] = {
     sympy.GreaterThan: _fold("GreaterOrEqual"),
     sympy.And: _fold("And"),
     sympy.Or: _fold("Or"),
+    sympy.ITE: _if_then_else,
     sympy.Not: lambda op, expr, args: op.Not(args[0]),
 }

@@ -42,6 +42,11 @@ ROWS = {
         "{ t = Greater(x, limit) i = Cast<to = 7>(t) y = Equal(i, one) }",
         ["Greater"],
     ),
+    "same operation as one that lost its transpositions": (
+        "(float[2,2] x) => (float[2,2] y, float[2,2] z) { t = Transpose<perm = [1, 0]>(x) a = Exp(t) "
+        "y = Transpose<perm = [1, 0]>(a) z = Exp(t) }",
+        ["Transpose", "Exp", "Exp"],
+    ),
     "results without elements": (
         "(float[0,3] x, float[2] z) => (float[2] y) <int64[2] sizes = {2, 1}> { a, b = Split<axis = 1>(x, sizes) "
         "c = Concat<axis = 1>(b, a) n = ReduceSum<keepdims = 0>(c) y = Add(z, n) }",

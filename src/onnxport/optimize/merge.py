@@ -29,7 +29,8 @@ def merge(node: ir.Node, scope: Scope, seen: Seen) -> bool:
     if key is None:
         return False
     first = seen.get(key)
-    if first is None or first in scope.dead:
+    # A rule of a later node may have changed the first: transpositions around it went.
+    if first is None or first in scope.dead or computed(first, scope) != key:
         seen[key] = node
         return False
     if len(node.outputs) > 1 and any(output.is_graph_output() for output in node.outputs):

@@ -28,7 +28,13 @@ class SizeLimit:
     where: str
 
     def is_kept(self, sizes: Mapping[str, int]) -> bool:
-        """Whether the model takes these sizes, by the names of axes; so it does as far as they are not known."""
+        """Whether the model takes these sizes, by the names of axes; so it does as far as they are not known.
+
+        It takes none at which it divides by a size that is 0.
+        """
         symbols = {symbol: sizes[symbol.name] for symbol in self.condition.free_symbols if symbol.name in sizes}
         numbers = {symbol: sympy.Integer(size) for symbol, size in symbols.items()}
-        return bool(self.condition.xreplace(numbers) != sympy.false)
+        try:
+            return bool(self.condition.xreplace(numbers) != sympy.false)
+        except ZeroDivisionError:
+            return False

@@ -187,6 +187,21 @@ class Demands(torch.nn.Module):
 
 
 @pytest.mark.filterwarnings("error::onnxport.errors.OnnxExporterWarning")
+class Parts(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        part = x.shape[0] // 4
+        if x.shape[0] % part:
+            raise ValueError("no whole parts")
+        return x.view(part, -1)
+
+
+def test_a_limit_that_divides_by_a_size_is_not_kept_where_that_is_0() -> None:
+    program = onnxport.export(Parts(), (torch.ones(8),), dynamic_shapes=({0: "n"},), verbose=False)
+    assert program(torch.ones(12))[0].shape == (3, 4)
+    with pytest.raises(onnxport.errors.InputError, match="n is 3, and it raises ValueError: no whole parts"):
+        program(torch.ones(3))
+
+
 def test_sizes_at_which_the_model_raises_are_limits() -> None:
     model = Demands()
     program = onnxport.export(model, (torch.ones(8, 3),), dynamic_shapes=({0: "n"},), verbose=False)

@@ -48,6 +48,7 @@ __all__ = [
     "OpOverload",
     "OpOverloadPacket",
     "add_batch_dim",
+    "aliased_arguments",
     "cond_op",
     "decomposition_of",
     "decomposition_table",
@@ -172,6 +173,17 @@ _OF_LATER_VERSIONS: dict[OpOverload, Callable[..., Any]] = {
     for overload in packet.overloads()
     if not overload.endswith("out")
 }
+
+
+def aliased_arguments(call: torch.fx.Node, *, written: bool = False) -> list[torch.fx.Node]:
+    """The arguments of a call whose memory its results may show, or those only that it writes to."""
+    found: list[torch.fx.Node] = []
+    if isinstance(call.target, OpOverload):
+        for place, argument in enumerate(call.target._schema.arguments):
+            if argument.alias_info is not None and (argument.alias_info.is_write or not written):
+                given = call.args[place] if place < len(call.args) else call.kwargs.get(argument.name)
+                torch.fx.node.map_arg(given, found.append)
+    return found
 
 
 def quantized_decomposed() -> Any:

@@ -17,10 +17,9 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from onnxport.capture.patches.replacing import attributes_replaced
+from onnxport.capture.patches.weight_attributes import stand_ins_told
 from onnxport.torch_internals.fake_tensors import FakeTensor, disable_current_modes
-from onnxport.torch_internals.layers import stateless
-from onnxport.torch_internals.operators import OpOverload
+from onnxport.torch_internals.operators import OpOverload, aliased_arguments
 from onnxport.torch_internals.symbolic_sizes import recorded_call, recorded_constant, recorded_tensor
 
 aten = torch.ops.aten
@@ -62,16 +61,12 @@ def buffers_known(model: object) -> Iterator[None]:
     if not held:
         yield
         return
-    put_in_place = stateless._reparametrize_module
 
-    @contextlib.contextmanager
-    def noting_buffers(*args: Any, **kwargs: Any) -> Iterator[None]:
-        with put_in_place(*args, **kwargs):
-            stand_ins = [(module._buffers.get(name), buffer) for module, name, buffer in held]
-            _buffers[:] = [(one, buffer) for one, buffer in stand_ins if isinstance(one, FakeTensor)]
-            yield
+    def note() -> None:
+        stand_ins = [(module._buffers.get(name), buffer) for module, name, buffer in held]
+        _buffers[:] = [(one, buffer) for one, buffer in stand_ins if isinstance(one, FakeTensor)]
 
-    with attributes_replaced([(stateless, "_reparametrize_module", noting_buffers)]):
+    with stand_ins_told(note):
         try:
             yield
         finally:
@@ -123,20 +118,9 @@ def _is_written_to(node: Node) -> bool:
     """Whether a call has written to anything that leads to a truth, perhaps through a view of it."""
     parts = _leading_to(node)
     writes = (call for call in node.graph.nodes if call.op == "call_function" and _is_write(call))
-    return any(not parts.isdisjoint(_leading_to(into)) for call in writes for into in _written_by(call))
-
-
-def _written_by(call: Node) -> list[Node]:
-    """What a call writes to."""
-    parameters = call.target._schema.arguments  # type: ignore[union-attr]
-    into = [
-        call.kwargs.get(parameter.name, call.args[place] if place < len(call.args) else None)
-        for place, parameter in enumerate(parameters)
-        if parameter.alias_info is not None and parameter.alias_info.is_write
-    ]
-    return [
-        each for one in into for each in (one if isinstance(one, list | tuple) else [one]) if isinstance(each, Node)
-    ]
+    return any(
+        not parts.isdisjoint(_leading_to(into)) for call in writes for into in aliased_arguments(call, written=True)
+    )
 
 
 def _is_write(call: Node) -> bool:

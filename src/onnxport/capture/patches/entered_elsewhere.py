@@ -204,17 +204,11 @@ ENTERED_ELSEWHERE: tuple[Patch, ...] = (
     ),
     Patch(
         replaces=("torch.nn.utils.stateless._reparametrize_module",),
-        why="Plain tensors stand in for weights, without what a class of parameters (bitsandbytes) keeps beside them.",
+        why="Plain tensors stand in for weights, without what a class of parameters (bitsandbytes) keeps beside them. "
+        "What stands in for a buffer is noted, so that a branch on the buffer is taken as its values have it.",
         known="torch 2.13",
-        until="torch.export gives its stand-ins the attributes of parameters",
-        entered_in="onnxport.capture.patches.weight_attributes",
-    ),
-    Patch(
-        replaces=("torch.nn.utils.stateless._reparametrize_module",),
-        why="What stands in for a buffer is noted, so that a branch on the buffer is taken as its values have it.",
-        known="all",
         until="never: a fake tensor has no values",
-        entered_in="onnxport.capture.forks.settled",
+        entered_in="onnxport.capture.patches.weight_attributes",
     ),
     Patch(
         replaces=("torch.autograd.Function.forward",),

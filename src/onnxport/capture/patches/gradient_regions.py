@@ -19,6 +19,7 @@ from onnxport.torch_internals.gradients import enter_autocast, set_grad_enabled
 from onnxport.torch_internals.operators import (
     OpOverload,
     add_batch_dim,
+    aliased_arguments,
     remove_batch_dim,
     vmap_decrement_nesting,
     vmap_increment_nesting,
@@ -111,16 +112,7 @@ def _aliased(node: _Node) -> tuple[_Node | None, list[_Node]]:
         return (first if isinstance(first, _Node) else None), []
     if not isinstance(node.target, OpOverload):
         return None, []
-    shared: _Node | None = None
-    written: list[_Node] = []
-    for index, argument in enumerate(node.target._schema.arguments):
-        given = node.args[index] if index < len(node.args) else node.kwargs.get(argument.name)
-        if argument.alias_info is None or not isinstance(given, _Node):
-            continue
-        shared = given if shared is None else shared
-        if argument.alias_info.is_write:
-            written.append(given)
-    return shared, written
+    return next(iter(aliased_arguments(node)), None), aliased_arguments(node, written=True)
 
 
 def is_write(node: _Node) -> bool:

@@ -94,6 +94,14 @@ def _each(
     return list(zip(*spread, strict=True))
 
 
+def windows_along(x: torch.Tensor, axis: int, kernel: int, stride: int, dilation: int = 1) -> torch.Tensor:
+    """A tensor with two axes in the place of one: its windows, and the elements of each."""
+    count = (x.shape[axis] - dilation * (kernel - 1) - 1) // stride + 1
+    places = torch.arange(count).unsqueeze(1) * stride + torch.arange(kernel) * dilation
+    shape = [*x.shape[:axis], count, kernel, *x.shape[axis + 1 :]]
+    return x.index_select(axis, places.reshape(-1)).reshape(shape)
+
+
 def _reduced(
     x: torch.Tensor,
     windows: list[tuple[int, int, int, int]],
@@ -109,11 +117,8 @@ def _reduced(
         if statically_known_true(kernel == size) and statically_known_true(dilation == 1):
             whole.append(axis)
         elif not (statically_known_true(kernel == 1) and statically_known_true(stride == 1)):
-            count = (size - dilation * (kernel - 1) - 1) // stride + 1
-            places = torch.arange(count).unsqueeze(1) * stride + torch.arange(kernel) * dilation
             at = x.dim() + axis
-            shape = [*x.shape[:at], count, kernel, *x.shape[at + 1 :]]
-            x = reduce(x.index_select(at, places.reshape(-1)).reshape(shape), [at + 1], False)
+            x = reduce(windows_along(x, at, kernel, stride, dilation), [at + 1], False)
     return reduce(x, whole, True) if whole else x
 
 

@@ -14,11 +14,13 @@ import torch
 import torch.nn.functional as F
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from onnxport.capture.patches.sliding_pools import windows_along
 from onnxport.torch_internals.operators import nn_bindings
 from onnxport.torch_internals.symbolic_sizes import optimization_hint
 
 _VARYING = (torch.SymInt, torch.SymFloat)
 _Number = int | float
+_Sizes = int | Sequence[int]
 _Written = Callable[..., torch.Tensor]
 
 
@@ -82,45 +84,32 @@ def _attention(
 def _windows_by(original: _Written) -> _Written:
     def unfold(input: torch.Tensor, dimension: int, size: int, step: int) -> torch.Tensor:
         axis = dimension % input.dim()
-        count = (input.shape[axis] - size) // step + 1
         if statically_known_true(size == step):
+            count = input.shape[axis] // size
             windows = input.narrow(axis, 0, count * size).unflatten(axis, (count, size))
         elif optimization_hint(step, 1) > optimization_hint(size, 1):
             # Other elements than those between windows may be written to, which a copy would not show.
             return original(input, dimension, size, step)
         else:
-            places = (torch.arange(count).unsqueeze(1) * step + torch.arange(size)).flatten()
-            windows = input.index_select(axis, places).unflatten(axis, (count, size))
+            windows = windows_along(input, axis, size, step)
         moved: torch.Tensor = windows.movedim(axis + 1, -1)
         return moved
 
     return unfold
 
 
-_Numbers = int | Sequence[int]
-
-
 def _columns(
-    input: torch.Tensor,
-    kernel_size: _Numbers,
-    dilation: _Numbers = 1,
-    padding: _Numbers = 0,
-    stride: _Numbers = 1,
+    input: torch.Tensor, kernel_size: _Sizes, dilation: _Sizes = 1, padding: _Sizes = 0, stride: _Sizes = 1
 ) -> torch.Tensor:
     given = (kernel_size, dilation, padding, stride)
     sides = zip(*(one if isinstance(one, Sequence) else (one, one) for one in given), strict=True)
     image = input if input.dim() == 4 else input.unsqueeze(0)
-    places: list[torch.Tensor] = []
-    counts: list[tuple[int, int]] = []
-    for axis, (size, apart, beside, step) in zip((-2, -1), sides, strict=True):
-        image = F.pad(image, [*[0, 0] * (-axis - 1), beside, beside])
-        count = (image.shape[axis] - apart * (size - 1) - 1) // step + 1
-        counts.append((size, count))
-        places.append(torch.arange(size).unsqueeze(1) * apart + torch.arange(count) * step)
-    down, across = places
-    (high, rows), (wide, columns) = counts
-    windows = image[:, :, down[:, None, :, None], across[None, :, None, :]]
-    found = windows.reshape(image.shape[0], image.shape[1] * high * wide, rows * columns)
+    # The second axis is where it was when the first has become two.
+    for axis, (size, apart, beside, step) in zip((2, 4), sides, strict=True):
+        image = F.pad(image, [*[0, 0] * (image.dim() - axis - 1), beside, beside])
+        image = windows_along(image, axis, size, step, apart)
+    batch, channels, rows, high, columns, wide = image.shape
+    found = image.permute(0, 1, 3, 5, 2, 4).reshape(batch, channels * high * wide, rows * columns)
     return found if input.dim() == 4 else found.squeeze(0)
 
 

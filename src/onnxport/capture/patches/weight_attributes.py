@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -25,19 +25,30 @@ def weight_attributes_kept(model: object) -> Iterator[None]:
     if not kept:
         yield
         return
+
+    def give() -> None:
+        for module, name, attributes in kept:
+            stand_in = module._parameters.get(name)
+            for attribute, value in attributes.items():
+                if stand_in is not None and not hasattr(stand_in, attribute):
+                    setattr(stand_in, attribute, value)
+
+    with stand_ins_told(give):
+        yield
+
+
+@contextlib.contextmanager
+def stand_ins_told(tell: Callable[[], None]) -> Iterator[None]:
+    """While this is open, ``tell`` is called when torch has put tensors in the place of weights and buffers."""
     put_in_place = stateless._reparametrize_module
 
     @contextlib.contextmanager
-    def with_attributes(*args: Any, **kwargs: Any) -> Iterator[None]:
+    def telling(*args: Any, **kwargs: Any) -> Iterator[None]:
         with put_in_place(*args, **kwargs):
-            for module, name, attributes in kept:
-                stand_in = module._parameters.get(name)
-                for attribute, value in attributes.items():
-                    if stand_in is not None and not hasattr(stand_in, attribute):
-                        setattr(stand_in, attribute, value)
+            tell()
             yield
 
-    with attributes_replaced([(stateless, "_reparametrize_module", with_attributes)]):
+    with attributes_replaced([(stateless, "_reparametrize_module", telling)]):
         yield
 
 
